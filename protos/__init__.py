@@ -1,0 +1,1 @@
+"""Interface contracts and their generated stubs."""

@@ -1,0 +1,1 @@
+"""Where pods run: the launcher protocol and its implementations."""

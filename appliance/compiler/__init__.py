@@ -1,0 +1,1 @@
+"""From the client's program text to a plan."""

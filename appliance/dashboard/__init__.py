@@ -1,0 +1,1 @@
+"""The web pages; they talk to the REST API only."""

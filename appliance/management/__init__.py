@@ -1,0 +1,1 @@
+"""The services at the cluster's door: queue, sessions, job control."""

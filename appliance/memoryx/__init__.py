@@ -1,0 +1,1 @@
+"""MemoryX: holds every weight and optimizer tensor, streams weights, runs the updates."""

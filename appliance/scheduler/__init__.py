@@ -1,0 +1,1 @@
+"""Which job runs next and where; pure, on snapshots of the cluster."""

@@ -1,0 +1,1 @@
+"""Durable state of management: tables, repositories, migrations."""

@@ -1,0 +1,1 @@
+"""Transport of tensors between the pods of a job."""

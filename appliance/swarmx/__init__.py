@@ -1,0 +1,1 @@
+"""SwarmX: broadcasts weights to all systems and adds up what they send back."""

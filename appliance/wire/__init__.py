@@ -1,0 +1,1 @@
+"""Translation between protobuf messages and the domain; one module per proto file."""

@@ -1,0 +1,43 @@
+"""Identities of jobs, workflows and pods, and how new ones are drawn."""
+
+import secrets
+import string
+from enum import StrEnum
+from typing import NewType
+
+JobId = NewType("JobId", str)
+WorkflowId = NewType("WorkflowId", str)
+PodName = NewType("PodName", str)
+
+_ALPHABET = string.ascii_lowercase + string.digits
+_SUFFIX_CHARACTERS = 22
+
+
+class Role(StrEnum):
+    """What a pod does in its job; the value is the word in the pod's name."""
+
+    COORDINATOR = "coordinator"
+    WEIGHT = "weight"
+    BROADCASTREDUCE = "broadcastreduce"
+    CHIEF = "chief"
+    ACTIVATION = "activation"
+    WORKER = "worker"
+
+
+def _suffix() -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_SUFFIX_CHARACTERS))
+
+
+def new_job_id() -> JobId:
+    """Return a fresh job id: `wsjob-` and 22 characters."""
+    return JobId(f"wsjob-{_suffix()}")
+
+
+def new_workflow_id() -> WorkflowId:
+    """Return a fresh workflow id: `wflow-` and 22 characters."""
+    return WorkflowId(f"wflow-{_suffix()}")
+
+
+def pod_name(job: JobId, role: Role, index: int) -> PodName:
+    """Return the pod's name, as in `wsjob-...-chief-0`."""
+    return PodName(f"{job}-{role.value}-{index}")

@@ -1,0 +1,55 @@
+"""Jobs as everybody sees them: kinds, phases, and which phase may follow which."""
+
+from enum import StrEnum
+
+
+class JobType(StrEnum):
+    """Kind of a job."""
+
+    COMPILE = "compile"
+    EXECUTE = "execute"
+
+
+class Phase(StrEnum):
+    """Where a job stands."""
+
+    CREATED = "CREATED"
+    QUEUED = "QUEUED"
+    SCHEDULED = "SCHEDULED"
+    INITIALIZING = "INITIALIZING"
+    RUNNING = "RUNNING"
+    FAILING = "FAILING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job has ended."""
+        return self in _TERMINAL
+
+    @property
+    def holds_resources(self) -> bool:
+        """Whether systems and nodes are granted to the job."""
+        return self in _GRANTED
+
+
+_TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
+_GRANTED = frozenset({Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING, Phase.FAILING})
+
+_NEXT: dict[Phase, frozenset[Phase]] = {
+    Phase.CREATED: frozenset({Phase.QUEUED}) | _TERMINAL,
+    Phase.QUEUED: frozenset({Phase.SCHEDULED}) | _TERMINAL,
+    Phase.SCHEDULED: frozenset({Phase.INITIALIZING, Phase.FAILING}) | _TERMINAL,
+    Phase.INITIALIZING: frozenset({Phase.RUNNING, Phase.FAILING}) | _TERMINAL,
+    Phase.RUNNING: frozenset({Phase.FAILING}) | _TERMINAL,
+    Phase.FAILING: frozenset({Phase.FAILED, Phase.CANCELLED}),
+    Phase.SUCCEEDED: frozenset(),
+    Phase.FAILED: frozenset(),
+    Phase.CANCELLED: frozenset(),
+}
+
+
+def may_follow(current: Phase, new: Phase) -> bool:
+    """Whether a job in phase `current` may enter phase `new`."""
+    return new in _NEXT[current]

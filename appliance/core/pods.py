@@ -1,0 +1,72 @@
+"""What a pod is told when it is launched, and where its sockets are."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from appliance.core.ids import JobId, PodName, Role, pod_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSpec:
+    """Identity and surroundings of one pod; the launcher hands it over as a JSON file.
+
+    Attributes:
+        job: The job it belongs to.
+        role: What it does.
+        index: Number among the job's pods of that role, from 0.
+        runtime_dir: Short-lived directory for sockets, removed with the job; short, because a Unix
+            socket's path holds at most 107 bytes.
+        work_dir: The job's directory, kept after the job ends: logs, specs.
+        management_address: gRPC target of management's inner service.
+        options: What only this role needs, as strings (documented at the role's `__main__`).
+    """
+
+    job: JobId
+    role: Role
+    index: int
+    runtime_dir: Path
+    work_dir: Path
+    management_address: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> PodName:
+        """The pod's name, as in `wsjob-...-chief-0`."""
+        return pod_name(self.job, self.role, self.index)
+
+    @property
+    def log_path(self) -> Path:
+        """The file that takes the pod's standard output and error."""
+        return self.work_dir / "logs" / f"{self.role.value}-{self.index}.log"
+
+    def control_address(self) -> str:
+        """Return the gRPC target of this pod's own inner service."""
+        return control_address(self.runtime_dir, self.role, self.index)
+
+    def to_json(self) -> str:
+        """Return the JSON text of the spec."""
+        fields = asdict(self)
+        fields["runtime_dir"], fields["work_dir"] = str(self.runtime_dir), str(self.work_dir)
+        return json.dumps(fields, indent=1, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "PodSpec":
+        """Return the spec written by `to_json`."""
+        fields = json.loads(text)
+        fields["job"] = JobId(fields["job"])
+        fields["role"] = Role(fields["role"])
+        fields["runtime_dir"] = Path(fields["runtime_dir"])
+        fields["work_dir"] = Path(fields["work_dir"])
+        return cls(**fields)
+
+
+def control_address(runtime_dir: Path, role: Role, index: int) -> str:
+    """Return the gRPC target of a pod's inner service: a Unix socket in the runtime directory."""
+    return f"unix:{runtime_dir}/{role.value}-{index}.sock"
+
+
+def stream_address(runtime_dir: Path, session: int, stream: str) -> str:
+    """Return where the writer of a tensor stream listens, as in `/run/.../3-broadcast.stream`."""
+    return f"{runtime_dir}/{session}-{stream}.stream"

@@ -1,0 +1,1 @@
+"""What every pod process does beside its role: registration, heartbeats, orderly end."""
