@@ -1,1 +1,1 @@
-"""Who runs next, and on which systems: pure functions from a snapshot of the cluster to decisions."""
+"""Who runs next, and where: pure functions from a snapshot of the cluster to decisions."""

@@ -16,12 +16,12 @@ def check_feasible(num_systems: int, snapshot: ClusterSnapshot) -> None:
     Raises:
         UnschedulableError: It asks for more systems than exist; the message has both numbers.
     """
-    if num_systems > len(snapshot.systems):
+    num_existing = len(snapshot.systems)
+    if num_systems > num_existing:
         raise UnschedulableError(
-            f"cluster lacks requested capacity: requested {num_systems} "
-            f"system[type:system]{{count:{num_systems}}} but {len(snapshot.systems)} exists with "
-            f"insufficient capacity {{count:{len(snapshot.systems)}}}.",
-            hint=f"Ask for num_csx of at most {len(snapshot.systems)}.",
+            f"cluster lacks requested capacity: requested {num_systems} system[type:CS2] but "
+            f"{num_existing} exists.",
+            hint=f"Ask for a num_csx of at most {num_existing}.",
         )
 
 

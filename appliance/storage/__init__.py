@@ -1,1 +1,1 @@
-"""Management's durable state in SQL: jobs, workflows, pods, events, leases; SQLite or PostgreSQL."""
+"""Durable state in SQL: jobs, workflows, pods, events, leases; SQLite or PostgreSQL."""

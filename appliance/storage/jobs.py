@@ -249,7 +249,7 @@ def _locked(session: Session, job: JobId) -> JobRow:
     return row
 
 
-def _filtered(wanted: JobFilter) -> Select[tuple[JobRow]]:
+def _filtered(wanted: JobFilter) -> Select[JobRow]:
     query = select(JobRow)
     if wanted.session:
         query = query.where(JobRow.session == wanted.session)

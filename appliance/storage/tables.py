@@ -1,4 +1,4 @@
-"""The tables, as SQLAlchemy sees them. `migrations` holds what was shipped; a test compares the two."""
+"""The tables, as SQLAlchemy sees them; `migrations` holds what was shipped."""
 
 import datetime as dt
 
