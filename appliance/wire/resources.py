@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from appliance.core.jobs import Phase
@@ -41,6 +42,13 @@ NODE_COLUMNS = (
     "NOTES",
 )
 """What `csctl get cluster` shows."""
+
+
+VOLUME_COLUMNS = ("NAME", "TYPE", "CONTAINERPATH", "SERVER", "SERVERPATH", "READONLY")
+"""What `csctl get volumes` shows."""
+
+NODE_GROUP_COLUMNS = ("NAME", "SESSION", "NODES", "ROLES", "MEMORY")
+"""What `csctl get nodegroups` shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +193,42 @@ def node_row(info: pb.NodeInfo) -> list[str]:
         ",".join(info.job_labels),
         info.state,
         info.notes,
+    ]
+
+
+def volume_row(volume: pb.Volume) -> list[str]:
+    """Return a volume's cells in `VOLUME_COLUMNS`."""
+    nfs = volume.nfs
+    is_read_only = str(nfs.readonly).lower()
+    return [
+        volume.meta.name,
+        "nfs",
+        nfs.container_path,
+        nfs.server,
+        nfs.server_path,
+        is_read_only,
+    ]
+
+
+def node_group_row(group: pb.NodeGroup) -> list[str]:
+    """Return a node group's cells in `NODE_GROUP_COLUMNS`."""
+    roles = sorted(group.status.role_status)
+    memory = group.status.role_status[roles[0]].memory_allocatable if roles else ""
+    return [
+        group.meta.name,
+        group.status.namespace,
+        str(group.status.node_count),
+        ",".join(roles),
+        memory,
+    ]
+
+
+def scalar_rows(message: Message) -> list[list[str]]:
+    """Return the scalar fields of a message, one row each."""
+    return [
+        [field.name, str(value)]
+        for field, value in message.ListFields()
+        if field.message_type is None
     ]
 
 
