@@ -58,6 +58,7 @@ class JobState:
         type: Its type.
         phase: Its phase.
         verdict: How it will end; None while it goes on.
+        is_coordinator_ready: Whether the coordinator listened before the launch was confirmed.
         is_finalized: Whether the client has what a compile job was for.
         is_stopping: Whether its pods are being stopped.
         is_stopped: Whether nothing of it runs any more, after it was launched.
@@ -67,6 +68,7 @@ class JobState:
     type: JobType
     phase: Phase
     verdict: Verdict | None = None
+    is_coordinator_ready: bool = False
     is_finalized: bool = False
     is_stopping: bool = False
     is_stopped: bool = False
@@ -252,6 +254,10 @@ def _on_start(
             return _enter(state, Phase.SCHEDULED, Launch(), systems=systems)
         case Rejected(message=message), Phase.QUEUED:
             return _finish(replace(state, verdict=Verdict(phase=Phase.FAILED, message=message)))
+        case CoordinatorReady(), Phase.SCHEDULED:  # faster than the launcher's own answer
+            return replace(state, is_coordinator_ready=True), ()
+        case Launched(), Phase.SCHEDULED if state.is_coordinator_ready:
+            return _enter(state, Phase.INITIALIZING, Enter(phase=Phase.RUNNING))
         case Launched(), Phase.SCHEDULED:
             return _enter(state, Phase.INITIALIZING)
         case LaunchFailed(message=message), Phase.SCHEDULED:
@@ -342,7 +348,8 @@ def _on_stopped(state: JobState) -> Step:
 def _enter(
     state: JobState, phase: Phase, *actions: Action, systems: tuple[str, ...] | None = None
 ) -> Step:
-    return replace(state, phase=phase), (Enter(phase=phase, systems=systems), *actions)
+    last = [action.phase for action in actions if isinstance(action, Enter)] or [phase]
+    return replace(state, phase=last[-1]), (Enter(phase=phase, systems=systems), *actions)
 
 
 def _conclude(state: JobState, verdict: Verdict, *actions: Action) -> Step:
