@@ -1,6 +1,7 @@
 """Entry point of csctl: runs a command and turns errors into one sentence and an exit code.
 
-Exit codes: 0 done, 2 the request is at fault, 3 the cluster is (a retry may help), 4 a defect of ours.
+Exit codes: 0 done, 2 the request is at fault, 3 the cluster is (a retry may help), 4 a defect of
+ours.
 """
 
 import os

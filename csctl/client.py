@@ -1,7 +1,7 @@
-"""Calls to the cluster's `CsCtlV1` service, one method for each thing csctl wants to know or change.
+"""Calls to the cluster's `CsCtlV1` service: one method for each thing to know or to change.
 
-Objects come back as protobuf and are rendered here, never by the cluster: the columns belong to this
-program's version. A failed call leaves as one of our own errors (csctl.errors).
+Objects come back as protobuf and are rendered here, never by the cluster: the columns belong to
+this program's version. A failed call leaves as one of our own errors (csctl.errors).
 """
 
 import json
@@ -69,26 +69,19 @@ class ClusterClient:
         )
         request.options.namespace = self._access.namespace
         reply = self._call(self._stub.Get, request)
-        if reply.content_type not in {
-            api_pb2.PROTOBUF_METHOD,
-            api_pb2.SERIALIZATION_METHOD_UNSPECIFIED,
-        }:
-            raise InternalError(
-                f"Cluster '{self._access.cluster}' answered for '{resource_type}' with "
-                f"{api_pb2.SerializationMethod.Name(reply.content_type)}; PROTOBUF_METHOD was asked for."
-            )
         try:
             return into.FromString(reply.raw)
         except DecodeError as error:
             raise InternalError(
                 f"Cluster '{self._access.cluster}' answered for '{resource_type}' with "
-                f"{len(reply.raw)} bytes that are not a {into.DESCRIPTOR.name}."
+                f"{len(reply.raw)} bytes that are not a {into.DESCRIPTOR.name}.",
+                hint="Compare the versions in `csctl get version`.",
             ) from error
 
     def change_labels(self, job: str, changes: Mapping[str, str | None]) -> None:
         """Set the labels that have a value and remove those with None.
 
-        The patch is JSON, since a protobuf map cannot say "remove": a JSON merge patch (RFC 7396) can.
+        The patch is JSON, since a protobuf map cannot say "remove": a merge patch (RFC 7396) can.
         """
         patch = {"meta": {"labels": dict(changes)}}
         self._call(

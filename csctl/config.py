@@ -1,9 +1,9 @@
 """The way to the cluster: `config_v2`, the JSON file that the Python client reads too.
 
-It names clusters, each with an address, an authority and the sessions (`namespaces`) this user node may
-use, each with a certificate. With a certificate the channel is TLS and asks for the host name
-`<session>.<authority>`, whatever address it connects to; a cluster without sessions is plain text, and
-that is for loopback only.
+It names clusters, each with an address, an authority and the sessions (`namespaces`) this user node
+may use, each with a certificate. With a certificate the channel is TLS and asks for the host name
+`<session>.<authority>`, whatever address it connects to; a cluster without sessions is plain text,
+and that is for loopback only.
 """
 
 import base64
@@ -76,7 +76,7 @@ def load_document(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UserError(
             f"Config file {path} cannot be read: {error.strerror}.",
-            hint=f"Name the file with --csconfig or {_PATH_VARIABLE}; `appliance up` prints its path.",
+            hint=f"Name it with --csconfig or {_PATH_VARIABLE}; `appliance up` prints its path.",
         ) from error
     except ValueError as error:
         raise UserError(
@@ -120,15 +120,15 @@ def cluster_access(
     )
     if certificate is None and not access.is_loopback:
         raise UserError(
-            f"Cluster '{access.cluster}' at {server} has no certificate in {source}, and plain text is "
-            "for loopback only.",
+            f"Cluster '{access.cluster}' at {server} has no certificate in {source}, and plain "
+            "text is for loopback only.",
             hint="Ask for a config with the session's certificate.",
         )
     return access
 
 
 def without_certificates(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config to show to a person: certificates are long and say nothing, so `OMITTED`."""
+    """Return the config to show to a person: certificates are long and say nothing."""
     copy: dict[str, Any] = json.loads(json.dumps(document))
     for cluster in copy.get("clusters", []):
         for session in cluster.get("namespaces", []):
@@ -177,7 +177,8 @@ def _certificate(session: Mapping[str, Any], source: Path) -> bytes | None:
             ) from error
     if _CERTIFICATE_FILE not in session:
         raise UserError(
-            f"Session '{name}' in {source} has neither {_CERTIFICATE_DATA} nor {_CERTIFICATE_FILE}.",
+            f"Session '{name}' in {source} has neither {_CERTIFICATE_DATA} nor "
+            f"{_CERTIFICATE_FILE}.",
             hint="Ask for a fresh copy of the config.",
         )
     path = Path(session[_CERTIFICATE_FILE])

@@ -1,21 +1,21 @@
 """Commands and groups of commands with the flags that every command has.
 
-Users and the Python client write `csctl -n S get jobs` as well as `csctl get jobs -n S`. typer has no
-flags that hold for a whole tree, so `command` adds them to the signature of each command.
+Users and the Python client write `csctl -n S get jobs` as well as `csctl get jobs -n S`. typer has
+no flags that hold for a whole tree, so `command` adds them to the signature of each command.
 """
 
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, TypeVar
 
 import typer
 
 from csctl.config import DEFAULT_PATH
 from csctl.invocation import Flags, Invocation
 
-P = ParamSpec("P")
-Command = Callable[Concatenate[Invocation, P], None]
+# A command: its first argument is the invocation, the others are what typer reads.
+C = TypeVar("C", bound=Callable[..., None])
 
 _NAMESPACE_HELP = "Session to work in. [default: the config's only one]"
 
@@ -46,6 +46,12 @@ DebugFlag = Annotated[
         help="Higher levels show more fields of objects; from 1 on, errors show a traceback.",
     ),
 ]
+JobNameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", show_default=False, help="The job: wsjob-..., or <session>/wsjob-... ."
+    ),
+]
 
 
 def new_group(help_text: str) -> typer.Typer:
@@ -67,7 +73,7 @@ def command(
     *,
     aliases: Sequence[str] = (),
     has_own_n: bool = False,
-) -> Callable[[Command[P]], Command[P]]:
+) -> Callable[[C], C]:
     """Register the decorated function as a command of the group.
 
     Args:
@@ -77,7 +83,7 @@ def command(
         has_own_n: `-n` means something else here, and the session is `--namespace` only.
     """
 
-    def register(function: Command[P]) -> Command[P]:
+    def register(function: C) -> C:
         body = _with_flags(function, has_own_n=has_own_n)
         group.command(name)(body)
         for alias in aliases:
@@ -97,13 +103,13 @@ def take_flags(
     return invocation
 
 
-def _with_flags(function: Command[P], *, has_own_n: bool) -> Callable[..., None]:
+def _with_flags(function: Callable[..., None], *, has_own_n: bool) -> Callable[..., None]:
     def body(
         ctx: typer.Context,
         csconfig: Path | None,
         namespace: str | None,
         debug: int,
-        **own: Any,  # the command's own parameters, typed by its signature
+        **own: object,
     ) -> None:
         invocation = take_flags(ctx, csconfig=csconfig, namespace=namespace, debug=debug)
         function(invocation, **own)

@@ -33,7 +33,7 @@ class Flags:
     debug: int = 0
 
     def overridden_by(self, later: "Flags") -> "Flags":
-        """Return these flags with those that `later` sets: a flag may come before or after a verb."""
+        """Return these flags with those that `later` sets."""
         return Flags(
             csconfig=later.csconfig or self.csconfig,
             namespace=later.namespace or self.namespace,

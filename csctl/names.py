@@ -1,4 +1,4 @@
-"""Names of jobs as a user types them: `wsjob-...`, or `<session>/wsjob-...` as older tables print it."""
+"""Names of jobs as a user types them: `wsjob-...`, or `<session>/wsjob-...` from older tables."""
 
 from typing import NamedTuple
 

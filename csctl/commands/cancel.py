@@ -1,10 +1,6 @@
 """`csctl cancel`: end a job and release its resources."""
 
-from typing import Annotated
-
-import typer
-
-from csctl.flags import command, new_group
+from csctl.flags import JobNameArgument, command, new_group
 from csctl.invocation import Invocation
 from csctl.names import parse_job_name
 
@@ -14,7 +10,7 @@ group = new_group("Cancel job.")
 @command(group, "job", aliases=("jobs",))
 def cancel_job(
     invocation: Invocation,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: JobNameArgument,
 ) -> None:
     """Cancel a job; its systems and nodes are released."""
     job = parse_job_name(name)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from csctl.flags import command, new_group
+from csctl.flags import JobNameArgument, command, new_group
 from csctl.invocation import Invocation
 from csctl.labels import parse_filters
 from csctl.names import parse_job_name
@@ -51,6 +51,7 @@ OutputOption = Annotated[
 @command(group, "jobs")
 def list_jobs(
     invocation: Invocation,
+    *,
     all_states: Annotated[
         bool, typer.Option("-a", "--all-states", help="Finished jobs too.")
     ] = False,
@@ -88,7 +89,7 @@ def list_jobs(
 @command(group, "job")
 def get_job(
     invocation: Invocation,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: JobNameArgument,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Show one job with its pods, role by role."""
@@ -116,7 +117,9 @@ def get_cluster(
 @command(group, "systems", aliases=("system",))
 def list_systems(
     invocation: Invocation,
-    name: Annotated[str, typer.Argument(metavar="[NAME]", show_default=False)] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", show_default=False, help="Only this one.")
+    ] = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List systems, or the one named."""
@@ -126,7 +129,9 @@ def list_systems(
 @command(group, "nodes", aliases=("node",))
 def list_nodes(
     invocation: Invocation,
-    name: Annotated[str, typer.Argument(metavar="[NAME]", show_default=False)] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", show_default=False, help="Only this one.")
+    ] = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List nodes, or the one named."""
@@ -175,7 +180,7 @@ def _show_nodes(
 
 
 def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> str:
-    """Return the job's row, its pods, its failures and the reason for its phase, as far as known."""
+    """Return the job's row, its pods, its failures and the reason for its phase."""
     parts = [render(job_columns(now), [job], wide=wide, coloured=coloured)]
     pods = tuple(pods_of(job))
     if pods:

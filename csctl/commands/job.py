@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from csctl.commands.get import list_jobs
-from csctl.flags import command, new_group
+from csctl.flags import JobNameArgument, command, new_group
 from csctl.invocation import Invocation
 from csctl.names import parse_job_name
 from csctl.priorities import parse_priority
@@ -18,7 +18,7 @@ command(group, "list")(list_jobs)
 @command(group, "set-priority")
 def set_priority(
     invocation: Invocation,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: JobNameArgument,
     priority: Annotated[
         str,
         typer.Argument(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from csctl.flags import command, new_group
+from csctl.flags import JobNameArgument, command, new_group
 from csctl.invocation import Invocation
 from csctl.labels import parse_changes
 from csctl.names import parse_job_name
@@ -15,7 +15,7 @@ group = new_group("Label resources.")
 @command(group, "job", aliases=("jobs",))
 def label_job(
     invocation: Invocation,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: JobNameArgument,
     labels: Annotated[
         list[str],
         typer.Argument(

@@ -1,7 +1,7 @@
 """Objects as JSON and YAML: the stable form for scripts.
 
-Names and values follow protobuf's JSON mapping (`meta.createTime`, 64-bit numbers as text). Keys are
-sorted, and a key is there even when its value is empty, so that a script need not ask first.
+Names and values follow protobuf's JSON mapping (`meta.createTime`, 64-bit numbers as text). Keys
+are sorted, and a key is there even when its value is empty, so that a script need not ask first.
 """
 
 import json
@@ -20,8 +20,8 @@ def to_document(message: Message, *, debug: int = 0) -> dict[str, Json]:
 
     Args:
         message: One resource.
-        debug: Level of `--debug`. The cluster may give a field a priority (`meta.field_priority`, by
-            its path such as `status.replicas`); it shows from that level on.
+        debug: Level of `--debug`. The cluster may give a field a priority (`meta.field_priority`,
+            by its path such as `status.replicas`); it shows from that level on.
     """
     document: dict[str, Json] = MessageToDict(message, always_print_fields_with_no_presence=True)
     meta = document.get("meta")

@@ -1,7 +1,7 @@
 """Tables of text: a column is a header and a function from an object to its cell.
 
-The same columns serve every number of rows; a wide column shows with `-o wide` only. Columns are two
-blanks apart and trailing blanks are cut, so that a transcript can be compared as text.
+The same columns serve every number of rows; a wide column shows with `-o wide` only. Columns are
+two blanks apart and trailing blanks are cut, so that a transcript can be compared as text.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
