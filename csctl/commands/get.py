@@ -46,6 +46,9 @@ group = new_group("Get resources.")
 OutputOption = Annotated[
     OutputFormat, typer.Option("-o", "--output", help="Form of the answer.", show_default=True)
 ]
+OneNameArgument = Annotated[
+    str, typer.Argument(metavar="[NAME]", show_default=False, help="Only this one.")
+]
 
 
 @command(group, "jobs")
@@ -117,9 +120,7 @@ def get_cluster(
 @command(group, "systems", aliases=("system",))
 def list_systems(
     invocation: Invocation,
-    name: Annotated[
-        str, typer.Argument(metavar="[NAME]", show_default=False, help="Only this one.")
-    ] = "",
+    name: OneNameArgument = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List systems, or the one named."""
@@ -129,9 +130,7 @@ def list_systems(
 @command(group, "nodes", aliases=("node",))
 def list_nodes(
     invocation: Invocation,
-    name: Annotated[
-        str, typer.Argument(metavar="[NAME]", show_default=False, help="Only this one.")
-    ] = "",
+    name: OneNameArgument = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List nodes, or the one named."""

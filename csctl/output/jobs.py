@@ -8,7 +8,10 @@ from csctl.output.age import is_set, seconds_between, short_span
 from csctl.output.table import NOT_APPLICABLE, Column
 from protos.csctl.resources_pb2 import Job, JobStatus
 
+# Keys of meta.properties.
 _DASHBOARD = "dashboard"
+_MESSAGE = "message"
+
 _NUM_BUCKET_VALUES = 100
 
 
@@ -77,12 +80,10 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def reason(job: Job) -> str:
-    """Return why the job waits or ended: the cluster's pending reason, else its last message."""
+    """Return why the job waits or ended: pending reason, else message, else last condition."""
     pending = job.status.lock.job_pending_status.pending_reason
-    if pending:
-        return pending
     messages = [condition.message for condition in job.status.conditions if condition.message]
-    return messages[-1] if messages else ""
+    return pending or job.meta.properties.get(_MESSAGE, "") or next(reversed(messages), "")
 
 
 def _age(job: Job, now: dt.datetime) -> str:

@@ -51,7 +51,7 @@ def test_help_is_what_the_stored_copy_says(
     assert got == _COPY.read_text(), "changed on purpose? see the docstring of this module"
 
 
-@pytest.mark.parametrize("node", _tree(ROOT), ids=lambda node: " ".join(["csctl", *node.words]))
+@pytest.mark.parametrize("node", [*_tree(ROOT)], ids=lambda node: " ".join(["csctl", *node.words]))
 def test_every_command_and_parameter_is_explained(node: Node) -> None:
     assert node.command.help
     assert [each.name for each in node.command.params if not each.help] == []

@@ -60,5 +60,7 @@ def test_the_reason_is_why_it_waits_or_else_the_last_message() -> None:
     job.status.conditions.add(type="FAILED", message="pod a-weight-0 ended with code 137")
     job.status.conditions.add(type="FAILED")
     assert reason(job) == "pod a-weight-0 ended with code 137"
+    job.meta.properties["message"] = "out of memory"
+    assert reason(job) == "out of memory"
     job.status.lock.job_pending_status.pending_reason = "waits for 1 system"
     assert reason(job) == "waits for 1 system"
