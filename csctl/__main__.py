@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None, *, clock: Clock | None = None) -> in
         argv: Arguments after the program's name; None takes the process's.
         clock: For ages; None takes the machine's.
     """
+    # gRPC's own log would come before our sentence and says the same in its code's words.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     invocation = Invocation(environ=os.environ, clock=clock or SystemClock(), stdout=sys.stdout)
     args = list(sys.argv[1:] if argv is None else argv)
     try:

@@ -40,7 +40,7 @@ def from_rpc(error: grpc.RpcError, access: ClusterAccess) -> WscError:
     if code in _CLUSTER_CODES:
         return ClusterError(
             f"{where} is unavailable: {details}",
-            hint=f"Check that it is up and that {access.source} has its address.",
+            hint=f"Check that it is up and that {access.source} has its address and certificate.",
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return InternalError(

@@ -68,15 +68,19 @@ def test_the_certificate_and_the_sessions_host_name_make_a_tls_channel(
     assert "wsjob-a" in answer.out
 
 
-def test_a_server_with_another_certificate_is_not_talked_to(shell: Shell, tmp_path: Path) -> None:
+def test_a_server_with_another_certificate_is_not_talked_to(tmp_path: Path) -> None:
     _, ours = make_certificate(f"*.{AUTHORITY}")
     cluster = Cluster(jobs=[make_job("wsjob-a")])
     with serve(cluster, tls=make_certificate(f"*.{AUTHORITY}")) as port:
         document = config_document(f"localhost:{port}", certificate=ours)
-        answer = shell.run(f"get jobs --csconfig {write_config(tmp_path / 'tls', document)}")
+        path = write_config(tmp_path / "tls", document)
+        command = [sys.executable, "-m", "csctl", "get", "jobs", "--csconfig", str(path)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert answer.code == 3
+    assert result.returncode == 3
     assert cluster.last_metadata == {}
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_every_call_says_who_asks(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
