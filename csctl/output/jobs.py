@@ -80,10 +80,10 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def reason(job: Job) -> str:
-    """Return why the job waits or ended: pending reason, else message, else last condition."""
+    """Return why the job is in its phase: what it waits for, or how it ended."""
     pending = job.status.lock.job_pending_status.pending_reason
-    messages = [condition.message for condition in job.status.conditions if condition.message]
-    return pending or job.meta.properties.get(_MESSAGE, "") or next(reversed(messages), "")
+    latest = job.status.conditions[-1].message if job.status.conditions else ""
+    return pending or job.meta.properties.get(_MESSAGE, "") or latest
 
 
 def _age(job: Job, now: dt.datetime) -> str:

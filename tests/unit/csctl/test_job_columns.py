@@ -53,12 +53,12 @@ def test_pods_are_counted_by_those_that_run() -> None:
     assert cell(job, "PODS") == "2/3"
 
 
-def test_the_reason_is_why_it_waits_or_else_the_last_message() -> None:
+def test_the_reason_is_what_it_waits_for_or_else_its_message_or_last_condition() -> None:
     job = make_job("a")
-    job.status.conditions.add(type="QUEUED")
+    job.status.conditions.add(type="QUEUED", message="no system is free")
+    job.status.conditions.add(type="SCHEDULED")
     assert reason(job) == ""
     job.status.conditions.add(type="FAILED", message="pod a-weight-0 ended with code 137")
-    job.status.conditions.add(type="FAILED")
     assert reason(job) == "pod a-weight-0 ended with code 137"
     job.meta.properties["message"] = "out of memory"
     assert reason(job) == "out of memory"
