@@ -30,7 +30,6 @@ def job_columns(now: dt.datetime) -> tuple[Column[Job], ...]:
         Column(header="LABELS", cell=lambda job: label_text(job.meta.labels)),
         Column(header="WORKFLOW", cell=lambda job: job.meta.workflow),
         Column(header="DASHBOARD", cell=lambda job: job.meta.properties.get(_DASHBOARD, "")),
-        Column(header="PODS", cell=_pods, is_wide=True),
         Column(header="REASON", cell=reason, is_wide=True),
     )
 
@@ -107,9 +106,3 @@ def _duration(job: Job, now: dt.datetime) -> str:
 def _user(job: Job) -> str:
     user = job.spec.user
     return user.username or (str(user.uid) if job.spec.HasField("user") else "")
-
-
-def _pods(job: Job) -> str:
-    pods = list(pods_of(job))
-    num_running = sum(pod.phase.casefold() == "running" for pod in pods)
-    return f"{num_running}/{len(pods)}"

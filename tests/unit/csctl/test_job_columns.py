@@ -2,7 +2,7 @@ import pytest
 
 from csctl.output.jobs import job_columns, priority_text, reason
 from protos.csctl.resources_pb2 import Job
-from tests.support.csctl import NOW, add_pods, make_job
+from tests.support.csctl import NOW, make_job
 
 
 def cell(job: Job, header: str) -> str:
@@ -43,14 +43,6 @@ def test_labels_are_sorted_and_systems_joined() -> None:
 )
 def test_a_bare_priority_value_gets_its_bucket(text: str, want: str) -> None:
     assert priority_text(text) == want
-
-
-def test_pods_are_counted_by_those_that_run() -> None:
-    job = make_job("a")
-    add_pods(job, "weight", 2)
-    add_pods(job, "chief", 1, phase="Pending")
-
-    assert cell(job, "PODS") == "2/3"
 
 
 def test_the_reason_is_what_it_waits_for_or_else_its_message_or_last_condition() -> None:
