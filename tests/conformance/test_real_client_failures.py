@@ -23,17 +23,13 @@ def newest_job(appliance: Appliance, kind: str) -> dict[str, Any]:
 
 
 def phase(appliance: Appliance, name: str) -> str:
-    return next(
-        job["status"]["phase"] for job in appliance.jobs() if job["meta"]["name"] == name
-    )
+    return next(job["status"]["phase"] for job in appliance.jobs() if job["meta"]["name"] == name)
 
 
 def start_training(appliance: Appliance, work: Path, *arguments: str) -> tuple[ClientRun, str]:
     """Start a long run and wait until its client has seen a few steps."""
     run = start_client(work, *LONG_RUN, *arguments, address=appliance.address)
-    wait_until(
-        lambda: "train step 3 " in run.text(), seconds=90, what="three steps", seen=run.text
-    )
+    wait_until(lambda: "train step 3 " in run.text(), seconds=90, what="three steps", seen=run.text)
     return run, newest_job(appliance, "execute")["meta"]["name"]
 
 
@@ -152,5 +148,3 @@ def assert_no_pod_is_left(appliance: Appliance) -> None:
         ]
 
     wait_until(lambda: left() == [], seconds=20, what="all pods to end", seen=lambda: str(left()))
-
-

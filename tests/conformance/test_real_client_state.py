@@ -20,9 +20,7 @@ def test_three_and_three_steps_over_a_checkpoint_equal_six(
     def train(name: str, *arguments: str) -> tuple[list[float], str]:
         work = tmp_path / name
         saved = str(work / "{step}.mdl")
-        run = start_client(
-            work, *SHUFFLED, "--save", saved, *arguments, address=appliance.address
-        )
+        run = start_client(work, *SHUFFLED, "--save", saved, *arguments, address=appliance.address)
         result = run.result()
         return losses(result), result["checkpoints"][-1]["path"]
 

@@ -63,9 +63,7 @@ def test_training_equals_the_cpu_backend(
     got_state, want_state = (state_of(r["checkpoints"][-1]["path"]) for r in (result, want))
     assert sorted(got_state) == sorted(want_state)
     for name, tensor in want_state.items():
-        np.testing.assert_allclose(
-            got_state[name], tensor, rtol=1e-4, atol=1e-6, err_msg=name
-        )
+        np.testing.assert_allclose(got_state[name], tensor, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def state_of(checkpoint: str) -> dict[str, np.ndarray]:
@@ -88,9 +86,7 @@ def state_of(checkpoint: str) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in arrays.files if name.startswith("model")}
 
 
-def test_two_runs_are_bit_identical_and_systems_agree(
-    appliance: Appliance, tmp_path: Path
-) -> None:
+def test_two_runs_are_bit_identical_and_systems_agree(appliance: Appliance, tmp_path: Path) -> None:
     def train(name: str, num_csx: int) -> tuple[list[float], dict[str, np.ndarray]]:
         work = tmp_path / name
         run = start_client(

@@ -45,9 +45,7 @@ class Appliance:
         )
         return finished.stdout
 
-    def try_command(
-        self, *arguments: str, program: str
-    ) -> subprocess.CompletedProcess[str]:
+    def try_command(self, *arguments: str, program: str) -> subprocess.CompletedProcess[str]:
         """Run `appliance` or `csctl` against it, whatever becomes of it."""
         if program == "appliance":
             arguments = (*arguments, "--data-dir", str(self.data_dir))
@@ -99,7 +97,7 @@ class Appliance:
 
 def shared_memory_segments() -> set[str]:
     """Return the names of all POSIX shared memory segments of this machine."""
-    return set(os.listdir("/dev/shm"))  # noqa: PTH208 - names alone are wanted
+    return set(os.listdir("/dev/shm"))
 
 
 @contextmanager
