@@ -68,6 +68,14 @@ def constant(node: Node, name: str) -> Constant:
     return value
 
 
+def flat_number(node: Node, name: str, default: float | None = None) -> float:
+    """Return a number that may be written as a constant of one element."""
+    value = node.attributes.get(name, default)
+    if isinstance(value, Constant):
+        return float(value.to_numpy().reshape(-1)[0])
+    return number(node, name, default)
+
+
 def resolve_axis(axis: int, rank: int) -> int:
     """Return an axis counted from the front; negative ones count from the back."""
     return axis + rank if axis < 0 else axis

@@ -6,6 +6,7 @@ from appliance.core.errors import InternalError
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
 from appliance.numerics.kernels import (
+    convolution,
     elementwise,
     indexing,
     linear_algebra,
@@ -18,6 +19,7 @@ from appliance.numerics.kernels import (
 from appliance.numerics.kernels.kernel import Builder, Kernel, rounded
 
 _BUILDERS: dict[str, Builder] = {
+    **convolution.BUILDERS,
     **elementwise.BUILDERS,
     **indexing.BUILDERS,
     **linear_algebra.BUILDERS,
