@@ -75,9 +75,7 @@ class Program:
             operands=(*node.operands, _STEP) if kernel.reads_step else node.operands,
             results=node.results,
             dead=tuple(
-                name
-                for name in dead
-                if name not in self._live_out and name not in self._constants
+                name for name in dead if name not in self._live_out and name not in self._constants
             ),
         )
         self._defined_at.update(dict.fromkeys(node.results, len(self._tasks)))

@@ -5,11 +5,13 @@ the kernel size then), the dilation is always 1, and rounding up (`ceil_mode`) i
 the shapes tell. `pooling_window` finds the reading that explains them.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from appliance.core.attributes import flag, integers, text
 from appliance.core.errors import InternalError
 from appliance.core.graph import Node
-from appliance.numerics.attributes import integers
+from appliance.core.tensors import TensorType
 
 Sizes = tuple[int, ...]
 
@@ -22,7 +24,8 @@ class Window:
         kernel: Size along each axis.
         stride: Distance between windows.
         dilation: Distance between the elements of a window.
-        padding: Elements added in front.
+        padding: Elements added on both sides.
+        edges: Elements added before that, in front and behind, where the two sides differ.
         rounds_up: Whether the last window may reach beyond the padded input.
     """
 
@@ -30,6 +33,7 @@ class Window:
     stride: Sizes
     dilation: Sizes
     padding: Sizes
+    edges: tuple[tuple[int, int], ...]
     rounds_up: bool = False
 
     def output_sizes(self, sizes: Sizes) -> Sizes:
@@ -38,6 +42,7 @@ class Window:
 
     def _count(self, axis: int, size: int) -> int:
         stride, padding = self.stride[axis], self.padding[axis]
+        size += sum(self.edges[axis])
         room = size + 2 * padding - self.dilation[axis] * (self.kernel[axis] - 1) - 1
         if room < 0:
             return 0
@@ -48,49 +53,57 @@ class Window:
         return count - 1 if starts_in_padding else count
 
 
-def symmetric_padding(node: Node, rank: int) -> Sizes:
-    """Return the padding per spatial axis; the node may list one number per axis or two."""
-    padding = integers(node, "padding")
-    if len(padding) == rank:
-        return padding
-    low, high = padding[::2], padding[1::2]
-    if len(low) != rank or low != high:
-        raise InternalError(f"{node.op} at {node.location}: padding {padding} is not symmetric.")
-    return low
+def channels_last(node: Node) -> bool:
+    """Return whether a node's `data_format` puts the channels behind the spatial axes."""
+    return text(node, "data_format", "NCHW").endswith("C")
 
 
-def pooling_window(node: Node, sizes: Sizes, output_sizes: Sizes) -> Window:
-    """Return the window of a Pool node (layout NCDHW) for its spatial sizes.
+def pooling_window(node: Node, types: Sequence[TensorType]) -> Window:
+    """Return the window of a Pool node.
 
     Args:
         node: The node.
-        sizes: Depth, height and width of the pooled tensor.
-        output_sizes: The same of the result.
+        types: Types of its operands.
 
     Raises:
-        InternalError: No reading of the attributes gives the output sizes.
+        InternalError: No reading of the attributes gives the shape of the result.
     """
-    kernel = integers(node, "ksize")[-3:]
-    stride = integers(node, "strides")[-3:]
-    dilation = integers(node, "dilation", (1, 1, 1))[-3:]
-    padding = symmetric_padding(node, 5)[-3:]
-    readings = [(stride, dilation), (kernel, dilation)]
-    readings += [(given, (1, d, d)) for d in range(2, 9) for given in (stride, kernel)]
-    for chosen_stride, chosen_dilation in readings:
+    axes = slice(1, 4) if channels_last(node) else slice(2, 5)
+    pooled = types[1] if flag(node, "gradient") else node.types[0]
+    sizes, expected = types[0].shape[axes], pooled.shape[axes]
+    for window in _readings(node, axes):
+        if window.output_sizes(sizes) == expected:
+            return window
+    raise InternalError(
+        f"Pool at {node.location}: kernel {integers(node, 'ksize')}, strides "
+        f"{integers(node, 'strides')} and padding {integers(node, 'padding')} do not turn sizes "
+        f"{sizes} into {expected}."
+    )
+
+
+def _readings(node: Node, axes: slice) -> Iterator[Window]:
+    """Yield what a Pool node may mean, the likeliest first."""
+    kernel, stride = integers(node, "ksize")[axes], integers(node, "strides")[axes]
+    dilation, padding = integers(node, "dilation")[axes], integers(node, "padding")
+    low, high = padding[::2][axes], padding[1::2][axes]
+    both = low if low == high else (0, 0, 0)
+    edges = tuple((a - c, b - c) for a, b, c in zip(low, high, both, strict=True))
+    choices = [(stride, dilation), (kernel, dilation)]
+    choices += [
+        (given, tuple(1 if size == 1 else spread for size in kernel))
+        for spread in range(2, 9)
+        for given in (stride, kernel)
+    ]
+    for given_stride, given_dilation in choices:
         for rounds_up in (False, True):
-            window = Window(
+            yield Window(
                 kernel=kernel,
-                stride=chosen_stride,
-                dilation=chosen_dilation,
-                padding=padding,
+                stride=given_stride,
+                dilation=given_dilation,
+                padding=both,
+                edges=edges,
                 rounds_up=rounds_up,
             )
-            if window.output_sizes(sizes) == output_sizes:
-                return window
-    raise InternalError(
-        f"Pool at {node.location}: kernel {kernel}, stride {stride}, padding {padding} do not turn "
-        f"{sizes} into {output_sizes}."
-    )
 
 
 def pad_parts(node: Node, shape: Sizes) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

@@ -13,8 +13,8 @@ from appliance.numerics.kernels import (
     losses,
     movement,
     normalization,
-    random,
     reductions,
+    sources,
 )
 from appliance.numerics.kernels.kernel import Builder, Kernel, rounded
 
@@ -26,11 +26,13 @@ _BUILDERS: dict[str, Builder] = {
     **losses.BUILDERS,
     **movement.BUILDERS,
     **normalization.BUILDERS,
-    **random.BUILDERS,
     **reductions.BUILDERS,
+    **sources.BUILDERS,
 }
 
-_NEVER_ROUNDED = frozenset(movement.BUILDERS)
+_NEVER_ROUNDED = frozenset(movement.BUILDERS) | {
+    "Abs", "Clamp", "Gather", "GatherNd", "Relu", "Select", "Sign", "TopK",
+}  # fmt: skip
 """Operations whose results are elements of their operands, hence already representable."""
 
 

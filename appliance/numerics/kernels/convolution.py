@@ -6,73 +6,83 @@ output gradient g: the convolution of x and w; its adjoint in x (`transposed`); 
 convolution is a transposed convolution and the other way round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch.nn import functional
 
+from appliance.core.attributes import flag, integer, integers, text
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import flag, integer, integers, text
 from appliance.numerics.kernels.kernel import Builders, Kernel
-from appliance.numerics.windows import Window, pooling_window, symmetric_padding
+from appliance.numerics.windows import Window, channels_last, pooling_window
+
+Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def _convolution(node: Node, types: Sequence[TensorType]) -> Kernel:
-    rank = len(types[0].shape) - 2
-    window = (
-        integers(node, "stride"),
-        symmetric_padding(node, rank),
-        integers(node, "dilation"),
-    )
-    groups = integer(node, "groups", 1)
-    if text(node, "conv_pass_direction", "FWD") == "BWD_KERNEL":
-        return _weight_gradient(node.types[0].shape, window, groups)
-    if flag(node, "transposed"):
-        return _transposed_convolution(node.types[0].shape, window, groups)
-    stride, padding, dilation = window
-    zero = (0,) * rank
-    return Kernel(
-        call=lambda x, w: torch.convolution(
-            x, w, None, stride, padding, dilation, False, zero, groups
-        )
-    )
-
-
-def _transposed_convolution(
-    shape: tuple[int, ...], window: tuple[tuple[int, ...], ...], groups: int
-) -> Kernel:
-    stride, padding, dilation = window
-
-    def call(g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        extra = tuple(
-            shape[axis + 2]
-            - ((g.shape[axis + 2] - 1) * stride[axis] - 2 * padding[axis])
-            - dilation[axis] * (w.shape[axis + 2] - 1)
-            - 1
-            for axis in range(len(stride))
-        )
-        return torch.convolution(g, w, None, stride, padding, dilation, True, extra, groups)
-
+    is_weight_gradient = text(node, "conv_pass_direction") == "BWD_KERNEL"
+    last = channels_last(node)
+    shape = node.types[0].shape
+    if is_weight_gradient:
+        call = _weight_gradient(node, shape)
+        return Kernel(call=lambda x, g: call(_first(x), _first(g)) if last else call(x, g))
+    if last:
+        shape = (shape[0], shape[-1], *shape[1:-1])
+    call = _transposed(node, shape) if flag(node, "transposed") else _plain(node)
+    if last:
+        return Kernel(call=lambda x, w: call(_first(x), w).movedim(1, -1))
     return Kernel(call=call)
 
 
-def _weight_gradient(
-    shape: tuple[int, ...], window: tuple[tuple[int, ...], ...], groups: int
-) -> Kernel:
-    stride, padding, dilation = window
-    zero = [0] * len(stride)
+def _first(x: torch.Tensor) -> torch.Tensor:
+    return x.movedim(-1, 1)
+
+
+def _plain(node: Node) -> Product:
+    stride, padding, dilation = _window(node)
+    zero, groups = (0,) * len(stride), integer(node, "groups", 1)
+    return lambda x, w: torch.convolution(
+        x, w, None, stride, padding, dilation, False, zero, groups
+    )
+
+
+def _window(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return integers(node, "stride"), integers(node, "padding"), integers(node, "dilation")
+
+
+def _transposed(node: Node, shape: tuple[int, ...]) -> Product:
+    """Return the transposed convolution; only the result's shape tells its output padding."""
+    stride, padding, dilation = _window(node)
+    groups = integer(node, "groups", 1)
+
+    def call(g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        extra = [
+            result - ((size - 1) * step - 2 * edge + spread * (kernel - 1) + 1)
+            for result, size, kernel, step, edge, spread in zip(
+                shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation, strict=True
+            )
+        ]
+        return torch.convolution(g, w, None, stride, padding, dilation, True, extra, groups)
+
+    return call
+
+
+def _weight_gradient(node: Node, shape: tuple[int, ...]) -> Product:
+    stride, padding, dilation = _window(node)
+    zero, groups = [0] * len(stride), integer(node, "groups", 1)
     backward = torch.ops.aten.convolution_backward.default
+    mask = [False, True, False]
 
     def call(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-        weight = x.new_empty(()).expand(shape)  # only its shape counts
+        weight = x.new_empty(1).expand(shape)  # only its shape counts
         gradients = backward(
-            g, x, weight, None, stride, padding, dilation, False, zero, groups,
-            [False, True, False],
-        )  # fmt: skip
+            g, x, weight, None, stride, padding, dilation, False, zero, groups, mask
+        )
         result: torch.Tensor = gradients[1]
         return result
 
-    return Kernel(call=call)
+    return call
 
 
 def _bias_add(node: Node, types: Sequence[TensorType]) -> Kernel:
@@ -95,22 +105,36 @@ def _bias_add_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
 
 
 def _pool(node: Node, types: Sequence[TensorType]) -> Kernel:
-    is_gradient = flag(node, "gradient")
-    small = types[1].shape if is_gradient else node.types[0].shape
-    window = pooling_window(node, types[0].shape[2:], small[2:])
-    is_maximum = text(node, "pool_type") == "MAX"
+    """Return a pooling kernel; a padding that differs from side to side is added beforehand."""
+    is_gradient, is_maximum = flag(node, "gradient"), text(node, "pool_type") == "MAX"
+    window = pooling_window(node, types)
     if is_gradient:
-        return _max_pool_grad(window) if is_maximum else _average_pool_grad(window)
-    return _max_pool(window) if is_maximum else _average_pool(window)
+        call = _max_pool_grad(window) if is_maximum else _average_pool_grad(window)
+    else:
+        call = _max_pool(window) if is_maximum else _average_pool(window)
+    call = _with_edges(call, window, is_gradient, -torch.inf if is_maximum else 0.0)
+    if channels_last(node):
+        return Kernel(call=lambda x, y: call(_first(x), _first(y)).movedim(1, -1))
+    return Kernel(call=call)
 
 
-def _max_pool(window: Window) -> Kernel:
+def _with_edges(call: Product, window: Window, is_gradient: bool, fill: float) -> Product:
+    edges = [size for pair in reversed(window.edges) for size in pair]
+    if not any(edges):
+        return call
+    if not is_gradient:
+        return lambda x, y: call(functional.pad(x, edges, value=fill), y)
+    crop = [-size for size in edges]
+    return lambda x, dy: functional.pad(call(functional.pad(x, edges, value=fill), dy), crop)
+
+
+def _max_pool(window: Window) -> Product:
     forward = torch.ops.aten.max_pool3d_with_indices.default
     options = _options(window)
-    return Kernel(call=lambda x, _: forward(x, *options)[0])
+    return lambda x, _: forward(x, *options)[0]
 
 
-def _max_pool_grad(window: Window) -> Kernel:
+def _max_pool_grad(window: Window) -> Product:
     forward = torch.ops.aten.max_pool3d_with_indices.default
     backward = torch.ops.aten.max_pool3d_with_indices_backward.default
     options = _options(window)
@@ -120,7 +144,7 @@ def _max_pool_grad(window: Window) -> Kernel:
         result: torch.Tensor = backward(dy, x, *options, chosen)
         return result
 
-    return Kernel(call=call)
+    return call
 
 
 def _options(window: Window) -> tuple[object, ...]:
@@ -133,19 +157,17 @@ def _options(window: Window) -> tuple[object, ...]:
     )
 
 
-def _average_pool(window: Window) -> Kernel:
+def _average_pool(window: Window) -> Product:
     forward = torch.nn.functional.avg_pool3d
     kernel, stride, padding = window.kernel, window.stride, window.padding
-    return Kernel(call=lambda x, _: forward(x, kernel, stride, padding, window.rounds_up))
+    return lambda x, _: forward(x, kernel, stride, padding, window.rounds_up)
 
 
-def _average_pool_grad(window: Window) -> Kernel:
+def _average_pool_grad(window: Window) -> Product:
     backward = torch.ops.aten.avg_pool3d_backward.default
     kernel, stride = list(window.kernel), list(window.stride)
     padding, rounds_up = list(window.padding), window.rounds_up
-    return Kernel(
-        call=lambda x, dy: backward(dy, x, kernel, stride, padding, rounds_up, True, None)
-    )
+    return lambda x, dy: backward(dy, x, kernel, stride, padding, rounds_up, True, None)
 
 
 BUILDERS: Builders = {

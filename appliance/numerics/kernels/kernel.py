@@ -68,6 +68,4 @@ def rounded(kernel: Kernel, types: Sequence[TensorType]) -> Kernel:
         results = kernel.call(*operands)
         return tuple(round_to(dtype, value) for dtype, value in zip(dtypes, results, strict=True))
 
-    return Kernel(
-        call=call_one if len(dtypes) == 1 else call_many, reads_step=kernel.reads_step
-    )
+    return Kernel(call=call_one if len(dtypes) == 1 else call_many, reads_step=kernel.reads_step)

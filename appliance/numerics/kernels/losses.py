@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
+from appliance.core.attributes import integer, resolve_axis
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import integer, resolve_axis
 from appliance.numerics.kernels.kernel import Builders, Kernel
 
 

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 
 import torch
 
-from appliance.core.errors import InternalError
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import (
-    flat_number,
+from appliance.core.attributes import (
     integer,
     integers,
     resolve_axis,
     text,
 )
-from appliance.numerics.elements import torch_dtype
+from appliance.core.errors import InternalError
+from appliance.core.graph import Node
+from appliance.core.tensors import TensorType
+from appliance.numerics.elements import scalar_attribute, torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel
 from appliance.numerics.windows import pad_parts
 
@@ -110,7 +109,7 @@ def _pad(node: Node, types: Sequence[TensorType]) -> Kernel:
     mode = text(node, "padding_mode", "CONSTANT")
     if mode == "CONSTANT":
         source, target = pad_parts(node, types[0].shape)
-        return _placed(node, target, flat_number(node, "constant_values", 0.0), source)
+        return _placed(node, target, scalar_attribute(node, "constant_values", 0.0), source)
     return _mirrored(node, types[0].shape, mode)
 
 
@@ -188,9 +187,9 @@ def _shard_slice(node: Node, types: Sequence[TensorType]) -> Kernel:
         return Kernel(call=lambda x: x.narrow(axis, start, length))
     size = types[0].shape[axis] // outer
     return Kernel(
-        call=lambda x: x.unflatten(axis, (outer, size))
-        .narrow(axis + 1, start, length)
-        .reshape(shape)
+        call=lambda x: (
+            x.unflatten(axis, (outer, size)).narrow(axis + 1, start, length).reshape(shape)
+        )
     )
 
 

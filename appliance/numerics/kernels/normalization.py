@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import torch
 
+from appliance.core.attributes import flag, integer, number
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import flag, integer, number
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
 
 DEFAULT_EPSILON = 1e-5
@@ -27,9 +27,7 @@ def _layer_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
     backward = torch.ops.aten.native_layer_norm_backward.default
     mask = [True, True, True]
 
-    def call(
-        dy: torch.Tensor, x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor
-    ) -> Values:
+    def call(dy: torch.Tensor, x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> Values:
         _, mean, rstd = forward(x, shape, None, None, epsilon)
         dx, dgamma, dbeta = backward(dy, x, shape, mean, rstd, gamma, beta, mask)
         return dx, dbeta, dgamma
@@ -58,9 +56,7 @@ def _group_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
     def call(dy: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> Values:
         x, dy, flat = x.contiguous(), dy.contiguous(), scale.reshape(-1)
         _, mean, rstd = forward(x, None, None, batch, channels, area, groups, epsilon)
-        dx, dscale, doffset = backward(
-            dy, x, mean, rstd, flat, batch, channels, area, groups, mask
-        )
+        dx, dscale, doffset = backward(dy, x, mean, rstd, flat, batch, channels, area, groups, mask)
         return dx, dscale.reshape(parameter_shape), doffset.reshape(parameter_shape)
 
     return Kernel(call=call)
@@ -105,9 +101,7 @@ def _batch_norm_grad(node: Node, _types: Sequence[TensorType]) -> Kernel:
 
     def call(dy: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> Values:
         _, mean, rstd = forward(x, None, None, None, None, True, 0.0, epsilon)
-        gradients: Values = backward(
-            dy, x, scale, None, None, mean, rstd, True, epsilon, mask
-        )
+        gradients: Values = backward(dy, x, scale, None, None, mean, rstd, True, epsilon, mask)
         return gradients
 
     return Kernel(call=call)

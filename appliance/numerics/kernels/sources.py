@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
+from appliance.core.attributes import constant, integer, integers, number
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
-from appliance.numerics.attributes import constant, integer, integers, number
 from appliance.numerics.elements import torch_constant, torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel
 from appliance.numerics.philox import Placement, Stream, normal, uniform
