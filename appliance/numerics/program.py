@@ -1,11 +1,11 @@
 """A list of nodes made ready to run again and again on a table of values.
 
 Both the CS-2 workers (the nodes of a layer step, narrowed to one system's share of the batch) and
-MemoryX (the nodes of an update) run their part of a plan as a `Program`. Building one compiles every
-node; running one costs a dictionary access per operand beyond what the kernels take.
+MemoryX (the nodes of an update) run their part of a plan as a `Program`. Building one compiles
+every node; running one costs a dictionary access per operand beyond what the kernels take.
 
-Same operands, same bits: kernels never depend on the order in which threads finish. (They may depend
-on the *number* of threads, since that decides how a sum is cut.)
+Same operands, same bits: kernels never depend on the order in which threads finish. (They may
+depend on the *number* of threads, since that decides how a sum is cut.)
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

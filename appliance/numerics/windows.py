@@ -1,17 +1,16 @@
 """Geometry of sliding windows and paddings: what a node says about them, made complete.
 
 The client's pooling nodes do not say everything. The stride is 1 where the user left it out (it is
-the kernel size then), the dilation is always 1, and rounding up (`ceil_mode`) is not mentioned; only
-the shapes tell. `pooling_window` finds the reading that explains them.
+the kernel size then), the dilation is always 1, and rounding up (`ceil_mode`) is not mentioned;
+only the shapes tell. `pooling_window` finds the reading that explains them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appliance.core.attributes import flag, integers, text
+from appliance.core.attributes import flag, integers
 from appliance.core.errors import InternalError
 from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
 
 Sizes = tuple[int, ...]
 
@@ -53,25 +52,20 @@ class Window:
         return count - 1 if starts_in_padding else count
 
 
-def channels_last(node: Node) -> bool:
-    """Return whether a node's `data_format` puts the channels behind the spatial axes."""
-    return text(node, "data_format", "NCHW").endswith("C")
-
-
-def pooling_window(node: Node, types: Sequence[TensorType]) -> Window:
-    """Return the window of a Pool node.
+def pooling_window(node: Node, x_shape: Sizes, y_shape: Sizes) -> Window:
+    """Return the window of a Pool node, channels first.
 
     Args:
         node: The node.
-        types: Types of its operands.
+        x_shape: Shape of what is pooled.
+        y_shape: Shape of the second operand: of the gradient, if the node is the gradient.
 
     Raises:
         InternalError: No reading of the attributes gives the shape of the result.
     """
-    axes = slice(1, 4) if channels_last(node) else slice(2, 5)
-    pooled = types[1] if flag(node, "gradient") else node.types[0]
-    sizes, expected = types[0].shape[axes], pooled.shape[axes]
-    for window in _readings(node, axes):
+    pooled = y_shape if flag(node, "gradient") else node.types[0].shape
+    sizes, expected = x_shape[2:], pooled[2:]
+    for window in _readings(node):
         if window.output_sizes(sizes) == expected:
             return window
     raise InternalError(
@@ -81,8 +75,9 @@ def pooling_window(node: Node, types: Sequence[TensorType]) -> Window:
     )
 
 
-def _readings(node: Node, axes: slice) -> Iterator[Window]:
+def _readings(node: Node) -> Iterator[Window]:
     """Yield what a Pool node may mean, the likeliest first."""
+    axes = slice(2, 5)
     kernel, stride = integers(node, "ksize")[axes], integers(node, "strides")[axes]
     dilation, padding = integers(node, "dilation")[axes], integers(node, "padding")
     low, high = padding[::2][axes], padding[1::2][axes]

@@ -16,7 +16,8 @@ from appliance.numerics.kernels import (
     reductions,
     sources,
 )
-from appliance.numerics.kernels.kernel import Builder, Kernel, rounded
+from appliance.numerics.kernels.kernel import Builder, Kernel, channels_last, rounded
+from appliance.numerics.layout import move_types, to_channels_first
 
 _BUILDERS: dict[str, Builder] = {
     **convolution.BUILDERS,
@@ -56,7 +57,12 @@ def compile_node(node: Node, operand_types: Sequence[TensorType]) -> Kernel:
     build = _BUILDERS.get(node.op)
     if build is None:
         raise InternalError(f"Operation {node.op!r} at {node.location} has no kernel.")
-    kernel = build(node, operand_types)
+    other = to_channels_first(node, [type_.shape for type_ in operand_types])
+    if other is None:
+        kernel = build(node, operand_types)
+    else:
+        kernel = build(other.node, move_types(operand_types, other.operands))
+        kernel = channels_last(kernel, other.operands, other.results)
     if node.op in _NEVER_ROUNDED or not any(type_.dtype.is_half for type_ in node.types):
         return kernel
     return rounded(kernel, node.types)

@@ -15,28 +15,17 @@ from appliance.core.attributes import flag, integer, integers, text
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel
-from appliance.numerics.windows import Window, channels_last, pooling_window
+from appliance.numerics.windows import Window, pooling_window
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def _convolution(node: Node, types: Sequence[TensorType]) -> Kernel:
-    is_weight_gradient = text(node, "conv_pass_direction") == "BWD_KERNEL"
-    last = channels_last(node)
-    shape = node.types[0].shape
-    if is_weight_gradient:
-        call = _weight_gradient(node, shape)
-        return Kernel(call=lambda x, g: call(_first(x), _first(g)) if last else call(x, g))
-    if last:
-        shape = (shape[0], shape[-1], *shape[1:-1])
-    call = _transposed(node, shape) if flag(node, "transposed") else _plain(node)
-    if last:
-        return Kernel(call=lambda x, w: call(_first(x), w).movedim(1, -1))
-    return Kernel(call=call)
-
-
-def _first(x: torch.Tensor) -> torch.Tensor:
-    return x.movedim(-1, 1)
+def _convolution(node: Node, _types: Sequence[TensorType]) -> Kernel:
+    if text(node, "conv_pass_direction") == "BWD_KERNEL":
+        return Kernel(call=_weight_gradient(node, node.types[0].shape))
+    if flag(node, "transposed"):
+        return Kernel(call=_transposed(node, node.types[0].shape))
+    return Kernel(call=_plain(node))
 
 
 def _plain(node: Node) -> Product:
@@ -107,15 +96,12 @@ def _bias_add_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
 def _pool(node: Node, types: Sequence[TensorType]) -> Kernel:
     """Return a pooling kernel; a padding that differs from side to side is added beforehand."""
     is_gradient, is_maximum = flag(node, "gradient"), text(node, "pool_type") == "MAX"
-    window = pooling_window(node, types)
+    window = pooling_window(node, types[0].shape, types[1].shape)
     if is_gradient:
         call = _max_pool_grad(window) if is_maximum else _average_pool_grad(window)
     else:
         call = _max_pool(window) if is_maximum else _average_pool(window)
-    call = _with_edges(call, window, is_gradient, -torch.inf if is_maximum else 0.0)
-    if channels_last(node):
-        return Kernel(call=lambda x, y: call(_first(x), _first(y)).movedim(1, -1))
-    return Kernel(call=call)
+    return Kernel(call=_with_edges(call, window, is_gradient, -torch.inf if is_maximum else 0.0))
 
 
 def _with_edges(call: Product, window: Window, is_gradient: bool, fill: float) -> Product:

@@ -136,7 +136,8 @@ def _scatter(node: Node, types: Sequence[TensorType]) -> Kernel:
             return Kernel(
                 call=lambda base, index, x: base.scatter_reduce(axis, index.long(), x, name)
             )
-    raise InternalError(f"Scatter at {node.location}: kind {kind!r} is not known.")
+        case _:
+            raise InternalError(f"Scatter at {node.location}: kind {kind!r} is not known.")
 
 
 def _one_hot(node: Node, _types: Sequence[TensorType]) -> Kernel:

@@ -109,7 +109,7 @@ def _pad(node: Node, types: Sequence[TensorType]) -> Kernel:
     mode = text(node, "padding_mode", "CONSTANT")
     if mode == "CONSTANT":
         source, target = pad_parts(node, types[0].shape)
-        return _placed(node, target, scalar_attribute(node, "constant_values", 0.0), source)
+        return _placed(node, target, scalar_attribute(node, "value", 0.0), source)
     return _mirrored(node, types[0].shape, mode)
 
 
@@ -174,38 +174,28 @@ def _band_part(node: Node, types: Sequence[TensorType]) -> Kernel:
     return Kernel(call=lambda x: torch.where(kept, x, zero))
 
 
-def _shard_index(node: Node) -> tuple[int, slice]:
-    start = integer(node, "start")
-    return integer(node, "axis"), slice(start, start + integer(node, "size"))
-
-
 def _shard_slice(node: Node, types: Sequence[TensorType]) -> Kernel:
-    axis, part = _shard_index(node)
-    outer, shape = integer(node, "outer", 1), node.types[0].shape
-    start, length = part.start, part.stop - part.start
+    axis, outer = integer(node, "axis"), integer(node, "outer", 1)
+    start, length = integer(node, "start"), integer(node, "size")
     if outer == 1:
         return Kernel(call=lambda x: x.narrow(axis, start, length))
-    size = types[0].shape[axis] // outer
-    return Kernel(
-        call=lambda x: (
-            x.unflatten(axis, (outer, size)).narrow(axis + 1, start, length).reshape(shape)
-        )
-    )
+    whole, shape = types[0].shape, node.types[0].shape
+    seen = (*whole[:axis], outer, whole[axis] // outer, *whole[axis + 1 :])
+    return Kernel(call=lambda x: x.reshape(seen).narrow(axis + 1, start, length).reshape(shape))
 
 
 def _shard_pad(node: Node, types: Sequence[TensorType]) -> Kernel:
-    axis, part = _shard_index(node)
-    outer, shape = integer(node, "outer", 1), node.types[0].shape
-    if outer == 1:
-        return _placed(node, (*(slice(None),) * axis, part), 0.0)
-    size, length = shape[axis] // outer, part.stop - part.start
+    axis, outer = integer(node, "axis"), integer(node, "outer", 1)
+    start, length = integer(node, "start"), integer(node, "size")
+    part, whole = types[0].shape, node.types[0].shape
+    seen = (*whole[:axis], outer, whole[axis] // outer, *whole[axis + 1 :])
+    part_seen = (*part[:axis], outer, length, *part[axis + 1 :])
 
     def into(out: torch.Tensor, x: torch.Tensor) -> None:
-        places = out.zero_().unflatten(axis, (outer, size)).narrow(axis + 1, part.start, length)
-        places.copy_(x.unflatten(axis, (outer, length)))
+        out.zero_().view(seen).narrow(axis + 1, start, length).copy_(x.reshape(part_seen))
 
     def call(x: torch.Tensor) -> torch.Tensor:
-        out = x.new_empty(shape)
+        out = x.new_empty(whole)
         into(out, x)
         return out
 

@@ -38,8 +38,8 @@ def _layer_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
 def _group_norm(node: Node, _types: Sequence[TensorType]) -> Kernel:
     groups, epsilon = integer(node, "num_groups"), number(node, "epsilon", DEFAULT_EPSILON)
 
-    def call(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-        return torch.group_norm(x, groups, scale.reshape(-1), offset.reshape(-1), epsilon, False)
+    def call(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+        return torch.group_norm(x, groups, gamma.reshape(-1), beta.reshape(-1), epsilon, False)
 
     return Kernel(call=call)
 
@@ -47,17 +47,18 @@ def _group_norm(node: Node, _types: Sequence[TensorType]) -> Kernel:
 def _group_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
     groups, epsilon = integer(node, "num_groups"), number(node, "epsilon", DEFAULT_EPSILON)
     batch, channels, *spatial = types[1].shape
-    area = math.prod(spatial)
+    sizes = (batch, channels, math.prod(spatial), groups)
     forward = torch.ops.aten.native_group_norm.default
     backward = torch.ops.aten.native_group_norm_backward.default
-    mask = [True, True, True]
-    parameter_shape = types[2].shape
+    mask, shape = [True, True, True], types[2].shape
 
-    def call(dy: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> Values:
-        x, dy, flat = x.contiguous(), dy.contiguous(), scale.reshape(-1)
-        _, mean, rstd = forward(x, None, None, batch, channels, area, groups, epsilon)
-        dx, dscale, doffset = backward(dy, x, mean, rstd, flat, batch, channels, area, groups, mask)
-        return dx, dscale.reshape(parameter_shape), doffset.reshape(parameter_shape)
+    def call(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor) -> Values:
+        x = x.contiguous()
+        _, mean, rstd = forward(x, None, None, *sizes, epsilon)
+        dx, dgamma, dbeta = backward(
+            dy.contiguous(), x, mean, rstd, gamma.reshape(-1), *sizes, mask
+        )
+        return dx, dgamma.reshape(shape), dbeta.reshape(shape)
 
     return Kernel(call=call)
 
@@ -75,7 +76,7 @@ def _batch_norm(node: Node, types: Sequence[TensorType]) -> Kernel:
             variance: torch.Tensor,
         ) -> Values:
             y, _, _ = forward(x, scale, offset, mean, variance, False, factor, epsilon)
-            return y, mean, variance
+            return y, mean.clone(), variance.clone()
 
         return Kernel(call=infer)
 
