@@ -42,7 +42,7 @@ Shape
     StridedSliceGrad (dy) {begin, end, stride}: dy placed into zeros of the result's shape
     Repeat (x) {repeats}: tiles whole copies, one count for each dim
     pad (x) {edge_padding_low, edge_padding_high, interior_padding, padding_mode:
-        CONSTANT|REFLECT|SYMMETRIC|CIRCULAR, constant_values: Constant of one element}
+        CONSTANT|REFLECT|SYMMETRIC|CIRCULAR, value: the number of CONSTANT padding}
     unpad (x) {edge_unpadding_high}: drops so many elements at the end of each dim
     MatrixBandPart (x) {num_lower, num_upper}: keeps the band of the last two dims; negative: all
 Contraction
