@@ -79,7 +79,8 @@ batches having been taken from this loader before, and comes from local rank (K 
 value. PYTHONPATH of a streamer must hold `user_sidecar_env.python_path` and every entry of
 `python_paths`; the client does *not* add the script's own directory. That is why this file is a
 module and why `train.py` passes `ClusterConfig(python_paths=[its directory])`.
-`debug_args.debug_wrk.env_vars` and `visit_fn_map` are applied by the streamer itself, from FILE."""
+`debug_args.debug_wrk.env_vars` and `visit_fn_map` are applied by the streamer itself, from FILE.
+"""
 
 from __future__ import annotations
 

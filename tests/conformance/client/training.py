@@ -8,7 +8,7 @@ are handled here so that the numbers can be compared:
   the CSX backend sets (`AttributeError: 'AmpState' object has no attribute 'handle'`).
   `scale_loss` does on the CPU what `scale` does on CSX; the handle is set to the client's own
   `NoOpHandle`.
-* `GradScaler.state_dict` is empty on the CPU backend; `named_state` reads its attributes instead.
+* `GradScaler.state_dict` is empty on the CPU backend; `grad_scaler_state` reads its attributes.
 * With a grad scaler, `Scheduler.step` marks `last_epoch` so that a skipped step does not count.
   The CSX backend opens that context for every batch; on the CPU backend `Session.step` does
   (otherwise "Failed to mark tensor").
@@ -119,6 +119,16 @@ def scale_loss(grad_scaler, loss: torch.Tensor) -> torch.Tensor:
     return loss.float() if is_identity else loss.float() * grad_scaler.get_scale()
 
 
+def grad_scaler_state(grad_scaler) -> dict[str, torch.Tensor | float]:
+    """Return what `GradScaler.state_dict` returns on CSX; on the CPU backend that is empty."""
+    if current_backend_impl().is_csx:
+        return grad_scaler.state_dict()
+    keys = ["loss_scale"]
+    if grad_scaler.dynamic:
+        keys += ["steps_since_rescale", "overflows_since_rescale", "num_skipped_steps"]
+    return {key: getattr(grad_scaler, f"_{key}") for key in keys}
+
+
 def named_state(session: Session) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the CPU backend's state under the names the traced program uses.
 
@@ -128,9 +138,8 @@ def named_state(session: Session) -> Iterator[tuple[str, torch.Tensor]]:
     """
     tree = session.backend.state_dict()
     tree["model"] = full_state_dict(session.module)
-    if session.grad_scaler is not None and session.grad_scaler.dynamic:
-        keys = ("loss_scale", "steps_since_rescale", "overflows_since_rescale", "num_skipped_steps")
-        tree["grad_scaler"] = [{key: getattr(session.grad_scaler, f"_{key}") for key in keys}]
+    if session.grad_scaler is not None:
+        tree["grad_scaler"] = [grad_scaler_state(session.grad_scaler)]
     for scope, tensor in visit_device_tensors(tree, device_type="cpu", scope=["state"]):
         yield ".".join(scope), tensor
 

@@ -55,7 +55,8 @@ sys.path.insert(1, str(HERE.parent / "client"))
 import cerebras.pytorch as cstorch  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from catalog import SAMPLES, Sample  # noqa: E402
+from catalog import SAMPLES  # noqa: E402
+from catalog.sample import Sample  # noqa: E402
 from data import loader  # noqa: E402
 from training import Session, named_inputs, named_state  # noqa: E402
 
