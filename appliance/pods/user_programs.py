@@ -22,7 +22,13 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from appliance.core.errors import ClusterError, InternalError, PodFailedError, UserError
+from appliance.core.errors import (
+    ClusterError,
+    InternalError,
+    PodFailedError,
+    StreamClosedError,
+    UserError,
+)
 from appliance.pods import leash
 from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
@@ -168,6 +174,7 @@ class UserProgram:
         reply_type: type[Reply],
         *,
         timeout_seconds: float | None = None,
+        abandoned: threading.Event | None = None,
     ) -> Reply:
         """Call the program and return its reply.
 
@@ -176,8 +183,10 @@ class UserProgram:
             request: Its argument.
             reply_type: What it answers with.
             timeout_seconds: How long to wait; None waits as long as the program lives.
+            abandoned: Once set, nobody wants the reply any more.
 
         Raises:
+            StreamClosedError: The call was abandoned; the program may still be at it.
             UserError: The user's code raised; the message ends with its traceback.
             PodFailedError: The program ended or does not answer.
         """
@@ -190,6 +199,9 @@ class UserProgram:
             if self._exited.is_set():
                 future.cancel()
                 raise self._ended_error()
+            if abandoned is not None and abandoned.is_set():
+                future.cancel()
+                raise StreamClosedError(f"{method} of {self.name} was given up.")
         reply = self._result(future, method)
         if not isinstance(reply, reply_type):
             raise InternalError(f"{method} of {self.name} answered a {type(reply).__name__}.")
@@ -215,7 +227,7 @@ class UserProgram:
         """Make a file or directory the user's own, if the program runs as another user."""
         self._give_to_user(path)
 
-    def _result(self, future: grpc.Future, method: str) -> object:
+    def _result(self, future: grpc.Future[Message], method: str) -> object:
         try:
             return future.result()
         except grpc.RpcError as error:
