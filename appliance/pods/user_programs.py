@@ -227,7 +227,7 @@ class UserProgram:
         """Make a file or directory the user's own, if the program runs as another user."""
         self._give_to_user(path)
 
-    def _result(self, future: grpc.Future[Message], method: str) -> object:
+    def _result(self, future: "grpc.Future[Message]", method: str) -> object:
         try:
             return future.result()
         except grpc.RpcError as error:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from google.protobuf import json_format
 
 from appliance.core.pods import PodSpec
+from appliance.pods.shared_blocks import SharedBlock, create_blocks
 from appliance.pods.user_programs import UserEnvironment, UserProgram
 from appliance.wire import rtfx
 from appliance.wire.cluster_details import GangSize, TaskType, cluster_details
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.common_config_pb2 import SendToEveryTask
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
-from workers.input.blocks import SharedBlock, create_blocks
 from workers.input.shares import InputPlan
 
 logger = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from appliance.core.errors import ConflictError, UserError
 from appliance.core.run import RunSchedule
 from appliance.pods.context import Failure, PodContext
 from appliance.pods.sessions import Loops
+from appliance.pods.shared_blocks import SharedBlock
 from appliance.pods.user_programs import user_environment
 from appliance.streams.shared_memory import SharedMemoryRingWriter
 from appliance.wire import rtfx
@@ -17,7 +18,6 @@ from appliance.wire.cluster_details import GangSize
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
-from workers.input.blocks import SharedBlock
 from workers.input.options import WorkerOptions
 from workers.input.shares import InputPlan, input_plan
 from workers.input.streamer import Streamer

@@ -1,7 +1,7 @@
-"""Blocks of POSIX shared memory through which the client's streamer hands over a batch.
+"""Blocks of POSIX shared memory through which the client's own programs hand over tensors.
 
-The streamer opens them by name. A name would outlive a killed process, so it is taken away as soon
-as the streamer has opened it; the memory then goes with the last process that maps it. A name
+A program opens them by name. A name would outlive a killed process, so it is taken away as soon
+as the program has opened it; the memory then goes with the last process that maps it. A name
 carries the job's id, so that what a crash in between leaves behind can be told from another job's.
 """
 
