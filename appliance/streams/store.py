@@ -36,8 +36,6 @@ from appliance.streams.segment import create_segment, map_segment, segment_of_by
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 10.0
-STORE = "store"
-"""Name of the store in `appliance.core.pods.stream_address`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
