@@ -13,7 +13,13 @@ from google.protobuf.message import Message
 
 from appliance.coordinator.failure import Blame, Failure
 from appliance.core.clock import Clock
-from appliance.core.errors import NotFoundError, PodFailedError
+from appliance.core.errors import (
+    ConflictError,
+    NotFoundError,
+    PodFailedError,
+    UserError,
+    WscError,
+)
 from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.wire.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
@@ -32,6 +38,7 @@ _CHANNEL_OPTIONS = [
 
 Member = tuple[Role, int]
 Stub = TypeVar("Stub")
+Reply = TypeVar("Reply", bound=Message)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,8 +81,9 @@ class Gang:
         self, job: JobId, size: GangSize, *, clock: Clock, on_failure: Callable[[Failure], None]
     ) -> None:
         self.size = size
+        self.members = members(size)
         self._clock, self._on_failure = clock, on_failure
-        self._pods = {key: _Pod(name=pod_name(job, *key)) for key in members(size)}
+        self._pods = {key: _Pod(name=pod_name(job, *key)) for key in self.members}
         self._keys = {pod.name: key for key, pod in self._pods.items()}
         self._changed = threading.Condition()
         self._is_closed = False
@@ -139,6 +147,40 @@ class Gang:
             raise PodFailedError(f"{pod.name} has not registered with its coordinator.")
         return factory(pod.channel)
 
+    def ask(
+        self,
+        member: Member,
+        factory: Callable[[grpc.Channel], Stub],
+        method: str,
+        request: Message,
+        reply_type: type[Reply],
+    ) -> Reply:
+        """Call one method of one pod and return its reply.
+
+        Raises:
+            WscError: What the pod raised.
+            PodFailedError: The pod is gone.
+        """
+        try:
+            reply = getattr(self.stub(member, factory), method)(request)
+        except grpc.RpcError as error:
+            raise self._error_of(member, error) from error
+        assert isinstance(reply, reply_type)
+        return reply
+
+    def _error_of(self, member: Member, error: grpc.RpcError) -> WscError:
+        """Return what a pod raised, as its shell has put it into a status."""
+        details = error.details() or ""
+        match error.code():
+            case grpc.StatusCode.INVALID_ARGUMENT:
+                return UserError(details)
+            case grpc.StatusCode.NOT_FOUND:
+                return NotFoundError(details)
+            case grpc.StatusCode.FAILED_PRECONDITION:
+                return ConflictError(details)
+            case _:
+                return PodFailedError(f"{self._pods[member].name} does not answer: {details}")
+
     def call(
         self, method: str, requests: Mapping[Member, Message], is_over: Callable[[], bool]
     ) -> None:
@@ -199,15 +241,19 @@ class Gang:
         return self._keys[PodName(name)]
 
     def _check(self, member: Member, method: str, future: Any) -> None:  # noqa: ANN401 - as above
-        error = future.exception()
-        if error is None:
+        status = future.exception()
+        if status is None:
             return
-        name = self._pods[member].name
-        message = f"{name} could not {method.lower()}: {error.details()}"
-        role, index = member
-        failure = Failure(blame=Blame.REPORTED, message=message, role=role, index=index)
+        error = self._error_of(member, status)
+        is_users = isinstance(error, UserError)
+        failure = Failure(
+            blame=Blame.USER if is_users else Blame.REPORTED,
+            message=str(error) if is_users else f"{method} failed. {error}",
+            role=member[0],
+            index=member[1],
+        )
         self._on_failure(failure)
-        raise PodFailedError(message)
+        raise failure.error()
 
     def _watch(self) -> None:
         """Look for pods that ended or fell silent; body of the gang's thread."""
