@@ -1,17 +1,17 @@
 """The streams between the pods of a job: who serves which, and what a slot of each holds.
 
-| stream          | written by            | read by          | one slot for each              |
-|-----------------|-----------------------|------------------|--------------------------------|
-| `announce`      | weight-0              | broadcastreduce-0| layer step; no bytes: a load is ready in the store |
-| `broadcast`     | broadcastreduce-0     | every chief      | layer step: its loads          |
-| `gradients-<i>` | chief-<i>             | broadcastreduce-0| layer step: system i's part of its sums |
-| `sums`          | broadcastreduce-0     | weight-0         | layer step: its sums           |
-| `batches-<i>`   | activation-<i>        | chief-<i>        | step: system i's share of the batch |
-| `outputs`       | weight-0              | coordinator      | step that keeps outputs        |
+| stream          | from              | to                | one slot for each                  |
+|-----------------|-------------------|-------------------|------------------------------------|
+| `announce`      | weight-0          | broadcastreduce-0 | layer step; empty: loads are ready |
+| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its loads              |
+| `gradients-<i>` | chief-<i>         | broadcastreduce-0 | layer step: system i's partial sums|
+| `sums`          | broadcastreduce-0 | weight-0          | layer step: its sums               |
+| `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
+| `outputs`       | weight-0          | coordinator       | step that keeps outputs            |
 
 Beside them weight-0 serves the `store`. Its segment `state` holds the state tensors, `computed` the
-other values that layer steps load. Every slot of `gradients` and `sums` doubles as the doorbell "this
-layer step is done", so a layer step that sends nothing has one too.
+other values that layer steps load. Every slot of `gradients` and `sums` doubles as the doorbell
+"this layer step is done", so a layer step that sends nothing has one too.
 """
 
 from collections.abc import Iterable
