@@ -122,6 +122,8 @@ class ProcessLauncher:
     def close(self) -> None:
         """End every pod and the fork server."""
         self._is_closing = True
+        if not self._sessions:
+            self._server.kill()  # it may still be importing, which can take long
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
         try:
