@@ -207,15 +207,26 @@ class ShutdownRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
+    IS_FAILURE_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
+    """One sentence for the user."""
+    is_failure: _builtins.bool
+    """The job has failed: the client is to be told so by whatever call it waits in. The coordinator
+    goes on answering until UnaryDone or until it is killed, some seconds later.
+    """
+    pod: _builtins.str
+    """The pod whose end made the job fail; empty otherwise."""
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
+        is_failure: _builtins.bool = ...,
+        pod: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_failure", b"is_failure", "pod", b"pod", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
