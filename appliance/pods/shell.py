@@ -85,12 +85,18 @@ class CoordinatorLink:
     def heartbeat(self, context: PodContext) -> bool:
         """Report progress; return whether the coordinator took it."""
         session, step, readings = context.progress.snapshot()
+        memory = own_memory()
         request = pods_pb2.HeartbeatRequest(
             pod=self._spec.name,
             session=session,
             step=step,
-            resident_bytes=own_memory().resident_bytes,
-            readings=readings,
+            resident_bytes=memory.resident_bytes,
+            readings={
+                **readings,
+                "wsc_pod_anonymous_bytes": memory.anonymous_bytes,
+                "wsc_pod_shared_bytes": memory.shared_bytes,
+                "wsc_pod_peak_bytes": memory.peak_bytes,
+            },
         )
         try:
             self._stub.Heartbeat(request, timeout=_CALL_SECONDS)
