@@ -292,6 +292,9 @@ class SharedMemoryRingReader:
         self._num_acquired = self._num_released = 0
         self._is_ended = self._is_closed = False
         self._bell = Bell()
+        self._poller = select.poll()
+        self._poller.register(connection, select.POLLIN)
+        self._poller.register(self._bell, select.POLLIN)
         self._lock = threading.Lock()
         self._closing = threading.Lock()
 
@@ -370,7 +373,7 @@ class SharedMemoryRingReader:
         deadline = Deadline(self._clock, timeout_seconds)
         message = None
         while message is None:
-            if not wait_readable(self._connection, self._bell, deadline):
+            if not self._poller.poll(deadline.remaining_milliseconds()):
                 raise TimeoutError(
                     f"Stream {self._name!r}: {self._writer} published nothing in "
                     f"{timeout_seconds:g} s, after {self._num_acquired} messages."

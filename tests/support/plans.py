@@ -52,126 +52,112 @@ def two_layer_plan(*, batch_size=5, features=8, hidden=16, classes=4, precision=
     It has what an engine can get wrong: a computed load, a sum that is read late, outputs from
     early and late, a state tensor that no layer step loads, layer steps without loads or sums.
     """
-    types = {
-        "x": f32(batch_size, features), "y": f32(batch_size, classes),
-        "w1": f32(hidden, features), "w2": f32(classes, hidden), "scale": f32(),
-        "h": f32(batch_size, hidden), "p": f32(batch_size, classes),
-        "d": f32(batch_size, classes), "sq": f32(batch_size, classes),
-        "loss_part": f32(), "loss_sum": f32(), "loss": f32(),
-        "gs": f32(), "gs_b": f32(batch_size, classes), "dp": f32(batch_size, classes),
-        "dh": f32(batch_size, hidden),
-        "g1_part": f32(hidden, features), "g1": f32(hidden, features),
-        "g2_part": f32(classes, hidden), "g2": f32(classes, hidden),
-        "half": f32(), "lr": f32(), "decay": f32(), "one": f32(),
-        "lr1": f32(hidden, features), "lr2": f32(classes, hidden),
-        "s1": f32(hidden, features), "s2": f32(classes, hidden),
-        "w1_new": f32(hidden, features), "w2_new": f32(classes, hidden), "scale_new": f32(),
-        "q1": f32(hidden, features), "q2": f32(classes, hidden),
-        "n1": f32(), "n2": f32(), "norm": f32(),
-    }  # fmt: skip
+    types = _two_layer_types(batch_size, features, hidden, classes)
 
     def make(op, operands, result, **attributes):
         return node(op, operands, result, types[result], **attributes)
 
-    def step(name, loads, nodes, sums):
+    def described(kind, key, prefix, name):
+        return kind(**{key: f"{prefix}{name}"}, value=name, type=types[name], wire_dtype=DType.F32)
+
+    return Plan(
+        key="cs_0",
+        batch_size=batch_size,
+        precision=precision,
+        state=tuple(
+            described(StateTensor, "resource_name", "state.", name)
+            for name in ("w1", "scale", "w2")
+        ),
+        inputs=tuple(described(InputTensor, "input_name", "input_", name) for name in ("x", "y")),
+        outputs=tuple(
+            described(Output, "output_name", "output_", name)
+            for name in ("loss", "scale", "norm", "w2", "g2")
+        ),
+        wafer_constants=(),
+        layer_steps=_two_layer_steps(make),
+        update_constants=(number("half", 0.5), number("decay", DECAY), number("one", 1.0)),
+        updates=_two_layer_updates(make),
+        sharded=dict.fromkeys(("x", "y", "h", "p", "d", "sq", "gs_b", "dp", "dh"), 0),
+        types=types,
+    )
+
+
+def _two_layer_types(batch_size, features, hidden, classes):
+    w1, w2 = f32(hidden, features), f32(classes, hidden)
+    by_type = {
+        f32(): "scale loss_part loss_sum loss gs half lr decay one scale_new n1 n2 norm",
+        f32(batch_size, features): "x",
+        f32(batch_size, classes): "y p d sq gs_b dp",
+        f32(batch_size, hidden): "h dh",
+        w1: "w1 g1_part g1 lr1 s1 w1_new q1",
+        w2: "w2 g2_part g2 lr2 s2 w2_new q2",
+    }
+    return {name: type_ for type_, names in by_type.items() for name in names.split()}
+
+
+def _two_layer_steps(make):
+    def step(name, loads, nodes, *sums):
         return LayerStep(
             name=name,
             module=name,
             direction=None,
             loads=tuple(loads.split()),
             nodes=tuple(nodes),
-            sums=tuple(Sum(partial=f"{name}_part", total=total) for name, total in sums),
+            sums=tuple(Sum(partial=partial, total=total) for partial, total in sums),
         )
 
-    def state(name):
-        return StateTensor(
-            resource_name=f"state.{name}", value=name, type=types[name], wire_dtype=DType.F32
-        )
+    loss = [
+        make("Sub", "p y", "d"),
+        make("Mul", "d d", "sq"),
+        total("sq", "loss_part", 2),
+        make("BroadcastInDim", "gs", "gs_b", broadcast_dimensions=()),
+        make("Mul", "d gs_b", "dp"),
+    ]
+    second = [
+        make("MatMul", "dp w2", "dh"),
+        make("MatMul", "dp h", "g2_part", transpose_a=True),
+    ]
+    return (
+        step("fc1.fwd", "w1", [make("MatMul", "x w1", "h", transpose_b=True)]),
+        step("fc2.fwd", "w2", [make("MatMul", "h w2", "p", transpose_b=True)]),
+        step("loss", "gs", loss, ("loss_part", "loss_sum")),
+        step("fc2.bwd", "w2", second, ("g2_part", "g2")),
+        step(
+            "fc1.bwd", "", [make("MatMul", "dh x", "g1_part", transpose_a=True)], ("g1_part", "g1")
+        ),
+    )
 
-    def batch(index, name):
-        return InputTensor(
-            input_name=f"input_{index}", value=name, type=types[name], wire_dtype=DType.F32
-        )
 
-    def output(name):
-        return Output(
-            output_name=f"output_{name}", value=name, type=types[name], wire_dtype=DType.F32
-        )
-
-    return Plan(
-        key="cs_0",
-        batch_size=batch_size,
-        precision=precision,
-        state=tuple(state(name) for name in ("w1", "scale", "w2")),
-        inputs=(batch(0, "x"), batch(1, "y")),
-        outputs=tuple(output(name) for name in ("loss", "scale", "norm", "w2", "g2")),
-        wafer_constants=(),
-        layer_steps=(
-            step("fc1.fwd", "w1", [make("MatMul", "x w1", "h", transpose_b=True)], []),
-            step("fc2.fwd", "w2", [make("MatMul", "h w2", "p", transpose_b=True)], []),
-            step(
-                "loss",
-                "gs",
-                [
-                    make("Sub", "p y", "d"),
-                    make("Mul", "d d", "sq"),
-                    total("sq", "loss_part", 2),
-                    make("BroadcastInDim", "gs", "gs_b", broadcast_dimensions=()),
-                    make("Mul", "d gs_b", "dp"),
-                ],
-                [("loss", "loss_sum")],
-            ),
-            step(
-                "fc2.bwd",
-                "w2",
-                [
-                    make("MatMul", "dp w2", "dh"),
-                    make("MatMul", "dp h", "g2_part", transpose_a=True),
-                ],
-                [("g2", "g2")],
-            ),
-            step(
-                "fc1.bwd",
-                "",
-                [make("MatMul", "dh x", "g1_part", transpose_a=True)],
-                [("g1", "g1")],
+def _two_layer_updates(make):
+    second = (
+        number("lr", LEARNING_RATE),
+        make("BroadcastInDim", "lr", "lr2", broadcast_dimensions=()),
+        make("Mul", "g2 lr2", "s2"),
+        make("Sub", "w2 s2", "w2_new"),
+    )
+    first = (
+        make("BroadcastInDim", "half", "lr1", broadcast_dimensions=()),
+        make("Mul", "g1 lr1", "s1"),
+        make("Sub", "w1 s1", "w1_new"),
+        make("Mul", "g1 g1", "q1"),
+        make("Mul", "g2 g2", "q2"),
+        total("q1", "n1", 2),
+        total("q2", "n2", 2),
+        make("Add", "n1 n2", "norm"),
+        make("Mul", "scale decay", "scale_new"),
+    )
+    return (
+        Update(after=STEP_START, nodes=(make("Mul", "scale one", "gs"),), commits=()),
+        Update(after=2, nodes=(make("Mul", "loss_sum half", "loss"),), commits=()),
+        Update(after=3, nodes=second, commits=(Commit(state="w2", value="w2_new"),)),
+        Update(
+            after=4,
+            nodes=first,
+            commits=(
+                Commit(state="w1", value="w1_new"),
+                Commit(state="scale", value="scale_new"),
             ),
         ),
-        update_constants=(number("half", 0.5), number("decay", DECAY), number("one", 1.0)),
-        updates=(
-            Update(after=STEP_START, nodes=(make("Mul", "scale one", "gs"),), commits=()),
-            Update(after=2, nodes=(make("Mul", "loss_sum half", "loss"),), commits=()),
-            Update(
-                after=3,
-                nodes=(
-                    number("lr", LEARNING_RATE),
-                    make("BroadcastInDim", "lr", "lr2", broadcast_dimensions=()),
-                    make("Mul", "g2 lr2", "s2"),
-                    make("Sub", "w2 s2", "w2_new"),
-                ),
-                commits=(Commit(state="w2", value="w2_new"),),
-            ),
-            Update(
-                after=4,
-                nodes=(
-                    make("BroadcastInDim", "half", "lr1", broadcast_dimensions=()),
-                    make("Mul", "g1 lr1", "s1"),
-                    make("Sub", "w1 s1", "w1_new"),
-                    make("Mul", "g1 g1", "q1"),
-                    make("Mul", "g2 g2", "q2"),
-                    total("q1", "n1", 2),
-                    total("q2", "n2", 2),
-                    make("Add", "n1 n2", "norm"),
-                    make("Mul", "scale decay", "scale_new"),
-                ),
-                commits=(
-                    Commit(state="w1", value="w1_new"),
-                    Commit(state="scale", value="scale_new"),
-                ),
-            ),
-        ),
-        sharded={name: 0 for name in ("x", "y", "h", "p", "d", "sq", "gs_b", "dp", "dh")},
-        types=types,
     )
 
 
