@@ -260,7 +260,7 @@ class Execution:
     def _settle(self) -> None:
         with self._changed:
             self._changed.wait_for(
-                lambda: any(report.blame is Blame.USER for report in self._suspects),
+                lambda: any(report.blame <= Blame.ENDED for report in self._suspects),
                 timeout=_SETTLE_SECONDS,
             )
             failure = cause(self._suspects)

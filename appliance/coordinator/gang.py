@@ -125,6 +125,11 @@ class Gang:
             )
         )
 
+    def failure_of(self, name: str, reason: str) -> Failure:
+        """Return the failure that management tells of a pod; its name may be unknown."""
+        role, index = self._keys.get(PodName(name), (Role.COORDINATOR, 0))
+        return Failure(blame=Blame.ENDED, message=reason, role=role, index=index)
+
     @property
     def is_complete(self) -> bool:
         """Whether every pod has registered."""
