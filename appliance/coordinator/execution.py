@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from google.protobuf.message import Message
+
 from appliance.coordinator import job_machine as machine
 from appliance.coordinator import pod_requests
 from appliance.coordinator.artifacts import ArtifactStore
@@ -331,13 +333,8 @@ class Execution:
         session = self.session
         if self._around.initializer is not None:
             self._around.initializer.close()
-        self.gang.ask(
-            (Role.WEIGHT, 0),
-            pods_pb2_grpc.MemoryXStub,
-            "CommitIngest",
-            pod_requests.commit(session.number, session.ingress.written),
-            pods_pb2.CommitIngestReply,
-        )
+        commit = pod_requests.commit(session.number, session.ingress.written)
+        self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
         session.read_outputs()
         self._call_all("Start", pod_requests.start(session.number, action.schedule))
 
@@ -347,13 +344,14 @@ class Execution:
         everyone = dict.fromkeys(self.gang.members, request)
         self.gang.call(method, everyone, self.is_over)
 
+    def _ask_memoryx(self, method: str, request: Message, reply_type: type[Message]) -> None:
+        self.gang.ask((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub, method, request, reply_type)
+
     def _release_snapshots(self, session: Session, step: int) -> None:
-        memoryx = self.gang.stub((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub)
         for number in session.passed_snapshots(step):
-            # Fire and forget: a snapshot that is not there need not be released.
-            memoryx.ReleaseSnapshot.future(
-                pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
-            )
+            request = pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
+            with contextlib.suppress(NotFoundError):
+                self._ask_memoryx("ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply)
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:
