@@ -206,14 +206,15 @@ class Execution:
             step: The step, 0-based.
             name: Name of the output or of the state tensor.
         """
-        session = self.session
-        self._release_snapshots(session, step)
-        output = session.output(name)
-        if output is not None:
-            values, dtype = session.fetch_output(step, name, self.is_over), output.wire_dtype
-        else:
-            tensor = session.ingress.tensor(name)
-            values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
+        session = self._running_session(step)
+        with self._pods_answering():
+            self._release_snapshots(session, step)
+            output = session.output(name)
+            if output is not None:
+                values, dtype = session.fetch_output(step, name, self.is_over), output.wire_dtype
+            else:
+                tensor = session.ingress.tensor(name)
+                values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
         if values is None:
             raise self.over_error()
         yield from rtfx.messages(values, dtype)
@@ -346,6 +347,18 @@ class Execution:
 
     def _ask_memoryx(self, method: str, request: Message, reply_type: type[Message]) -> None:
         self.gang.ask((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub, method, request, reply_type)
+
+    def _running_session(self, step: int) -> Session:
+        """Return the session if a step belongs to its run."""
+        session, schedule = self.session, self._state.schedule
+        if self._state.phase is not machine.SessionPhase.STREAMING or schedule is None:
+            raise ConflictError(
+                f"Nothing of step {step + 1} can be fetched: session {session.number} is "
+                f"{self._state.phase.value}."
+            )
+        if step >= schedule.num_steps:
+            raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
+        return session
 
     def _release_snapshots(self, session: Session, step: int) -> None:
         for number in session.passed_snapshots(step):

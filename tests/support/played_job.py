@@ -108,7 +108,8 @@ class PlayedManagement(management_pb2_grpc.ManagementServicer):
 class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
     """Any pod: answers everything; the weight pod also has a store and makes outputs.
 
-    With `hold` set, the first step is the last one. Output `output_loss` of step t is t + 0.5; a step adds 1 to every state tensor.
+    Output `output_loss` of step t is t + 0.5; a step adds 1 to every state tensor. With `hold`
+    set, the first step is the last one.
     """
 
     def __init__(self, spec):
