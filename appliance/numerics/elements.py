@@ -2,6 +2,8 @@
 
 import torch
 
+from appliance.core.attributes import number
+from appliance.core.graph import Node
 from appliance.core.tensors import Constant, DType
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {
@@ -37,3 +39,11 @@ def torch_constant(constant: Constant) -> torch.Tensor:
     if constant.is_splat:
         return flat.reshape(()).expand(constant.type.shape)
     return flat.reshape(constant.type.shape)
+
+
+def scalar_attribute(node: Node, name: str, default: float | None = None) -> float:
+    """Return a number that may be written as a constant of one element."""
+    value = node.attributes.get(name)
+    if isinstance(value, Constant):
+        return float(value.to_numpy().reshape(-1)[0])
+    return number(node, name, default)

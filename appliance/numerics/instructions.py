@@ -1,8 +1,8 @@
-"""Nodes as closures over a table of values: one Python call per operation and nothing decided there.
+"""Nodes as closures over a table of values: one call per operation and nothing decided there.
 
 An instruction reads its operands from the table, runs the kernel, stores the results and deletes
-what nobody reads any more. Whatever is known when a program is built (arity, names, whether a result
-goes to a tensor of the caller's) is worked out then.
+what nobody reads any more. Whatever is known when a program is built (arity, names, whether a
+result goes to a tensor of the caller's) is worked out then.
 """
 
 from collections.abc import Callable

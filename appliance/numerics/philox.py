@@ -2,8 +2,8 @@
 
 Philox4x32-10 turns a 128-bit counter and a 64-bit key into 128 random bits. Here the counter is
 (element index // 4, step, stream) over the *global* tensor and the key is the program's seed, so
-every system draws exactly its part of one global tensor, and a mask does not depend on the number of
-systems.
+every system draws exactly its part of one global tensor, and a mask does not depend on the number
+of systems.
 
 Source: Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011, section
 3.3; constants and known answers from the authors' Random123 library (philox.h, kat_vectors).

@@ -1,11 +1,11 @@
 """A list of nodes made ready to run again and again on a table of values.
 
 Both the CS-2 workers (the nodes of a layer step, narrowed to one system's share of the batch) and
-MemoryX (the nodes of an update) run their part of a plan as a `Program`. Building one compiles every
-node; running one costs a dictionary access per operand beyond what the kernels take.
+MemoryX (the nodes of an update) run their part of a plan as a `Program`. Building one compiles
+every node; running one costs a dictionary access per operand beyond what the kernels take.
 
-Same operands, same bits: kernels never depend on the order in which threads finish. (They may depend
-on the *number* of threads, since that decides how a sum is cut.)
+Same operands, same bits: kernels never depend on the order in which threads finish. (They may
+depend on the *number* of threads, since that decides how a sum is cut.)
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -75,9 +75,7 @@ class Program:
             operands=(*node.operands, _STEP) if kernel.reads_step else node.operands,
             results=node.results,
             dead=tuple(
-                name
-                for name in dead
-                if name not in self._live_out and name not in self._constants
+                name for name in dead if name not in self._live_out and name not in self._constants
             ),
         )
         self._defined_at.update(dict.fromkeys(node.results, len(self._tasks)))

@@ -9,21 +9,16 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from appliance.core.attributes import integers
 from appliance.core.graph import Node
+from appliance.core.ops import VIEW_OPS
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import integers
 from appliance.numerics.elements import torch_dtype
-
-_VIEWS = frozenset({
-    "AnnotateTensor", "BroadcastInDim", "Cast", "Reshape", "ScopeBoundary", "Slice", "Split",
-    "StridedSlice", "TagGradient", "Transpose", "wsc.ShardSlice",
-})  # fmt: skip
-_SAME = frozenset({"AnnotateTensor", "ScopeBoundary", "TagGradient"})
 
 
 def may_share_memory(node: Node) -> bool:
     """Return whether results may be views of the node's first operand."""
-    return node.op in _VIEWS or (node.op == "Reduce" and not node.attributes.get("dimensions"))
+    return node.op in VIEW_OPS
 
 
 def view_as_operand(
@@ -46,7 +41,7 @@ def view_as_operand(
         target.dtype.is_half and source.dtype != target.dtype
     ):
         return None
-    if node.op in _SAME or node.op == "Cast":
+    if node.op == "Cast":
         return lambda tensor: tensor
     if node.op == "Transpose":
         permutation = integers(node, "permutation")

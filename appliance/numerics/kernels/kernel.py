@@ -24,7 +24,7 @@ class Kernel:
         call: Called with the operand tensors.
         into: Called with a tensor of the first result's type and then the operands; writes the
             result there. None where the result has to be computed first and copied then.
-        reads_step: Whether the number of the training step follows the operands, as a scalar tensor.
+        reads_step: Whether the number of the training step follows the operands, as a scalar.
     """
 
     call: Callable[..., Values]
@@ -68,6 +68,24 @@ def rounded(kernel: Kernel, types: Sequence[TensorType]) -> Kernel:
         results = kernel.call(*operands)
         return tuple(round_to(dtype, value) for dtype, value in zip(dtypes, results, strict=True))
 
-    return Kernel(
-        call=call_one if len(dtypes) == 1 else call_many, reads_step=kernel.reads_step
-    )
+    return Kernel(call=call_one if len(dtypes) == 1 else call_many, reads_step=kernel.reads_step)
+
+
+def channels_last(kernel: Kernel, operands: Sequence[bool], results: Sequence[bool]) -> Kernel:
+    """Return a channels-first kernel for channels-last activations.
+
+    Args:
+        kernel: The channels-first kernel.
+        operands: Which operands are activations.
+        results: Which results are.
+    """
+
+    def call(*given: torch.Tensor) -> Values:
+        moved = [x.movedim(-1, 1) if moves else x for x, moves in zip(given, operands, strict=True)]
+        found = kernel.call(*moved)
+        if isinstance(found, torch.Tensor):
+            return found.movedim(1, -1) if results[0] else found
+        pairs = zip(found, results, strict=True)
+        return tuple(x.movedim(1, -1) if moves else x for x, moves in pairs)
+
+    return Kernel(call=call)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from appliance.core.attributes import flag, integers
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import flag, integers
-from appliance.numerics.kernels.kernel import Builder, Builders, Kernel, direct
+from appliance.numerics.kernels.kernel import Builders, Kernel
 
 Axes = tuple[int, ...]
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
+from appliance.core.attributes import integer, resolve_axis
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import integer, resolve_axis
 from appliance.numerics.kernels.kernel import Builders, Kernel
 
 
@@ -31,7 +31,7 @@ def _softmax_cross_entropy(node: Node, types: Sequence[TensorType]) -> Kernel:
     def call(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         log_probabilities = torch.log_softmax(logits, axis)
         loss = -(labels * log_probabilities).sum(axis)
-        gradient = log_probabilities.exp() * labels.sum(axis, keepdim=True) - labels
+        gradient = log_probabilities.exp() - labels
         return loss, gradient
 
     return Kernel(call=call)

@@ -1,26 +1,32 @@
-"""Kernels that rearrange, select or make elements without computing with them."""
+"""Kernels that rearrange elements or pick them by position, without computing with them."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 
+from appliance.core.attributes import (
+    integer,
+    integers,
+    resolve_axis,
+    text,
+)
+from appliance.core.errors import InternalError
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.attributes import constant, integer, integers, number, resolve_axis
-from appliance.numerics.elements import torch_constant, torch_dtype
-from appliance.numerics.formats import round_to
+from appliance.numerics.elements import scalar_attribute, torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel
-from appliance.numerics.slices import AxisSlice, resolve_strided_slice
+from appliance.numerics.windows import pad_parts
 
 
-def _const(node: Node, _types: Sequence[TensorType]) -> Kernel:
-    value = constant(node, "value")
-    tensor = torch_constant(value)
-    if value.is_splat and not value.type.dtype.is_half:
-        return Kernel(call=lambda: tensor)
-    tensor = round_to(value.type.dtype, tensor)
-    return Kernel(call=lambda: tensor)
+def same(x: torch.Tensor) -> torch.Tensor:
+    """Return the operand."""
+    return x
+
+
+def _copy(_node: Node, _types: Sequence[TensorType]) -> Kernel:
+    return Kernel(
+        call=lambda x: x.clone(memory_format=torch.contiguous_format), into=torch.Tensor.copy_
+    )
 
 
 def _reshape(node: Node, _types: Sequence[TensorType]) -> Kernel:
@@ -30,19 +36,16 @@ def _reshape(node: Node, _types: Sequence[TensorType]) -> Kernel:
 
 def _broadcast(node: Node, types: Sequence[TensorType]) -> Kernel:
     shape = node.types[0].shape
-    rank = len(shape)
     dimensions = integers(node, "broadcast_dimensions")
-    order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
-    unit_shape = [1] * rank
+    first = len(shape) - len(dimensions)
+    if dimensions == tuple(range(first, len(shape))):
+        return Kernel(call=lambda x: x.expand(shape))
+    unit_shape = [1] * len(shape)
     for source, target in enumerate(dimensions):
         unit_shape[target] = types[0].shape[source]
-    if list(dimensions) == list(range(rank - len(dimensions), rank)):
-        return Kernel(call=lambda x: x.expand(shape))
-    if order == list(range(len(order))):
-        if math.prod(shape) == types[0].num_elements:
-            return Kernel(call=lambda x: x.reshape(shape))
-        return Kernel(call=lambda x: x.reshape(unit_shape).expand(shape))
-    return Kernel(call=lambda x: x.permute(order).reshape(unit_shape).expand(shape))
+    if tuple(unit_shape) == shape:
+        return Kernel(call=lambda x: x.reshape(shape))
+    return Kernel(call=lambda x: x.reshape(unit_shape).expand(shape))
 
 
 def _transpose(node: Node, _types: Sequence[TensorType]) -> Kernel:
@@ -63,99 +66,94 @@ def _split(node: Node, types: Sequence[TensorType]) -> Kernel:
     axis = resolve_axis(integer(node, "axis"), len(types[0].shape))
     sizes = [type_.shape[axis] for type_ in node.types]
     if len(sizes) == 1:
-        return Kernel(call=lambda x: x)
+        return Kernel(call=same)
     return Kernel(call=lambda x: torch.split(x, sizes, axis))
 
 
-def _slice(node: Node, types: Sequence[TensorType]) -> Kernel:
-    begin, size = integers(node, "begin"), node.types[0].shape
-    narrow = [
-        (axis, start, length)
-        for axis, (start, length) in enumerate(zip(begin, size, strict=True))
-        if length != types[0].shape[axis]
-    ]
-    if len(narrow) == 1:
-        axis, start, length = narrow[0]
-        return Kernel(call=lambda x: x.narrow(axis, start, length))
-    index = tuple(slice(b, b + s) for b, s in zip(begin, size, strict=True))
-    return Kernel(call=lambda x: x[index])
+def _slice_index(node: Node) -> tuple[slice, ...]:
+    begin, end = integers(node, "begin"), integers(node, "end")
+    return tuple(slice(*part) for part in zip(begin, end, integers(node, "stride"), strict=True))
 
 
 def _strided_slice(node: Node, types: Sequence[TensorType]) -> Kernel:
-    taken = resolve_strided_slice(node, types[0].shape)
-    index, flipped = _forward_index(taken)
+    index = _slice_index(node)
+    cut = [a for a, size in enumerate(types[0].shape) if size != node.types[0].shape[a]]
+    if len(cut) == 1 and index[cut[0]].step == 1:
+        axis, start, length = cut[0], index[cut[0]].start, node.types[0].shape[cut[0]]
+        return Kernel(call=lambda x: x.narrow(axis, start, length))
+    return Kernel(call=lambda x: x[index])
+
+
+def _strided_slice_grad(node: Node, _types: Sequence[TensorType]) -> Kernel:
+    return _placed(node, _slice_index(node), 0.0)
+
+
+def _placed(
+    node: Node, target: tuple[slice, ...], fill: float, source: tuple[slice, ...] | None = None
+) -> Kernel:
+    """Return the kernel that fills the result and puts the operand, or a part of it, somewhere."""
     shape = node.types[0].shape
-    if flipped:
-        return Kernel(call=lambda x: x[index].flip(flipped).reshape(shape))
-    if shape == tuple(part.length for part in taken):
-        return Kernel(call=lambda x: x[index])
-    return Kernel(call=lambda x: x[index].reshape(shape))
 
+    def into(out: torch.Tensor, x: torch.Tensor) -> None:
+        out.fill_(fill)[target].copy_(x if source is None else x[source])
 
-def _strided_slice_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
-    shape = node.types[0].shape
-    taken = resolve_strided_slice(node, shape)
-    index, flipped = _forward_index(taken)
-    sliced_shape = tuple(part.length for part in taken)
-
-    def into(out: torch.Tensor, dy: torch.Tensor) -> None:
-        out.zero_()[index].copy_(dy.reshape(sliced_shape).flip(flipped))
-
-    def call(dy: torch.Tensor) -> torch.Tensor:
-        out = dy.new_empty(shape)
-        into(out, dy)
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = x.new_empty(shape)
+        into(out, x)
         return out
 
     return Kernel(call=call, into=into)
-
-
-def _forward_index(taken: Sequence[AxisSlice]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
-    """Return an index with positive steps only, and the axes to reverse after it."""
-    index, flipped = [], []
-    for axis, part in enumerate(taken):
-        start, step = part.start, part.step
-        if step < 0:
-            flipped.append(axis)
-            start, step = start + step * (part.length - 1), -step
-        index.append(slice(start, start + step * part.length, step))
-    return tuple(index), tuple(flipped)
-
-
-def _arange(node: Node, _types: Sequence[TensorType]) -> Kernel:
-    (length,), dtype = node.types[0].shape, torch_dtype(node.types[0].dtype)
-    start, step = number(node, "start"), number(node, "step")
-    if node.types[0].dtype.is_float:
-        values = torch.arange(length, dtype=torch.float64).mul_(step).add_(start).to(dtype)
-    else:
-        values = torch.arange(length, dtype=torch.int64).mul_(int(step)).add_(int(start)).to(dtype)
-    return Kernel(call=lambda: values)
 
 
 def _pad(node: Node, types: Sequence[TensorType]) -> Kernel:
-    """Return the kernel of a pad; a negative edge crops, interior padding spreads elements out."""
-    low, high = integers(node, "edge_padding_low"), integers(node, "edge_padding_high")
-    interior = integers(node, "interior_padding", (0,) * len(low))
-    shape, fill = node.types[0].shape, number(node, "constant_value", 0.0)
-    source, target = [], []
-    for axis, size in enumerate(types[0].shape):
-        step = interior[axis] + 1
-        first = max(0, -(low[axis] // step)) if low[axis] < 0 else 0
-        start = low[axis] + first * step
-        room = (shape[axis] - start + step - 1) // step if shape[axis] > start else 0
-        count = max(0, min(size - first, room))
-        source.append(slice(first, first + count))
-        target.append(slice(start, start + count * step, step))
-    taken, placed = tuple(source), tuple(target)
+    mode = text(node, "padding_mode", "CONSTANT")
+    if mode == "CONSTANT":
+        source, target = pad_parts(node, types[0].shape)
+        return _placed(node, target, scalar_attribute(node, "value", 0.0), source)
+    return _mirrored(node, types[0].shape, mode)
 
-    def into(out: torch.Tensor, x: torch.Tensor) -> None:
-        out.fill_(fill)[placed].copy_(x[taken])
+
+def _mirrored(node: Node, shape: tuple[int, ...], mode: str) -> Kernel:
+    """Return the kernel of a pad that repeats the operand's own elements."""
+    index = padding_indices(node, shape, mode)
 
     def call(x: torch.Tensor) -> torch.Tensor:
-        out = x.new_full(shape, fill)
-        out[placed].copy_(x[taken])
-        return out
+        for axis, chosen in index:
+            x = x.index_select(axis, chosen)
+        return x
 
-    return Kernel(call=call, into=into)
+    return Kernel(call=call if index else lambda x: x.clone())
+
+
+def padding_indices(
+    node: Node, shape: tuple[int, ...], mode: str
+) -> tuple[tuple[int, torch.Tensor], ...]:
+    """Return, for each padded axis, which element of the operand stands at each place."""
+    low, high = integers(node, "edge_padding_low"), integers(node, "edge_padding_high")
+    indices = []
+    for axis, size in enumerate(shape):
+        place = torch.arange(-low[axis], size + high[axis])
+        if len(place) == size and not low[axis]:
+            continue
+        match mode:
+            case "CIRCULAR":
+                chosen = place % size
+            case "REFLECT":
+                period = max(1, 2 * (size - 1))
+                folded = place % period
+                chosen = torch.minimum(folded, period - folded)
+            case "SYMMETRIC":
+                folded = place % (2 * size)
+                chosen = torch.minimum(folded, 2 * size - 1 - folded)
+            case _:
+                raise InternalError(f"pad at {node.location}: mode {mode!r} is not known.")
+        indices.append((axis, chosen))
+    return tuple(indices)
+
+
+def _unpad(node: Node, _types: Sequence[TensorType]) -> Kernel:
+    index = tuple(slice(0, size) for size in node.types[0].shape)
+    return Kernel(call=lambda x: x[index])
 
 
 def _repeat(node: Node, _types: Sequence[TensorType]) -> Kernel:
@@ -164,7 +162,6 @@ def _repeat(node: Node, _types: Sequence[TensorType]) -> Kernel:
 
 
 def _band_part(node: Node, types: Sequence[TensorType]) -> Kernel:
-    """Return the kernel that keeps `num_lower` subdiagonals and `num_upper` superdiagonals."""
     lower, upper = integer(node, "num_lower"), integer(node, "num_upper")
     rows, columns = types[0].shape[-2:]
     distance = torch.arange(columns) - torch.arange(rows)[:, None]
@@ -177,48 +174,48 @@ def _band_part(node: Node, types: Sequence[TensorType]) -> Kernel:
     return Kernel(call=lambda x: torch.where(kept, x, zero))
 
 
-def _shard_slice(node: Node, _types: Sequence[TensorType]) -> Kernel:
-    axis, start = integer(node, "axis"), integer(node, "start")
-    length = node.types[0].shape[axis]
-    return Kernel(call=lambda x: x.narrow(axis, start, length))
+def _shard_slice(node: Node, types: Sequence[TensorType]) -> Kernel:
+    axis, outer = integer(node, "axis"), integer(node, "outer", 1)
+    start, length = integer(node, "start"), integer(node, "size")
+    if outer == 1:
+        return Kernel(call=lambda x: x.narrow(axis, start, length))
+    whole, shape = types[0].shape, node.types[0].shape
+    seen = (*whole[:axis], outer, whole[axis] // outer, *whole[axis + 1 :])
+    return Kernel(call=lambda x: x.reshape(seen).narrow(axis + 1, start, length).reshape(shape))
 
 
 def _shard_pad(node: Node, types: Sequence[TensorType]) -> Kernel:
-    axis, start = integer(node, "axis"), integer(node, "start")
-    length, shape = types[0].shape[axis], node.types[0].shape
+    axis, outer = integer(node, "axis"), integer(node, "outer", 1)
+    start, length = integer(node, "start"), integer(node, "size")
+    part, whole = types[0].shape, node.types[0].shape
+    seen = (*whole[:axis], outer, whole[axis] // outer, *whole[axis + 1 :])
+    part_seen = (*part[:axis], outer, length, *part[axis + 1 :])
 
     def into(out: torch.Tensor, x: torch.Tensor) -> None:
-        out.zero_().narrow(axis, start, length).copy_(x)
+        out.zero_().view(seen).narrow(axis + 1, start, length).copy_(x.reshape(part_seen))
 
     def call(x: torch.Tensor) -> torch.Tensor:
-        out = x.new_zeros(shape)
-        out.narrow(axis, start, length).copy_(x)
+        out = x.new_empty(whole)
+        into(out, x)
         return out
 
     return Kernel(call=call, into=into)
 
 
-def _pass_through(_node: Node, _types: Sequence[TensorType]) -> Kernel:
-    return Kernel(call=lambda x: x)
-
-
 BUILDERS: Builders = {
-    "AnnotateTensor": _pass_through,
-    "Arange": _arange,
     "BroadcastInDim": _broadcast,
     "Concat": _concat,
-    "Const": _const,
     "MatrixBandPart": _band_part,
     "Repeat": _repeat,
     "Reshape": _reshape,
-    "ScopeBoundary": _pass_through,
-    "Slice": _slice,
     "Split": _split,
     "StridedSlice": _strided_slice,
     "StridedSliceGrad": _strided_slice_grad,
-    "TagGradient": _pass_through,
     "Transpose": _transpose,
     "pad": _pad,
+    "unpad": _unpad,
+    "wsc.Copy": _copy,
     "wsc.ShardPad": _shard_pad,
     "wsc.ShardSlice": _shard_slice,
+    "wsc.Sum": _copy,
 }

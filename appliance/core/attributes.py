@@ -1,7 +1,7 @@
 """Typed access to the attributes of a node.
 
-A missing attribute or one of another kind is a defect of the compiler, which has checked them
-before; it is reported with the node's name and place.
+Only for graphs in normal form (`appliance.core.ops`): a missing attribute, or one of another kind,
+is then a defect of the compiler; it is reported with the node's name and place.
 """
 
 from appliance.core.errors import InternalError
@@ -11,12 +11,12 @@ from appliance.core.tensors import Constant
 
 def _missing(node: Node, name: str, kind: str, value: Attribute | None) -> InternalError:
     found = "missing" if value is None else repr(value)
-    return InternalError(f"{node.op} at {node.location}: attribute {name!r} is {found}, not {kind}.")
+    return InternalError(
+        f"{node.op} at {node.location}: attribute {name!r} is {found}, not {kind}."
+    )
 
 
-def integers(
-    node: Node, name: str, default: tuple[int, ...] | None = None
-) -> tuple[int, ...]:
+def integers(node: Node, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return a vector of integers; a single integer counts as a vector of one."""
     value = node.attributes.get(name, default)
     if isinstance(value, int):
