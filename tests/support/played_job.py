@@ -250,7 +250,7 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
                 slot["output_loss"][...] = step + 0.5
                 self._ring.publish()
             if schedule.keeps_state(step):
-                self._store.add_segment(snapshot_segment(step + 1), state)[:] = self.state
+                self._store.add_segment(snapshot_segment(step + 1), state, content=self.state)
             if self.hold.is_set():
                 self.stopped.wait(SECONDS)
                 return
