@@ -11,9 +11,7 @@ from appliance.core.plan_text import parse_plan, print_plan
 from appliance.core.pods import PodSpec
 from appliance.pods.shell import pod_main
 
-COMPILER = Compiler(
-    compile_program=compile_program, print_plan=print_plan, parse_plan=parse_plan
-)
+COMPILER = Compiler(compile_program=compile_program, print_plan=print_plan, parse_plan=parse_plan)
 
 
 def run_pod(spec: PodSpec) -> int:
