@@ -7,15 +7,13 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import grpc
 
 from appliance.coordinator.answers import AnswerInterceptor
 from appliance.coordinator.artifacts import ArtifactStore
-from appliance.coordinator.compilation import Compilation, CompileProgram
+from appliance.coordinator.compilation import Compilation, Compiler
 from appliance.coordinator.console import Console
 from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
 from appliance.coordinator.execution import Execution, Surroundings
@@ -27,7 +25,6 @@ from appliance.coordinator.reports import ManagementLink
 from appliance.coordinator.servicer import ApplianceServicer, Desk
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.jobs import JobType, Phase
-from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.pods.refusals import RefusalInterceptor
@@ -51,21 +48,6 @@ _CHANNEL_OPTIONS = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiler:
-    """The compiler, as the coordinator needs it.
-
-    Attributes:
-        compile_program: Returns the plan of a program.
-        print_plan: Returns a plan's text.
-        parse_plan: Reads that text.
-    """
-
-    compile_program: CompileProgram
-    print_plan: Callable[[Plan], str]
-    parse_plan: Callable[[str], Plan]
-
-
 class Coordinator:
     """One job's coordinator.
 
@@ -86,8 +68,7 @@ class Coordinator:
             self._options,
             artifacts,
             self._console,
-            compile_program=compiler.compile_program,
-            print_plan=compiler.print_plan,
+            compiler=compiler,
             on_failure=self._announce_failure,
         )
         self._execution = (

@@ -5,12 +5,14 @@ import os
 import pickle
 import queue
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
 
-from appliance.coordinator.process import Compiler, Coordinator
+from appliance.coordinator.compilation import Compiler
+from appliance.coordinator.process import Coordinator
 from appliance.core.clock import SystemClock
 from appliance.core.errors import NotFoundError, ProgramError
 from appliance.core.ids import JobId, Role, pod_name
@@ -73,6 +75,7 @@ def compile_toy(text, *, batch_size, precision, num_systems):
 
 TOY_COMPILER = Compiler(
     compile_program=compile_toy,
+    plan_key=lambda text, *, batch_size, precision: f"cs_{zlib.crc32(text.encode()):x}",
     print_plan=lambda plan: pickle.dumps(plan).hex(),
     parse_plan=lambda text: pickle.loads(bytes.fromhex(text)),
 )
