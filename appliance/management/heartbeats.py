@@ -78,9 +78,10 @@ class HeartbeatStreams:
     async def _claim(self, peer: str) -> str:
         with self._lock:
             lease_id = self._expected.pop(peer, "")
-        if lease_id and await asyncio.to_thread(self._is_alive, lease_id):
-            return lease_id
-        return ""
+        if not lease_id:
+            return ""
+        is_alive = await asyncio.to_thread(self._is_alive, lease_id)
+        return lease_id if is_alive else ""
 
     async def _wait(
         self, next_beat: "asyncio.Future[HeartbeatRequest | None]", lease_id: str
