@@ -160,6 +160,8 @@ class _Sharder:
         kind, types = text(node, "reduce_kind"), self._operand_types(node)
         if kind == "MEAN":
             return decompositions.decompose_mean(node, types, self._names)
+        if kind == "ADD" and types[0].dtype is DType.I1:
+            return decompositions.decompose_any(node, types, self._names)
         if kind in _GATHERED_REDUCTIONS and len(integers(node, "dimensions")) > 1:
             return decompositions.decompose_reduce(node, types, self._names, sharding.axis)
         return None
