@@ -71,9 +71,28 @@ def normalise(graph: Graph) -> Graph:
     Raises:
         ProgramError: A parameter is not constant, or a node contradicts its signature.
     """
-    result = without_dead_nodes(_Normaliser(graph).run())
+    result = without_dead_nodes(_Normaliser(_without_unfetched_results(graph)).run())
     check_signatures(result)
     return result
+
+
+def _without_unfetched_results(graph: Graph) -> Graph:
+    """Drop results that are neither output nor new state: something the script still held."""
+    aliased = {a.aliased_result for a in graph.arguments if a.aliased_result is not None}
+    kept = [
+        index
+        for index, result in enumerate(graph.results)
+        if index in aliased or result.output_name is not None
+    ]
+    position = {old: new for new, old in enumerate(kept)}
+    return replace(
+        graph,
+        arguments=tuple(
+            a if a.aliased_result is None else replace(a, aliased_result=position[a.aliased_result])
+            for a in graph.arguments
+        ),
+        results=tuple(graph.results[index] for index in kept),
+    )
 
 
 class _Normaliser:
@@ -86,6 +105,7 @@ class _Normaliser:
         self._constants: dict[str, Constant] = {}
         self._renamed: dict[str, str] = {}
         self._nodes: list[Node] = []
+        self._epsilons: dict[str, Attribute] = {}
         self._num_random = 0
 
     def run(self) -> Graph:
@@ -213,6 +233,16 @@ class _Normaliser:
             self._refuse(node, "pads with several numbers")
         return [self._plain(node, {"value": float(values[0])})]
 
+    def group_norm(self, node: Node) -> list[Node]:
+        plain = self._plain(node)
+        self._epsilons[node.operands[0]] = plain.attributes["epsilon"]
+        return [plain]
+
+    def group_norm_grad(self, node: Node) -> list[Node]:
+        """The front end forgets epsilon; it is that of the forward pass over the same values."""
+        epsilon = self._epsilons.get(node.operands[1])
+        return [self._plain(node, None if epsilon is None else {"epsilon": epsilon})]
+
     def top_k(self, node: Node) -> list[Node]:
         return [self._plain(replace(node, results=node.results[:2], types=node.types[:2]))]
 
@@ -283,6 +313,8 @@ _Handler = Callable[[_Normaliser, Node], list[Node]]
 _HANDLERS: Mapping[str, _Handler] = {
     "Arange": _Normaliser.arange,
     "FusedBatchNorm": _Normaliser.batch_norm,
+    "GroupNorm": _Normaliser.group_norm,
+    "GroupNormGrad": _Normaliser.group_norm_grad,
     "MatrixBandPart": _Normaliser.band_part,
     "OneHot": _Normaliser.one_hot,
     "RandomNormal": _Normaliser.random_normal,
