@@ -24,9 +24,7 @@ def draw_axes(data, rank):
 
 
 def reduce_node(x, kind, axes, kept, dtype=None):
-    return make_node(
-        "Reduce", x, dtype=dtype, dimensions=axes, keep_dims=kept, reduce_kind=kind
-    )
+    return make_node("Reduce", x, dtype=dtype, dimensions=axes, keep_dims=kept, reduce_kind=kind)
 
 
 @pytest.mark.parametrize("kind", ["ADD", "MUL", "MEAN"])
@@ -114,9 +112,7 @@ def test_a_scan(op, seed, shape, data, exclusive, reverse):
 
 
 @few
-@given(
-    seed=seeds, shape=shapes(min_rank=1, min_size=1), data=st.data(), largest=st.booleans()
-)
+@given(seed=seeds, shape=shapes(min_rank=1, min_size=1), data=st.data(), largest=st.booleans())
 def test_top_k_prefers_the_lowest_index_among_equals(seed, shape, data, largest):
     axis = data.draw(st.integers(0, len(shape) - 1))
     k = data.draw(st.integers(0, shape[axis]))
