@@ -189,7 +189,7 @@ DEFINITIONS: dict[str, Definition] = {
     "Rsqrt": formula(lambda x: 1.0 / np.sqrt(x)),
     "Select": select,
     "Sigmoid": formula(_sigmoid),
-    "SigmoidGrad": formula(lambda dy, y: dy * y * (1.0 - y)),
+    "SigmoidGrad": formula(lambda y, dy: dy * y * (1.0 - y)),
     "Sign": formula(_sign),
     "Sin": formula(np.sin),
     "Softplus": softplus,
