@@ -56,9 +56,7 @@ def test_gather_nd(seed, shape, data):
     depth = data.draw(st.integers(1, len(shape) - start))
     rest = data.draw(shapes(max_rank=2))
     addressed = shape[start : start + depth]
-    columns = [
-        whole_numbers(seed + i, shape[:start] + rest, 0, n) for i, n in enumerate(addressed)
-    ]
+    columns = [whole_numbers(seed + i, shape[:start] + rest, 0, n) for i, n in enumerate(addressed)]
     index, table = np.stack(columns, axis=-1), numbers(seed, shape)
     assert_agree(make_node("GatherNd", table, index, start_dim=start), table, index)
 
@@ -96,9 +94,7 @@ def test_one_hot_leaves_out_what_is_out_of_range(seed, shape, depth, data):
     axis = data.draw(st.integers(0, len(shape)))
     index = whole_numbers(seed, shape, -1, depth + 1)
     result = (*shape[:axis], depth, *shape[axis:])
-    node = make_node(
-        "OneHot", index, shape=result, dtype=DType.F32, axis=axis, on=0.9, off=0.1
-    )
+    node = make_node("OneHot", index, shape=result, dtype=DType.F32, axis=axis, on=0.9, off=0.1)
     assert_agree(node, index)
 
 

@@ -24,9 +24,7 @@ def draw_axes(data, rank):
 
 
 def reduce_node(x, kind, axes, kept, dtype=None):
-    return make_node(
-        "Reduce", x, dtype=dtype, dimensions=axes, keep_dims=kept, reduce_kind=kind
-    )
+    return make_node("Reduce", x, dtype=dtype, dimensions=axes, keep_dims=kept, reduce_kind=kind)
 
 
 @pytest.mark.parametrize("kind", ["ADD", "MUL", "MEAN"])
@@ -106,7 +104,7 @@ def test_softmax(seed, shape, data):
     exclusive=st.booleans(),
     reverse=st.booleans(),
 )
-def test_a_scan(op, seed, shape, data, exclusive, reverse):
+def test_a_scan(op, seed, shape, data, exclusive, reverse):  # noqa: PLR0917 - parameters and draws
     axis = data.draw(st.integers(0, len(shape) - 1))
     for x in (numbers(seed, shape), whole_numbers(seed, shape)):
         node = make_node(op, x, axis=axis, exclusive=exclusive, reverse=reverse)
@@ -114,9 +112,7 @@ def test_a_scan(op, seed, shape, data, exclusive, reverse):
 
 
 @few
-@given(
-    seed=seeds, shape=shapes(min_rank=1, min_size=1), data=st.data(), largest=st.booleans()
-)
+@given(seed=seeds, shape=shapes(min_rank=1, min_size=1), data=st.data(), largest=st.booleans())
 def test_top_k_prefers_the_lowest_index_among_equals(seed, shape, data, largest):
     axis = data.draw(st.integers(0, len(shape) - 1))
     k = data.draw(st.integers(0, shape[axis]))
