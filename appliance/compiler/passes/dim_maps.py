@@ -176,8 +176,9 @@ def _bias_add(node: Node, shapes: _Shapes) -> DimMap:
 
 def _bias_add_grad(node: Node, shapes: _Shapes) -> DimMap:
     dim = integer(node, "dim")
-    labels = _all(len(shapes[0]))
-    return DimMap(operands=(labels,), results=((dim,),), sums=frozenset(labels) - {dim})
+    rank = len(shapes[0])
+    sums = frozenset(range(rank)) - {dim}
+    return DimMap(operands=(_all(rank),), results=((dim,),), sums=sums)
 
 
 def _reduce(node: Node, shapes: _Shapes) -> DimMap:

@@ -22,7 +22,7 @@ from appliance.compiler.passes.slices import SliceBounds, resolve_slice, resolve
 from appliance.compiler.passes.support import MARKERS, check_signatures, describe
 from appliance.core.errors import ProgramError
 from appliance.core.graph import Attribute, Graph, Node
-from appliance.core.ops import SPECS
+from appliance.core.ops import SPECS, check_node
 from appliance.core.tensors import Constant, TensorType
 
 _DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
@@ -213,6 +213,22 @@ class _Normaliser:
             self._refuse(node, "pads with several numbers")
         return [self._plain(node, {"value": float(values[0])})]
 
+    def pool(self, node: Node) -> list[Node]:
+        """Undo a quirk of the front end: a stride left to its default is written as 1.
+
+        The shapes tell that the framework's default, the size of the window, is meant.
+        """
+        plain = self._plain(node)
+        types = [self._types[name] for name in node.operands]
+        problem = check_node(plain, types)
+        if problem:
+            by_window = replace(
+                plain, attributes={**plain.attributes, "strides": plain.attributes["ksize"]}
+            )
+            if not check_node(by_window, types):
+                return [by_window]
+        return [plain]
+
     def top_k(self, node: Node) -> list[Node]:
         return [self._plain(replace(node, results=node.results[:2], types=node.types[:2]))]
 
@@ -290,6 +306,7 @@ _HANDLERS: Mapping[str, _Handler] = {
     "Slice": _Normaliser.slice,
     "StridedSlice": _Normaliser.strided_slice,
     "StridedSliceGrad": _Normaliser.strided_slice_grad,
+    "Pool": _Normaliser.pool,
     "TopK": _Normaliser.top_k,
     "Transpose": _Normaliser.transpose,
     "pad": _Normaliser.pad,
