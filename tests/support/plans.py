@@ -41,18 +41,19 @@ def number(result, value):
     return node("Const", "", result, f32(), value=Constant(type=f32(), data=data))
 
 
-def total(operand, result, rank):
-    """Return the node that adds up every element."""
-    return node("Reduce", operand, result, f32(), reduce_kind="ADD", dimensions=tuple(range(rank)))
+EVERY_ELEMENT = {"reduce_kind": "ADD", "dimensions": (0, 1)}
 
 
-def two_layer_plan(*, batch_size=5, features=8, hidden=16, classes=4, precision=Precision.F32):
+def two_layer_plan(
+    *, batch_size=5, features=8, hidden=16, classes=4, precision=Precision.F32, types=None
+):
     """Two linear layers, half the summed squared error times a decaying scale, SGD.
 
     It has what an engine can get wrong: a computed load, a sum that is read late, outputs from
     early and late, a state tensor that no layer step loads, layer steps without loads or sums.
+    `types` replaces the types of single values.
     """
-    types = _two_layer_types(batch_size, features, hidden, classes)
+    types = _two_layer_types(batch_size, features, hidden, classes) | (types or {})
 
     def make(op, operands, result, **attributes):
         return node(op, operands, result, types[result], **attributes)
@@ -109,7 +110,7 @@ def _two_layer_steps(make):
     loss = [
         make("Sub", "p y", "d"),
         make("Mul", "d d", "sq"),
-        total("sq", "loss_part", 2),
+        make("Reduce", "sq", "loss_part", **EVERY_ELEMENT),
         make("BroadcastInDim", "gs", "gs_b", broadcast_dimensions=()),
         make("Mul", "d gs_b", "dp"),
     ]
@@ -141,8 +142,8 @@ def _two_layer_updates(make):
         make("Sub", "w1 s1", "w1_new"),
         make("Mul", "g1 g1", "q1"),
         make("Mul", "g2 g2", "q2"),
-        total("q1", "n1", 2),
-        total("q2", "n2", 2),
+        make("Reduce", "q1", "n1", **EVERY_ELEMENT),
+        make("Reduce", "q2", "n2", **EVERY_ELEMENT),
         make("Add", "n1 n2", "norm"),
         make("Mul", "scale decay", "scale_new"),
     )
