@@ -162,6 +162,75 @@ def _two_layer_updates(make):
     )
 
 
+def deep_plan(*, num_layers, width, batch_size=2):
+    """A chain of square linear layers whose last output is the gradient too; SGD.
+
+    Each layer's weight is loaded once forward and once backward.
+    """
+    x, w = f32(batch_size, width), f32(width, width)
+    types = {"h0": x, f"d{num_layers}": x, "rate": f32()}
+    names = range(num_layers)
+    for i in names:
+        types |= {f"h{i + 1}": x, f"d{i}": x}
+        types |= {f"{kind}{i}": w for kind in ("w", "part", "g", "r", "s", "n")}
+
+    def make(op, operands, result, **attributes):
+        return node(op, operands, result, types[result], **attributes)
+
+    def step(name, loads, nodes, sums=()):
+        return LayerStep(
+            name=name, module=name, direction=None, loads=loads, nodes=tuple(nodes), sums=sums
+        )
+
+    forward = [
+        step(f"{i}.fwd", (f"w{i}",), [make("MatMul", f"h{i} w{i}", f"h{i + 1}", transpose_b=True)])
+        for i in names
+    ]
+    top = make("Mul", f"h{num_layers} h{num_layers}", f"d{num_layers}")
+    backward = [
+        step(
+            f"{i}.bwd",
+            (f"w{i}",),
+            [
+                *([top] if i == num_layers - 1 else []),
+                make("MatMul", f"d{i + 1} h{i}", f"part{i}", transpose_a=True),
+                make("MatMul", f"d{i + 1} w{i}", f"d{i}"),
+            ],
+            (Sum(partial=f"part{i}", total=f"g{i}"),),
+        )
+        for i in reversed(names)
+    ]
+    updates = [
+        Update(
+            after=2 * num_layers - 1 - i,
+            nodes=(
+                make("BroadcastInDim", "rate", f"r{i}", broadcast_dimensions=()),
+                make("Mul", f"g{i} r{i}", f"s{i}"),
+                make("Sub", f"w{i} s{i}", f"n{i}"),
+            ),
+            commits=(Commit(state=f"w{i}", value=f"n{i}"),),
+        )
+        for i in reversed(names)
+    ]
+    return Plan(
+        key="cs_deep",
+        batch_size=batch_size,
+        precision=Precision.F32,
+        state=tuple(
+            StateTensor(resource_name=f"w{i}", value=f"w{i}", type=w, wire_dtype=DType.F32)
+            for i in names
+        ),
+        inputs=(InputTensor(input_name="input_0", value="h0", type=x, wire_dtype=DType.F32),),
+        outputs=(),
+        wafer_constants=(),
+        layer_steps=(*forward, *backward),
+        update_constants=(number("rate", 1e-3),),
+        updates=tuple(updates),
+        sharded={f"{kind}{i}": 0 for kind in "hd" for i in range(num_layers + 1)},
+        types=types,
+    )
+
+
 def two_layer_reference(state, batches):
     """Run the same in plain torch; return the outputs of each step and the final state."""
     w1, w2, scale = (torch.from_numpy(state[f"state.{name}"].copy()) for name in STATE_NAMES)
