@@ -1,11 +1,11 @@
 """Clock cycles of broadcasts and reductions on the wafer, as published closed forms.
 
-Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888 (second-hand).
-The general form is T = max(C, E / N + L) + (2 T_R + 1) D, with C the words that the busiest PE
-receives, E / N the mean load of a link, L the longest path in hops and D the longest chain of
-dependent receptions, each of which crosses the ramp twice and spends one cycle in the PE. T_R = 2 on
-WSE-2. All functions take the number of PEs and of 32-bit words per PE, and count until the last PE
-that must know the result knows it.
+Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888
+(second-hand). The general form is T = max(C, E / N + L) + (2 T_R + 1) D, with C the words that the
+busiest PE receives, E / N the mean load of a link, L the longest path in hops and D the longest
+chain of dependent receptions, each of which crosses the ramp twice and spends one cycle in the PE.
+T_R = 2 on WSE-2. All functions take the number of PEs and of 32-bit words per PE, and count until
+the last PE that must know the result knows it.
 """
 
 import math
@@ -142,8 +142,8 @@ def reduce_2d_lower_bound(
 ) -> float:
     """Return what no reduction over a grid can beat: max(B, B / 8 + M + N - 1 + 2 T_R + 1).
 
-    The copy of the paper at hand prints B P / 8. The energy of a reduction is B (P - 1) hops; spread
-    over the links of P PEs, as E / N in the general form, it is B / 8, which we take.
+    The copy of the paper at hand prints B P / 8. The energy of a reduction is B (P - 1) hops;
+    spread over the links of P PEs, as E / N in the general form, it is B / 8, which we take.
     """
     _check(min(num_columns, num_rows), num_words)
     diameter = num_columns + num_rows - 1 + dependency_cycles(ramp_cycles)

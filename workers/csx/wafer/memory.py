@@ -14,7 +14,7 @@ from workers.csx.wafer.machine import Machine
 from workers.csx.wafer.step_program import StepProgram
 
 CODE_BYTES = 3 * 1024
-"""Kernels, descriptors and stack of one PE. Assumption, of the size of the SDK's larger examples."""
+"""Kernels, descriptors and stack of one PE. Assumption: the SDK's larger examples."""
 BUFFER_BYTES = 2 * 1024
 """Two weight buffers, partial sums in flight and queues of one PE. Assumption."""
 
@@ -90,13 +90,39 @@ def choose_micro_batch(program: StepProgram, machine: Machine, share: int) -> in
     """
     most = largest_micro_batch(program, machine)
     if most < 1:
-        name, size = program.largest
-        need = program.working_bytes_per_sample
-        free = machine.num_grid_pes * (machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES)
-        raise UserError(
-            f"{program.name}: one sample needs {need:,.0f} bytes of wafer memory, {machine.name} "
-            f"has {free:,} free; the largest tensor is {name} with {size:,.0f} bytes.",
-            hint="Lower the sequence length or the hidden size.",
-        )
+        raise _does_not_fit(program, machine, 1)
     passes = -(-share // most)
     return -(-share // passes)
+
+
+def checked_micro_batch(
+    program: StepProgram, machine: Machine, share: int, wanted: int | None
+) -> int:
+    """Return the micro-batch a user wants, or the chosen one if None; never above the share.
+
+    Raises:
+        UserError: It is not positive, or does not fit; the message names the largest tensor.
+    """
+    if wanted is None:
+        return choose_micro_batch(program, machine, share)
+    if wanted < 1:
+        raise UserError(f"{program.name}: a micro-batch of {wanted} samples is not possible.")
+    micro = min(wanted, share)
+    if micro > largest_micro_batch(program, machine):
+        raise _does_not_fit(program, machine, micro)
+    return micro
+
+
+def _does_not_fit(program: StepProgram, machine: Machine, samples: int) -> UserError:
+    name, size = program.largest
+    need = program.working_bytes_per_sample * samples
+    free = machine.num_grid_pes * (machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES)
+    most = largest_micro_batch(program, machine)
+    return UserError(
+        f"{program.name}: a pass of {samples} samples needs {need:,.0f} bytes of wafer memory, "
+        f"{machine.name} has {max(free, 0):,} free; the largest tensor is {name} with "
+        f"{size * samples:,.0f} bytes.",
+        hint=f"Use a micro-batch of at most {most}."
+        if most
+        else "Lower the sequence length or the hidden size.",
+    )

@@ -1,7 +1,7 @@
 """One training step as the wafer sees it: operations, traffic, and what a sample costs to prepare.
 
-A `StepProgram` speaks of *one sample*; timing scales it to a micro-batch. It is the common product of
-`transformer` (a description) and `program_operations` (a plan).
+A `StepProgram` speaks of *one sample*; timing scales it to a micro-batch. It is the common product
+of `transformer` (a description) and `program_operations` (a plan).
 """
 
 from dataclasses import dataclass

@@ -271,9 +271,7 @@ class _Builder:
     def _product_backward(
         self, name: str, inner: int, outer: int, *, tokens: float, density: float = 1.0
     ) -> None:
-        self._add(
-            f"{name}_input_grad", Kind.MATMUL, outer, inner, tokens=tokens, density=density
-        )
+        self._add(f"{name}_input_grad", Kind.MATMUL, outer, inner, tokens=tokens, density=density)
         self._add(
             f"{name}_weight_grad",
             Kind.WEIGHT_GRADIENT,
