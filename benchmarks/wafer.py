@@ -17,7 +17,7 @@ from workers.csx.wafer import collectives, mesh_products, stencil
 from workers.csx.wafer.calibration import BY_FOLD, Fold
 from workers.csx.wafer.fitting import relative_error, rows_of
 from workers.csx.wafer.layer_timing import step_timing
-from workers.csx.wafer.logs import EARLIER_LOGS, FITTED_LOGS
+from workers.csx.wafer.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS
 from workers.csx.wafer.machine import CS2, CS3, Machine
 from workers.csx.wafer.memory import largest_micro_batch
 from workers.csx.wafer.operations import (
@@ -27,6 +27,7 @@ from workers.csx.wafer.operations import (
     OperationTable,
 )
 from workers.csx.wafer.phases import phase_times
+from workers.csx.wafer.pipelined import pipelined_timing
 from workers.csx.wafer.planner import estimate
 from workers.csx.wafer.step_program import StepProgram
 from workers.csx.wafer.transformer import Transformer
@@ -93,7 +94,14 @@ class Bar:
 def main() -> int:
     """Print every bar; return 1 if one is missed."""
     missed = 0
-    sections = (collective_bars, throughput_bars, memory_bars, scaling_bars, phase_bars)
+    sections = (
+        collective_bars,
+        throughput_bars,
+        pipelined_bars,
+        memory_bars,
+        scaling_bars,
+        phase_bars,
+    )
     for section in (*sections, stencil_bars, inference_bars, speed_bars):
         for bar in section():
             print(bar)
@@ -121,6 +129,14 @@ def throughput_bars() -> Iterator[Bar]:
             yield Bar(f"throughput.held-out.{row.name.replace(' ', '_')}", error, 20.0)
     yield Bar("throughput.held-out.mean", sum(errors) / len(errors), 10.0)
     yield Bar("throughput.held-out.worst", max(errors), 20.0)
+
+
+def pipelined_bars() -> Iterator[Bar]:
+    """BERT-large, pipelined, two releases; nothing is fitted to them."""
+    ours = pipelined_timing(BERT_LARGE_128.step_program(), machine=CS2, batch_size=1024)
+    for release, rate in (("R1.7", 7023.0), ("R1.8", 6493.0)):
+        error = 100 * (ours.samples_per_second / rate - 1)
+        yield Bar(f"pipelined.BERT-large_MSL128.{release}", error, 20.0)
 
 
 def gpt3(size: str) -> Transformer:

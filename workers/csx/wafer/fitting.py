@@ -20,7 +20,7 @@ _ROW_DEVIATION = 0.05
 _PRIOR = np.log(np.array([14.5, 100e-6, 800.0]))
 _PRIOR_DEVIATION = np.array([0.5, 1.0, 1.0])
 _STEP = 1e-3
-_NUM_ROUNDS = 12
+_NUM_ROUNDS = 6
 
 
 def rows_of(fold: Fold) -> tuple[ThroughputLog, ...]:

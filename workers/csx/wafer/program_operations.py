@@ -3,9 +3,9 @@
 Sharding tells most of the story: a product of a batch-sharded value with a replicated one streams a
 weight; a product of two sharded values whose result is a partial sum is a weight gradient; a
 batched product of two sharded values is attention. Reshapes, broadcasts and casts cost nothing of
-their own: they are ways to read the same elements. Scores (results of `SCORES` and what has their
-shape) are never resident as a whole: rows of them are made, used and dropped, and made again in
-the backward pass.
+their own: they are ways to read the same elements. An input of four dimensions is taken for image
+files. Scores (results of `SCORES` and what has their shape) are never resident as a whole: rows of
+them are made, used and dropped, and made again in the backward pass.
 """
 
 import math
@@ -67,7 +67,8 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
     scores = _score_sizes(plan)
     working, largest, boundary = _resident(plan, scores)
     weights = {name for step in plan.layer_steps for name in step.loads}
-    tokens = [math.prod(tensor.type.shape[1:2]) for tensor in plan.inputs]
+    shapes = [tensor.type.shape for tensor in plan.inputs]
+    tokens = [shape[1] for shape in shapes if len(shape) == 2]
     return StepProgram(
         name=name,
         table=OperationTable.from_operations(operations),
@@ -77,7 +78,20 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
         largest=largest,
         boundary_bytes_per_sample=boundary,
         tokens_per_sample=max(tokens, default=1),
+        is_file_per_sample=any(len(shape) == 4 for shape in shapes),
+        waits_for_norm=_waits_for_norm(plan, weights),
     )
+
+
+def _waits_for_norm(plan: Plan, weights: set[str]) -> bool:
+    """Return whether no weight is overwritten before the last of several sums has arrived."""
+    sending = [index for index, step in enumerate(plan.layer_steps) if step.sums]
+    points = {
+        update.after
+        for update in plan.updates
+        if any(commit.state in weights for commit in update.commits)
+    }
+    return len(sending) > 1 and points == {sending[-1]}
 
 
 def _traffic(plan: Plan, step: LayerStep, scores: set[int]) -> LayerTraffic:
