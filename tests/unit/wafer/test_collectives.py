@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.csx.wafer import collectives
@@ -50,6 +50,7 @@ sizes = st.integers(2, 2000)
 lengths = st.integers(1, 10_000)
 
 
+@settings(max_examples=40, deadline=None)
 @given(pes=sizes, words=lengths)
 def test_more_words_or_more_pes_never_take_less_time(pes: int, words: int) -> None:
     forms = (
@@ -64,6 +65,7 @@ def test_more_words_or_more_pes_never_take_less_time(pes: int, words: int) -> No
         assert form(pes + 1, words) >= form(pes, words)
 
 
+@settings(max_examples=40, deadline=None)
 @given(pes=sizes, words=lengths)
 def test_the_best_group_is_no_worse_than_any_simple_choice(pes: int, words: int) -> None:
     best = collectives.two_phase_reduce(
@@ -73,6 +75,7 @@ def test_the_best_group_is_no_worse_than_any_simple_choice(pes: int, words: int)
     assert best <= collectives.chain_reduce(pes, words)
 
 
+@settings(max_examples=40, deadline=None)
 @given(columns=sizes, rows=sizes, words=lengths)
 def test_nothing_beats_the_lower_bound(columns: int, rows: int, words: int) -> None:
     bound = collectives.reduce_2d_lower_bound(columns, rows, words)

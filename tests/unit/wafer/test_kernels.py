@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.csx.wafer.calibration import DEFAULT_CALIBRATION
@@ -25,6 +25,7 @@ def cycles(operation: Operation, machine: Machine = CS2) -> float:
     return float(operation_cycles(table, machine, DEFAULT_CALIBRATION)[0])
 
 
+@settings(max_examples=40, deadline=None)
 @given(kind=KINDS, tokens=SIZES, inner=SIZES, outer=SIZES, more=st.integers(1, 1000))
 def test_more_work_never_takes_less_time(
     kind: Kind, tokens: int, inner: int, outer: int, more: int
@@ -35,6 +36,7 @@ def test_more_work_never_takes_less_time(
     assert cycles(replace(base, outer=outer + more)) >= cycles(base)
 
 
+@settings(max_examples=40, deadline=None)
 @given(kind=KINDS, tokens=SIZES, inner=SIZES)
 def test_wide_operands_never_take_less_time_than_narrow_ones(
     kind: Kind, tokens: int, inner: int

@@ -15,19 +15,21 @@ from workers.csx.wafer.transformer import Transformer
 
 BATCH, SEQUENCE, HIDDEN, HEADS, FFN = 4, 64, 128, 4, 512
 WIDTH = HIDDEN // HEADS
-TOKENS = BATCH * SEQUENCE
 
 
 class PlanBuilder:
     """Collects nodes and types; weights and gradients are replicated, the rest is sharded."""
 
-    def __init__(self) -> None:
+    def __init__(self, sequence: int, dtype: DType) -> None:
+        self.dtype = dtype
+        self.sequence = sequence
+        self.tokens = BATCH * sequence
         self.types: dict[str, TensorType] = {}
         self.sharded: dict[str, int] = {}
         self.nodes: list[Node] = []
 
     def value(self, name: str, shape: Iterable[int], *, is_sharded: bool = True) -> str:
-        self.types[name] = TensorType(tuple(shape), DType.BF16)
+        self.types[name] = TensorType(tuple(shape), self.dtype)
         if is_sharded:
             self.sharded[name] = 0
         return name
@@ -58,14 +60,14 @@ class PlanBuilder:
             "MatMul",
             (left, weight),
             result,
-            (TOKENS, columns),
+            (self.tokens, columns),
             transpose_a=False,
             transpose_b=True,
         )
 
     def product_backward(self, grad: str, weight: str, saved: str, name: str) -> None:
         rows, columns = self.types[weight].shape
-        self.node("MatMul", (grad, weight), f"{name}_dx", (TOKENS, columns), transpose_a=False)
+        self.node("MatMul", (grad, weight), f"{name}_dx", (self.tokens, columns), transpose_a=False)
         self.node(
             "MatMul",
             (grad, saved),
@@ -82,7 +84,7 @@ class PlanBuilder:
             "DotGeneral",
             (left, right),
             result,
-            (BATCH, HEADS, SEQUENCE, columns),
+            (BATCH, HEADS, self.sequence, columns),
             lhs_batching_dimensions=(0, 1),
             rhs_batching_dimensions=(0, 1),
             lhs_contracting_dimensions=(axes[0],),
@@ -103,33 +105,33 @@ WEIGHTS = {
 
 
 def forward(build: PlanBuilder) -> tuple[Node, ...]:
-    per_head = (BATCH, HEADS, SEQUENCE, WIDTH)
+    per_head = (BATCH, HEADS, build.sequence, WIDTH)
     build.product("x", "wqkv", "qkv", 3 * HIDDEN)
     for name in ("q", "k", "v"):
         build.node("Split", ("qkv",), name, per_head)
-    build.batched("q", "k", "scores", SEQUENCE, (3, 3))
+    build.batched("q", "k", "scores", build.sequence, (3, 3))
     build.node("Softmax", ("scores",), "p", build.types["scores"].shape, axis=3)
     build.batched("p", "v", "context", WIDTH, (3, 2))
-    build.node("Reshape", ("context",), "flat", (TOKENS, HIDDEN))
+    build.node("Reshape", ("context",), "flat", (build.tokens, HIDDEN))
     build.product("flat", "wo", "attended", HIDDEN)
     build.product("attended", "w1", "inner", FFN)
-    build.node("Gelu", ("inner",), "active", (TOKENS, FFN))
+    build.node("Gelu", ("inner",), "active", (build.tokens, FFN))
     build.product("active", "w2", "y", HIDDEN)
     return build.take()
 
 
 def backward(build: PlanBuilder) -> tuple[Node, ...]:
-    per_head = (BATCH, HEADS, SEQUENCE, WIDTH)
+    per_head = (BATCH, HEADS, build.sequence, WIDTH)
     build.product_backward("y", "w2", "active", "ffn_out")
-    build.node("GeluGrad", ("ffn_out_dx", "inner"), "dinner", (TOKENS, FFN))
+    build.node("GeluGrad", ("ffn_out_dx", "inner"), "dinner", (build.tokens, FFN))
     build.product_backward("dinner", "w1", "attended", "ffn_in")
     build.product_backward("ffn_in_dx", "wo", "flat", "projection")
     build.node("Reshape", ("projection_dx",), "dcontext", per_head)
-    build.batched("dcontext", "v", "dp", SEQUENCE, (3, 3))
+    build.batched("dcontext", "v", "dp", build.sequence, (3, 3))
     build.batched("p", "dcontext", "dv", WIDTH, (2, 2))
     build.batched("dp", "k", "dq", WIDTH, (3, 2))
     build.batched("dp", "q", "dk", WIDTH, (2, 2))
-    build.node("Concat", ("dq", "dk", "dv"), "dqkv", (TOKENS, 3 * HIDDEN))
+    build.node("Concat", ("dq", "dk", "dv"), "dqkv", (build.tokens, 3 * HIDDEN))
     build.product_backward("dqkv", "wqkv", "x", "qkv_in")
     build.node("Reduce", ("dqkv",), "db", (3 * HIDDEN,), is_sharded=False)
     return build.take()
@@ -137,8 +139,14 @@ def backward(build: PlanBuilder) -> tuple[Node, ...]:
 
 @pytest.fixture
 def plan() -> Plan:
-    build = PlanBuilder()
-    build.value("x", (TOKENS, HIDDEN))
+    return make_plan(sequence=SEQUENCE)
+
+
+def make_plan(
+    *, sequence: int, dtype: DType = DType.BF16, precision: Precision = Precision.F32
+) -> Plan:
+    build = PlanBuilder(sequence, dtype)
+    build.value("x", (build.tokens, HIDDEN))
     for name, shape in WEIGHTS.items():
         build.value(name, shape, is_sharded=False)
     steps = []
@@ -164,7 +172,7 @@ def plan() -> Plan:
     return Plan(
         key="cs_0",
         batch_size=BATCH,
-        precision=Precision.F32,
+        precision=precision,
         state=tuple(
             StateTensor(
                 resource_name=name, value=name, type=build.types[name], wire_dtype=DType.BF16
@@ -243,3 +251,20 @@ def test_scores_are_not_kept_and_what_the_backward_pass_reads_is(plan: Plan) -> 
     assert name in ("%inner", "%active", "%ffn_out_dx", "%dinner")
     assert size == token_bytes * FFN
     assert program.working_bytes_per_sample >= 2 * size
+
+
+def test_sequences_as_long_as_a_head_is_wide_do_not_confuse_the_kinds() -> None:
+    short = make_plan(sequence=WIDTH)
+    kinds = [Kind(kind) for kind in program_step(short).table.kind.tolist()]
+    assert kinds.count(Kind.SCORES) == 2
+    assert kinds.count(Kind.CONTEXT) == 4
+
+
+def test_a_plan_carried_in_float32_is_priced_as_the_16_bits_that_the_wafer_would_use() -> None:
+    half = program_step(make_plan(sequence=SEQUENCE))
+    carried = program_step(make_plan(sequence=SEQUENCE, dtype=DType.F32))
+    products = carried.table.kind == Kind.MATMUL
+    assert carried.table.bits[products].tolist() == half.table.bits[products].tolist()
+    assert carried.working_bytes_per_sample == half.working_bytes_per_sample
+    exact = make_plan(sequence=SEQUENCE, dtype=DType.F32, precision=Precision.EXACT)
+    assert set(program_step(exact).table.bits.tolist()) == {32.0}

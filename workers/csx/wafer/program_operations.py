@@ -4,7 +4,7 @@ Sharding tells most of the story: a product of a batch-sharded value with a repl
 weight; a product of two sharded values whose result is a partial sum is a weight gradient; a
 batched product of two sharded values is attention. Reshapes, broadcasts and casts cost nothing of
 their own: they are ways to read the same elements. An input of four dimensions is taken for image
-files. Scores (results of `SCORES` and what has their shape) are never resident as a whole: rows of
+files. Scores (results of `SCORES` and what is made of them) are never resident as a whole: rows of
 them are made, used and dropped, and made again in the backward pass.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from appliance.core.graph import Direction, Node
-from appliance.core.plan import LayerStep, Plan
+from appliance.core.plan import LayerStep, Plan, Precision
 from appliance.core.tensors import DType, TensorType
 from workers.csx.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
 from workers.csx.wafer.step_program import StepProgram
@@ -64,7 +64,7 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
     operations: list[Operation] = []
     for index, step in enumerate(plan.layer_steps):
         operations.extend(_step_operations(plan, step, index))
-    scores = _score_sizes(plan)
+    scores = _score_values(plan)
     working, largest, boundary = _resident(plan, scores)
     weights = {name for step in plan.layer_steps for name in step.loads}
     shapes = [tensor.type.shape for tensor in plan.inputs]
@@ -94,7 +94,7 @@ def _waits_for_norm(plan: Plan, weights: set[str]) -> bool:
     return len(sending) > 1 and points == {sending[-1]}
 
 
-def _traffic(plan: Plan, step: LayerStep, scores: set[int]) -> LayerTraffic:
+def _traffic(plan: Plan, step: LayerStep, scores: set[str]) -> LayerTraffic:
     loads = sum(type_.num_elements for _, type_ in plan.load_types(step))
     sums = sum(type_.num_elements for _, type_ in plan.sum_types(step))
     return LayerTraffic(
@@ -131,11 +131,29 @@ def _operation(plan: Plan, node: Node, index: int) -> Operation | None:
     return _other(plan, node, index)
 
 
-def _bits(type_: TensorType) -> int:
-    return 16 if type_.dtype.is_half or type_.dtype in _NARROW else 32
+def _bits(plan: Plan, type_: TensorType, op: str = "") -> int:
+    """Return the width in which the real wafer would hold and compute a value.
+
+    A plan with `precision=f32` no longer says which values were written in 16 bits: products and
+    plain arithmetic are then taken for 16 bits, statistics, exponentials and losses for 32, as
+    mixed precision has them. A plan with `precision=exact` is taken at its word.
+    """
+    if type_.dtype.is_half or type_.dtype in _NARROW:
+        return 16
+    if plan.precision is Precision.F32 and type_.dtype is DType.F32 and op not in _WIDE:
+        return 16
+    return 32
 
 
 _NARROW = frozenset({DType.I1, DType.I8, DType.U8, DType.I16, DType.U16})
+_WIDE = frozenset(
+    {*_NORMALISATIONS, "Softmax", "SparseSoftmaxCrossEntropyWithLogits", "Exp", "Log"}
+)
+
+
+def _operand_bits(plan: Plan, node: Node) -> int:
+    """Return the width of a product: that of its operands, whatever it adds up in."""
+    return max(_bits(plan, plan.types[value]) for value in node.operands[:2])
 
 
 def _contracted(plan: Plan, node: Node) -> int:
@@ -162,7 +180,7 @@ def _product(plan: Plan, node: Node, index: int) -> Operation:
             tokens=result.num_elements / outer / plan.batch_size,
             inner=contracted,
             outer=outer,
-            bits=_bits(result),
+            bits=_operand_bits(plan, node),
         )
     if node.results[0] not in plan.sharded:
         inner = result.shape[-1]
@@ -173,16 +191,26 @@ def _product(plan: Plan, node: Node, index: int) -> Operation:
             tokens=contracted / plan.batch_size,
             inner=inner,
             outer=max(1, result.num_elements // inner),
-            bits=_bits(result),
+            bits=_operand_bits(plan, node),
         )
     return _batched_product(plan, node, index, contracted)
+
+
+def _contracts_features(plan: Plan, node: Node) -> bool:
+    """Return whether both operands are contracted along their last axis, as q and k are."""
+    for operand, side in zip(node.operands[:2], ("lhs", "rhs"), strict=True):
+        axes = node.attributes.get(f"{side}_contracting_dimensions")
+        last = len(plan.types[operand].shape) - 1
+        if axes not in (last, (last,)):
+            return False
+    return True
 
 
 def _batched_product(plan: Plan, node: Node, index: int, contracted: int) -> Operation:
     result = node.types[0]
     rows, columns = result.shape[-2:] if len(result.shape) > 1 else (1, result.shape[-1])
     heads = max(1, result.num_elements // (rows * columns) // plan.batch_size)
-    is_scores = columns >= contracted
+    is_scores = _contracts_features(plan, node) or (rows == columns > contracted)
     width = contracted if is_scores else columns
     return Operation(
         name=node.op,
@@ -193,7 +221,7 @@ def _batched_product(plan: Plan, node: Node, index: int, contracted: int) -> Ope
         outer=heads * width,
         sequence=columns if is_scores else contracted,
         num_heads=heads,
-        bits=_bits(result),
+        bits=_operand_bits(plan, node),
     )
 
 
@@ -211,7 +239,7 @@ def _convolution(plan: Plan, node: Node, index: int) -> Operation:
             tokens=positions / plan.batch_size,
             inner=inner,
             outer=result.shape[0],
-            bits=_bits(result),
+            bits=_operand_bits(plan, node),
         )
     channels = result.shape[1]
     return Operation(
@@ -221,7 +249,7 @@ def _convolution(plan: Plan, node: Node, index: int) -> Operation:
         tokens=result.num_elements / channels / plan.batch_size,
         inner=max(1, right.num_elements // channels),
         outer=channels,
-        bits=_bits(result),
+        bits=_operand_bits(plan, node),
     )
 
 
@@ -251,32 +279,34 @@ def _other(plan: Plan, node: Node, index: int) -> Operation:
         tokens=tokens,
         inner=features,
         outer=outer,
-        bits=_bits(largest),
+        bits=_bits(plan, largest, node.op),
         work=_NORMALISATIONS.get(node.op, _WORK.get(node.op, 1.0)),
     )
 
 
-def _wafer_bytes(type_: TensorType) -> float:
+def _wafer_bytes(plan: Plan, type_: TensorType) -> float:
     if type_.dtype is DType.I1:
         return type_.num_elements / 8
-    return type_.num_elements * (2.0 if _bits(type_) == 16 else 4.0)
+    return type_.num_elements * (2.0 if _bits(plan, type_) == 16 else 4.0)
 
 
-def _score_sizes(plan: Plan) -> set[int]:
-    sizes: set[int] = set()
-    for step in plan.layer_steps:
-        for index, node in enumerate(step.nodes):
-            operation = _operation(plan, node, index) if node.op == "DotGeneral" else None
-            if operation is not None and operation.kind is Kind.SCORES:
-                sizes.add(node.types[0].num_elements)
-    return sizes
+def _score_values(plan: Plan) -> set[str]:
+    """Return the values that are as wide as the scores: those, and what is computed from them."""
+    found: set[str] = set()
+    for index, step in enumerate(plan.layer_steps):
+        for node in step.nodes:
+            if node.op in ("MatMul", "DotGeneral"):
+                operation = _operation(plan, node, index)
+                if operation is not None and operation.kind is Kind.SCORES:
+                    found.update(node.results)
+                continue
+            sizes = {plan.types[name].num_elements for name in node.operands if name in found}
+            found.update(name for name in node.results if plan.types[name].num_elements in sizes)
+    return found
 
 
-def _is_held(plan: Plan, value: str, scores: set[int]) -> bool:
-    if value not in plan.sharded:
-        return False
-    type_ = plan.types[value]
-    return not (len(type_.shape) >= 4 and type_.num_elements in scores)
+def _is_held(plan: Plan, value: str, scores: set[str]) -> bool:
+    return value in plan.sharded and value not in scores
 
 
 def _aliases(plan: Plan) -> dict[str, str]:
@@ -291,7 +321,7 @@ def _aliases(plan: Plan) -> dict[str, str]:
     return holder
 
 
-def _resident(plan: Plan, scores: set[int]) -> tuple[float, tuple[str, float], float]:
+def _resident(plan: Plan, scores: set[str]) -> tuple[float, tuple[str, float], float]:
     """Return the widest step's bytes, the largest value held, and what outlives its step.
 
     All per sample. Liveness is that of the plan, views followed to the value they read. A step
@@ -312,7 +342,9 @@ def _resident(plan: Plan, scores: set[int]) -> tuple[float, tuple[str, float], f
     if not spans:
         return 0.0, ("", 0.0), 0.0
     num_steps_of = Counter(value for value, _ in spans)
-    sizes = {value: _wafer_bytes(plan.types[value]) / plan.batch_size for value in num_steps_of}
+    sizes = {
+        value: _wafer_bytes(plan, plan.types[value]) / plan.batch_size for value in num_steps_of
+    }
     boundary = sum(sizes[value] for value, count in num_steps_of.items() if count > 1)
     largest = max(sizes, key=lambda value: sizes[value])
     return _peak(spans, sizes, position), (f"%{largest}", sizes[largest]), boundary
@@ -328,7 +360,8 @@ def _peak(
     return max(accumulate(change))
 
 
-def _read_from_earlier(plan: Plan, step: LayerStep, scores: set[int]) -> float:
+def _read_from_earlier(plan: Plan, step: LayerStep, scores: set[str]) -> float:
     made = {value for node in step.nodes for value in node.results}
     read = {value for node in step.nodes for value in node.operands} - made - set(step.loads)
-    return sum(_wafer_bytes(plan.types[value]) for value in read if _is_held(plan, value, scores))
+    held = (plan.types[value] for value in read if _is_held(plan, value, scores))
+    return sum(_wafer_bytes(plan, type_) for type_ in held)
