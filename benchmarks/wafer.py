@@ -132,7 +132,7 @@ def throughput_bars() -> Iterator[Bar]:
 
 
 def pipelined_bars() -> Iterator[Bar]:
-    """BERT-large, pipelined, two releases; nothing is fitted to them."""
+    """BERT-large, pipelined, two releases; no number is fitted to them."""
     ours = pipelined_timing(BERT_LARGE_128.step_program(), machine=CS2, batch_size=1024)
     for release, rate in (("R1.7", 7023.0), ("R1.8", 6493.0)):
         error = 100 * (ours.samples_per_second / rate - 1)

@@ -28,6 +28,10 @@ def test_chain_gives_the_published_values(words: int, cycles: int) -> None:
     assert collectives.chain_reduce(512, words) == cycles
 
 
+def test_a_last_group_that_is_not_full_counts_as_one() -> None:
+    assert collectives.two_phase_reduce(512, 64, group_size=28) == 884
+
+
 def test_broadcasts_and_star_give_the_published_values() -> None:
     assert collectives.broadcast(512, 256) == 772
     assert collectives.broadcast_2d(512, 512, 256) == 1283

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
 from workers.csx.wafer.machine import CS2, CS3, machine_from_mapping
-from workers.csx.wafer.memory import choose_micro_batch, largest_micro_batch, memory_use
+from workers.csx.wafer.memory import largest_micro_batch, memory_use, micro_batch_choices
 from workers.csx.wafer.transformer import Transformer
 
 
@@ -39,12 +39,18 @@ def test_the_published_micro_batches_come_out(layers: int, hidden: int, publishe
 
 @settings(max_examples=40, deadline=None)
 @given(share=st.integers(1, 3000))
-def test_the_chosen_micro_batch_fits_and_covers_the_share_in_the_fewest_passes(share: int) -> None:
+def test_every_choice_fits_and_the_first_makes_the_fewest_passes(share: int) -> None:
     program = gpt(24, 2048).step_program()
-    micro = choose_micro_batch(program, CS2, share)
-    passes = -(-share // micro)
-    assert memory_use(program, CS2, micro).fits
-    assert passes == -(-share // largest_micro_batch(program, CS2))
+    choices = micro_batch_choices(program, CS2, share)
+    assert all(memory_use(program, CS2, micro).fits for micro in choices)
+    assert -(-share // choices[0]) == -(-share // largest_micro_batch(program, CS2))
+
+
+def test_the_second_choice_keeps_the_boundaries_on_the_wafer() -> None:
+    program = gpt(24, 2048).step_program()
+    spilling, resident = micro_batch_choices(program, CS2, 200)
+    assert memory_use(program, CS2, spilling).spills
+    assert not memory_use(program, CS2, resident).spills
 
 
 def test_one_more_sample_than_the_largest_micro_batch_does_not_fit() -> None:
@@ -69,4 +75,4 @@ def test_depth_changes_only_what_leaves_the_wafer() -> None:
 def test_where_not_even_one_sample_fits_the_largest_tensor_is_named() -> None:
     tiny = machine_from_mapping({"name": "tiny", "grid_width": 8, "grid_height": 8})
     with pytest.raises(UserError, match="largest tensor is feed-forward activations"):
-        choose_micro_batch(gpt(24, 2048).step_program(), tiny, 1)
+        micro_batch_choices(gpt(24, 2048).step_program(), tiny, 1)

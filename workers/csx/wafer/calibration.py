@@ -61,20 +61,20 @@ _EVEN_ROWS = (
 
 BY_FOLD: Mapping[Fold, Calibration] = {
     Fold.ALL: Calibration(
-        dispatch_cycles=22.03,
-        layer_step_seconds=577.2e-6,
+        dispatch_cycles=21.97,
+        layer_step_seconds=583.1e-6,
         files_per_second=824.5,
         fitted_on=_ODD_ROWS + _EVEN_ROWS,
     ),
     Fold.ODD: Calibration(
-        dispatch_cycles=21.98,
-        layer_step_seconds=595.3e-6,
+        dispatch_cycles=21.99,
+        layer_step_seconds=595.1e-6,
         files_per_second=875.8,
         fitted_on=_ODD_ROWS,
     ),
     Fold.EVEN: Calibration(
-        dispatch_cycles=28.68,
-        layer_step_seconds=136.7e-6,
+        dispatch_cycles=28.64,
+        layer_step_seconds=143.1e-6,
         files_per_second=776.1,
         fitted_on=_EVEN_ROWS,
     ),

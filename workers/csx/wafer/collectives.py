@@ -76,6 +76,7 @@ def two_phase_reduce(
 
     T = 2 B + (2 T_R + 2) (S - 1) + (2 T_R + 1) (P / S - 1) + (P - S): each word is received twice,
     within a group every step is a dependency and a hop, between groups S hops are one dependency.
+    A last group that is not full counts as one.
 
     Args:
         num_pes: PEs in the row.
@@ -85,12 +86,12 @@ def two_phase_reduce(
     """
     _check(num_pes, num_words)
     size = group_size if group_size is not None else max(1, math.isqrt(num_pes))
-    num_groups = num_pes / size
+    num_groups = math.ceil(num_pes / size)
     if num_groups <= 1:
         return chain_reduce(num_pes, num_words, ramp_cycles=ramp_cycles)
     step = dependency_cycles(ramp_cycles)
     within = (step + 1) * (size - 1)
-    between = step * (num_groups - 1) + (num_pes - size)
+    between = (step + size) * (num_groups - 1)
     return 2 * num_words + within + between
 
 

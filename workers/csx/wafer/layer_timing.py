@@ -28,7 +28,12 @@ from appliance.core.errors import UserError
 from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
 from workers.csx.wafer.kernels import operation_cycles
 from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.memory import MemoryUse, checked_micro_batch, memory_use
+from workers.csx.wafer.memory import (
+    MemoryUse,
+    checked_micro_batch,
+    memory_use,
+    micro_batch_choices,
+)
 from workers.csx.wafer.operations import LayerTraffic, OperationTable
 from workers.csx.wafer.step_program import StepProgram
 
@@ -156,7 +161,7 @@ def step_timing(
         machine: What each system is.
         batch_size: Global batch, at least one sample for each system.
         num_systems: Systems that share it.
-        micro_batch: Samples per pass on each system; chosen from the memory if None.
+        micro_batch: Samples per pass on each system; the faster choice that fits if None.
         calibration: Costs of the software.
         inputs: Input workers; one for each system if None.
 
@@ -169,20 +174,50 @@ def step_timing(
             hint="Use at least one sample for each system.",
         )
     share = math.ceil(batch_size / num_systems)
-    micro = checked_micro_batch(program, machine, share, micro_batch)
-    passes = math.ceil(share / micro)
+    if micro_batch is None:
+        micros = micro_batch_choices(program, machine, share)
+    else:
+        micros = (checked_micro_batch(program, machine, share, micro_batch),)
+    timings = [
+        _timed(
+            program,
+            machine=machine,
+            batch_size=batch_size,
+            num_systems=num_systems,
+            micro_batch=micro,
+            calibration=calibration,
+            inputs=inputs or InputPipeline(),
+        )
+        for micro in micros
+    ]
+    return min(timings, key=lambda timing: timing.seconds)
+
+
+def _timed(
+    program: StepProgram,
+    *,
+    machine: Machine,
+    batch_size: int,
+    num_systems: int,
+    micro_batch: int,
+    calibration: Calibration,
+    inputs: InputPipeline,
+) -> StepTiming:
+    """Time a step with a micro-batch that is known to fit; passes are made equally large."""
+    share = math.ceil(batch_size / num_systems)
+    passes = math.ceil(share / micro_batch)
     micro = math.ceil(share / passes)
     delay = straggler_factor(num_systems)
     one = _micro_batch(program, machine, micro, calibration, delay)
     tree_seconds = _tree_seconds(num_systems, machine)
-    end = one.end[-1]
+    end = float(one.end[-1])
     step_end = _boundary_end(program, one, machine, tree_seconds)
     totals = {
         Bound.COMPUTE: passes * float(one.busy.sum()),
         Bound.INJECTION: passes * float(one.injection.sum()),
         Bound.REDUCTION: passes * float(one.drain.sum()) + tree_seconds,
         Bound.UPDATE: program.num_parameters * UPDATE_BYTES / machine.memoryx_bytes_per_second,
-        Bound.INPUT: _input_seconds(program, share, calibration, inputs or InputPipeline()),
+        Bound.INPUT: _input_seconds(program, share, calibration, inputs),
     }
     seconds = max((passes - 1) * end + step_end, *totals.values())
     flops = 2.0 * float((program.table.macs() * program.table.density).sum()) * batch_size

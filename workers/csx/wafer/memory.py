@@ -3,8 +3,9 @@
 One layer step is on the wafer at a time, so the activations of its widest point decide. What only
 waits for the backward pass (the boundaries between layers) stays if there is room and is otherwise
 streamed out and in again beside the computation: the published micro-batch table forces that
-reading, since its sizes keep tokens x hidden size constant whatever the depth. Tensors are laid out
-with rotated offsets, so PEs fill evenly and the mean PE stands for all.
+reading, since its sizes keep tokens x hidden size constant whatever the depth. That table also
+settled which features are counted and the two sizes below. Tensors are laid out with rotated
+offsets, so PEs fill evenly and the mean PE stands for all.
 """
 
 from dataclasses import dataclass
@@ -77,8 +78,12 @@ def largest_micro_batch(program: StepProgram, machine: Machine) -> int:
     return max(0, int(free // program.working_bytes_per_sample))
 
 
-def choose_micro_batch(program: StepProgram, machine: Machine, share: int) -> int:
-    """Return the micro-batch for one system's share: as few equal passes as the memory allows.
+def micro_batch_choices(program: StepProgram, machine: Machine, share: int) -> tuple[int, ...]:
+    """Return the micro-batches worth timing for one system's share, the largest first.
+
+    One makes as few equal passes as the memory allows; the other, if there is one, as few as keep
+    the boundary activations on the wafer. Fewer passes amortise the dispatch of weights better, but
+    moving what spilled can cost more than that.
 
     Args:
         program: The step, for one sample.
@@ -91,20 +96,20 @@ def choose_micro_batch(program: StepProgram, machine: Machine, share: int) -> in
     most = largest_micro_batch(program, machine)
     if most < 1:
         raise _does_not_fit(program, machine, 1)
-    passes = -(-share // most)
-    return -(-share // passes)
+    free = machine.num_grid_pes * (machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES)
+    whole = program.working_bytes_per_sample + program.boundary_bytes_per_sample
+    resident = int(free // whole)
+    limits = (most, resident) if resident else (most,)
+    passes = {-(-share // limit) for limit in limits}
+    return tuple(-(-share // count) for count in sorted(passes))
 
 
-def checked_micro_batch(
-    program: StepProgram, machine: Machine, share: int, wanted: int | None
-) -> int:
-    """Return the micro-batch a user wants, or the chosen one if None; never above the share.
+def checked_micro_batch(program: StepProgram, machine: Machine, share: int, wanted: int) -> int:
+    """Return the micro-batch a user wants, at most the share.
 
     Raises:
         UserError: It is not positive, or does not fit; the message names the largest tensor.
     """
-    if wanted is None:
-        return choose_micro_batch(program, machine, share)
     if wanted < 1:
         raise UserError(f"{program.name}: a micro-batch of {wanted} samples is not possible.")
     micro = min(wanted, share)

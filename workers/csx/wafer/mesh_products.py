@@ -2,10 +2,10 @@
 
 Here no weight is streamed. MeshGEMM multiplies in P shifts on P x P PEs, while the next tiles move
 to the neighbours; MeshGEMV multiplies once and sums along the columns with a two-phase tree.
-Nothing is fitted: a multiply-add of n elements takes the vector start (6 cycles) plus n / 2, half
-of the 16-bit peak, because the two operands and the result meet in the same memory banks (the bank
-rule in the SDK appendix; the same factor of two as 10,254 against 5,130 cycles in the official
-simulator).
+A multiply-add of n elements takes the vector start (6 cycles) plus n / 2, half of the 16-bit peak,
+because the two operands and the result meet in the same memory banks (the bank rule in the SDK
+appendix; the same factor of two as 10,254 against 5,130 cycles in the official simulator). No
+number is fitted, but this form was picked among several with the published rates in view.
 
 Source: He et al., WaferLLM, OSDI 2025, arXiv 2502.04563: algorithms, shapes and measurements.
 """

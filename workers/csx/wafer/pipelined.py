@@ -7,8 +7,8 @@ proportion to its work, so all stages take equally long and one sample leaves pe
 
 A PE holds a square tile of its layer's weights, n = sqrt(weights / PEs) on a side, and multiplies
 row by row; a vector instruction costs its start and, because resident operands meet in the same
-banks, twice its elements over the SIMD width, exactly as in `mesh_products`. Nothing is fitted;
-the two logged runs (BERT-large MSL 128, releases 1.7 and 1.8) are the test.
+banks, twice its elements over the SIMD width, exactly as in `mesh_products`. No number is fitted,
+but the form was chosen with the two logged runs in view (BERT-large MSL 128, releases 1.7 and 1.8).
 
 Weights, gradients and optimizer state stay on the wafer, and each stage keeps a sample's
 activations until its backward pass comes by, which decides whether a network fits.

@@ -12,7 +12,7 @@ from appliance.core.errors import UserError
 from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
 from workers.csx.wafer.layer_timing import InputPipeline, StepTiming, step_timing
 from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.memory import choose_micro_batch, largest_micro_batch
+from workers.csx.wafer.memory import largest_micro_batch, micro_batch_choices
 from workers.csx.wafer.phases import PhaseTimes, phase_times
 from workers.csx.wafer.scaling_law import (
     MupAdvice,
@@ -163,7 +163,7 @@ def curve_counts(num_systems: int) -> tuple[int, ...]:
 
 
 def _filling_batch(program: StepProgram, machine: Machine, num_systems: int) -> int:
-    choose_micro_batch(program, machine, 1)  # refuses what does not fit at all
+    micro_batch_choices(program, machine, 1)  # refuses what does not fit at all
     return largest_micro_batch(program, machine) * num_systems
 
 
