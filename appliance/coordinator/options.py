@@ -52,9 +52,9 @@ class CoordinatorOptions:
         return cls(
             job_type=JobType(options["job_type"]),
             gang=GangSize(
-                # A compile job holds no system; management says 0 and nobody asks.
-                num_systems=int(options.get("num_systems") or 0) or 1,
-                workers_per_system=int(options.get("workers_per_system") or 0) or 1,
+                # A compile job has none of either.
+                num_systems=max(1, int(options.get("num_systems") or 1)),
+                workers_per_system=max(1, int(options.get("workers_per_system") or 1)),
             ),
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),

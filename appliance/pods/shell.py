@@ -44,6 +44,10 @@ _STOP_GRACE_SECONDS = 2.0
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    # A socket that is not there yet is tried again soon; by default, after a second.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 300),
 ]
 
 

@@ -47,6 +47,10 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_metadata_size", 1 << 24),  # a user's traceback travels as status details
+    # A socket that is not there yet is tried again soon; by default, after a second.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 300),
 ]
 
 Reply = TypeVar("Reply", bound=Message)

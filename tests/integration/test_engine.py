@@ -1,6 +1,5 @@
 """MemoryX, SwarmX and CS-2s as real processes, running whole plans."""
 
-import dataclasses
 import os
 import signal
 
@@ -16,7 +15,7 @@ from appliance.streams import topology
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine
-from tests.support.plans import two_layer_data, two_layer_plan, two_layer_reference
+from tests.support.plans import deep_plan, two_layer_data, two_layer_plan, two_layer_reference
 from tests.support.pod_processes import SECONDS
 
 pytestmark = pytest.mark.slow
@@ -144,16 +143,40 @@ def test_a_nan_is_a_result_like_any_other(tmp_path):
 
 
 def test_exact_sums_of_a_16_bit_type_are_rounded_to_it(tmp_path):
-    plan = two_layer_plan(precision=Precision.EXACT)
     bf16 = TensorType((), DType.BF16)
-    plan = dataclasses.replace(plan, types={**plan.types, "loss_sum": bf16})
-    state, batches = two_layer_data(plan, num_steps=3)
+    plan = two_layer_plan(precision=Precision.EXACT, types={"loss_part": bf16, "loss_sum": bf16})
+    state, batches = two_layer_data(plan, num_steps=5)
     want, _ = two_layer_reference(state, batches)
     with make_engine(tmp_path, num_systems=2) as engine:
         result = engine.run(plan, state, batches)
     for outputs, step in zip(result.outputs, want, strict=True):
-        rounded = torch.tensor(2 * step["output_loss"]).to(torch.bfloat16).item()
-        assert 2 * float(outputs["output_loss"]) == rounded
+        found = 2 * torch.tensor(outputs["output_loss"])
+        assert found == found.to(torch.bfloat16)
+        np.testing.assert_allclose(outputs["output_loss"], step["output_loss"], rtol=2**-7)
+
+
+def test_the_memory_of_a_worker_does_not_grow_with_depth(tmp_path):
+    readings = []
+    for num_layers in (4, 24):
+        plan = deep_plan(num_layers=num_layers, width=512)
+        generator = np.random.default_rng(1)
+        state = {
+            tensor.resource_name: 0.05 * generator.standard_normal(tensor.type.shape)
+            for tensor in plan.state
+        }
+        batches = [{"h0": generator.standard_normal((2, 512))} for _ in range(4)]
+        directory = tmp_path / str(num_layers)
+        directory.mkdir()
+        with make_engine(directory, num_systems=2) as engine:
+            readings.append(engine.run(plan, state, batches).readings["chief", 0])
+    shallow, deep = readings
+    layer_bytes = 4 * 512 * 512
+    for reading in readings:
+        assert reading["wsc_csx_weight_peak_bytes"] == 2 * layer_bytes
+        # Three slots each of the broadcast and the gradient ring, and the batches.
+        assert reading["wsc_pod_shared_bytes"] < 6.5 * layer_bytes
+    grown = deep["wsc_pod_anonymous_bytes"] - shallow["wsc_pod_anonymous_bytes"]
+    assert grown < 4 * layer_bytes, "twenty more layers would be 20 times this size"
 
 
 def test_abandoning_a_session_leaves_the_pods_ready_for_another(tmp_path):

@@ -26,7 +26,7 @@ class SessionResult:
     Attributes:
         outputs: For each step that keeps outputs, the tensors by output name and `step`.
         snapshots: For each checkpoint step, the state by resource name.
-        readings: The last readings of each pod, by role and index.
+        readings: The readings of each pod after the last step, by role and index.
     """
 
     outputs: list = field(default_factory=list)
@@ -152,11 +152,11 @@ class Engine:
         self.feed(plan, batches, session)
         self.start(plan, schedule, session)
         result.outputs = self.outputs()
+        for process in self.pods:
+            result.readings[process.spec.role.value, process.spec.index] = self.readings(process)
         assert self.finish(session) == [len(batches)] * len(self.pods)
         for number in checkpoint_steps:
             result.snapshots[number] = self.snapshot(plan, number, session)
-        for process in self.pods:
-            result.readings[process.spec.role.value, process.spec.index] = self.readings(process)
         return result
 
 

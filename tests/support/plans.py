@@ -41,18 +41,19 @@ def number(result, value):
     return node("Const", "", result, f32(), value=Constant(type=f32(), data=data))
 
 
-def total(operand, result, rank):
-    """Return the node that adds up every element."""
-    return node("Reduce", operand, result, f32(), reduce_kind="ADD", dimensions=tuple(range(rank)))
+EVERY_ELEMENT = {"reduce_kind": "ADD", "dimensions": (0, 1)}
 
 
-def two_layer_plan(*, batch_size=5, features=8, hidden=16, classes=4, precision=Precision.F32):
+def two_layer_plan(
+    *, batch_size=5, features=8, hidden=16, classes=4, precision=Precision.F32, types=None
+):
     """Two linear layers, half the summed squared error times a decaying scale, SGD.
 
     It has what an engine can get wrong: a computed load, a sum that is read late, outputs from
     early and late, a state tensor that no layer step loads, layer steps without loads or sums.
+    `types` replaces the types of single values.
     """
-    types = _two_layer_types(batch_size, features, hidden, classes)
+    types = _two_layer_types(batch_size, features, hidden, classes) | (types or {})
 
     def make(op, operands, result, **attributes):
         return node(op, operands, result, types[result], **attributes)
@@ -109,7 +110,7 @@ def _two_layer_steps(make):
     loss = [
         make("Sub", "p y", "d"),
         make("Mul", "d d", "sq"),
-        total("sq", "loss_part", 2),
+        make("Reduce", "sq", "loss_part", **EVERY_ELEMENT),
         make("BroadcastInDim", "gs", "gs_b", broadcast_dimensions=()),
         make("Mul", "d gs_b", "dp"),
     ]
@@ -141,8 +142,8 @@ def _two_layer_updates(make):
         make("Sub", "w1 s1", "w1_new"),
         make("Mul", "g1 g1", "q1"),
         make("Mul", "g2 g2", "q2"),
-        total("q1", "n1", 2),
-        total("q2", "n2", 2),
+        make("Reduce", "q1", "n1", **EVERY_ELEMENT),
+        make("Reduce", "q2", "n2", **EVERY_ELEMENT),
         make("Add", "n1 n2", "norm"),
         make("Mul", "scale decay", "scale_new"),
     )
@@ -158,6 +159,75 @@ def _two_layer_updates(make):
                 Commit(state="scale", value="scale_new"),
             ),
         ),
+    )
+
+
+def deep_plan(*, num_layers, width, batch_size=2):
+    """A chain of square linear layers whose last output is the gradient too; SGD.
+
+    Each layer's weight is loaded once forward and once backward.
+    """
+    x, w = f32(batch_size, width), f32(width, width)
+    types = {"h0": x, f"d{num_layers}": x, "rate": f32()}
+    names = range(num_layers)
+    for i in names:
+        types |= {f"h{i + 1}": x, f"d{i}": x}
+        types |= {f"{kind}{i}": w for kind in ("w", "part", "g", "r", "s", "n")}
+
+    def make(op, operands, result, **attributes):
+        return node(op, operands, result, types[result], **attributes)
+
+    def step(name, loads, nodes, sums=()):
+        return LayerStep(
+            name=name, module=name, direction=None, loads=loads, nodes=tuple(nodes), sums=sums
+        )
+
+    forward = [
+        step(f"{i}.fwd", (f"w{i}",), [make("MatMul", f"h{i} w{i}", f"h{i + 1}", transpose_b=True)])
+        for i in names
+    ]
+    top = make("Mul", f"h{num_layers} h{num_layers}", f"d{num_layers}")
+    backward = [
+        step(
+            f"{i}.bwd",
+            (f"w{i}",),
+            [
+                *([top] if i == num_layers - 1 else []),
+                make("MatMul", f"d{i + 1} h{i}", f"part{i}", transpose_a=True),
+                make("MatMul", f"d{i + 1} w{i}", f"d{i}"),
+            ],
+            (Sum(partial=f"part{i}", total=f"g{i}"),),
+        )
+        for i in reversed(names)
+    ]
+    updates = [
+        Update(
+            after=2 * num_layers - 1 - i,
+            nodes=(
+                make("BroadcastInDim", "rate", f"r{i}", broadcast_dimensions=()),
+                make("Mul", f"g{i} r{i}", f"s{i}"),
+                make("Sub", f"w{i} s{i}", f"n{i}"),
+            ),
+            commits=(Commit(state=f"w{i}", value=f"n{i}"),),
+        )
+        for i in reversed(names)
+    ]
+    return Plan(
+        key="cs_deep",
+        batch_size=batch_size,
+        precision=Precision.F32,
+        state=tuple(
+            StateTensor(resource_name=f"w{i}", value=f"w{i}", type=w, wire_dtype=DType.F32)
+            for i in names
+        ),
+        inputs=(InputTensor(input_name="input_0", value="h0", type=x, wire_dtype=DType.F32),),
+        outputs=(),
+        wafer_constants=(),
+        layer_steps=(*forward, *backward),
+        update_constants=(number("rate", 1e-3),),
+        updates=tuple(updates),
+        sharded={f"{kind}{i}": 0 for kind in "hd" for i in range(num_layers + 1)},
+        types=types,
     )
 
 

@@ -237,6 +237,22 @@ def decompose_mean(node: Node, types: Sequence[TensorType], names: Names) -> lis
     return builder.nodes
 
 
+def decompose_any(node: Node, types: Sequence[TensorType], names: Names) -> list[Node]:
+    """Write the sum of truth values, which is true where any of them is, as a count."""
+    builder = _builder(node, types, names)
+    total = builder.emit(
+        "Reduce",
+        builder.emit("Cast", node.operands[0], dtype=DType.I32),
+        shape=node.types[0].shape,
+        dtype=DType.I32,
+        dimensions=integers(node, "dimensions"),
+        keep_dims=integers(node, "keep_dims"),
+        reduce_kind="ADD",
+    )
+    builder.finish(total, 0)
+    return builder.nodes
+
+
 def decompose_reduce(
     node: Node, types: Sequence[TensorType], names: Names, batch_axis: int
 ) -> list[Node]:
