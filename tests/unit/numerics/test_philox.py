@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.tensors import DType
 from appliance.numerics.philox import philox
 from appliance.numerics.reference.sources import philox as plain_philox
-from tests.unit.numerics.cases import assert_agree, make_node, run_kernel, shapes
+from tests.unit.numerics.cases import assert_agree, examples, make_node, run_kernel, shapes
 
-few = settings(max_examples=25, deadline=None)
+few = examples(25)
 
 # Source: Random123 (Salmon et al.), tests/kat_vectors, lines "philox4x32 10".
 KNOWN_ANSWERS = [
