@@ -87,6 +87,23 @@ def test_each_weight_is_overwritten_as_soon_as_its_sum_is_there():
     assert commits == {"w1": 2, "w0": 3}
 
 
+def test_functions_of_state_alone_wait_for_the_sums_they_are_combined_with():
+    builder = two_layers()
+    builder.location = UNKNOWN_LOCATION
+    momentum = builder.state(4, 4, name="m")
+    decayed = builder.op("Mul", momentum, builder.splat(0.9, 4, 4))
+    gradient = next(n.results[0] for n in builder.nodes if n.location == at("blocks.0.fc", "bwd")
+                    and n.attributes.get("transpose_a"))  # fmt: skip
+    builder.update(momentum, builder.op("Add", decayed, gradient))
+    count = builder.state(name="count")
+    builder.update(count, builder.op("Add", count, builder.splat(1.0)))
+    plan = compiled(builder)
+    (update,) = [u for u in plan.updates if decayed in [n.results[0] for n in u.nodes]]
+    assert update.after == 3
+    (first, *_) = plan.updates
+    assert (first.after, [c.state for c in first.commits]) == (STEP_START, ["count"])
+
+
 def test_casts_and_broadcasts_of_a_weight_are_repeated_where_they_are_used():
     builder = GraphBuilder()
     x = builder.batch(BATCH, 4)
