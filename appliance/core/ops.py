@@ -168,6 +168,8 @@ _DOT = tuple(
 SPECS: Mapping[str, OpSpec] = {
     **{op: _unary() for op in UNARY},
     **{op: _binary() for op in BINARY},
+    "Gelu": _unary("approximation"),
+    "GeluGrad": _binary("approximation"),
     "Elu": _unary("alpha"),
     "LeakyRelu": _unary("alpha"),
     "EluGrad": _binary("alpha"),

@@ -61,7 +61,7 @@ def _divide(node: Node, types: Sequence[TensorType]) -> Kernel:
 
 
 def _approximate(node: Node) -> str:
-    return "tanh" if text(node, "approximation", "NONE") == "TANH" else "none"
+    return "tanh" if text(node, "approximation") == "TANH" else "none"
 
 
 def _gelu(node: Node, _types: Sequence[TensorType]) -> Kernel:

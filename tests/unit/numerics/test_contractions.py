@@ -1,4 +1,4 @@
-"""Matrix products, convolutions and pooling: kernels against definitions, gradients against torch."""
+"""Products, convolutions and pooling: kernels against definitions, gradients against torch."""
 
 import math
 
@@ -26,7 +26,7 @@ sizes = st.integers(0, 4)
 
 @few
 @given(seed=seeds, n=sizes, k=sizes, m=sizes, left=st.booleans(), right=st.booleans())
-def test_matmul(seed, n, k, m, left, right):
+def test_matmul(seed, n, k, m, left, right):  # noqa: PLR0917 - one per drawn size
     a = numbers(seed, (k, n) if left else (n, k))
     b = numbers(seed + 1, (m, k) if right else (k, m))
     assert_agree(make_node("MatMul", a, b, transpose_a=left, transpose_b=right), a, b, atol=1e-5)
@@ -188,7 +188,7 @@ POOLS = [
 @pytest.mark.parametrize(("kind", "window", "function", "options"), POOLS)
 @settings(max_examples=6, deadline=None)
 @given(seed=seeds, height=st.integers(6, 8), width=st.integers(6, 8))
-def test_pooling_and_its_gradient_as_torch_does_it(
+def test_pooling_and_its_gradient_as_torch_does_it(  # noqa: PLR0917 - parameters and draws
     kind, window, function, options, seed, height, width
 ):
     x = numbers(seed, (2, 3, 1, height, width))

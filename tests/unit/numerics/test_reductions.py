@@ -104,7 +104,7 @@ def test_softmax(seed, shape, data):
     exclusive=st.booleans(),
     reverse=st.booleans(),
 )
-def test_a_scan(op, seed, shape, data, exclusive, reverse):
+def test_a_scan(op, seed, shape, data, exclusive, reverse):  # noqa: PLR0917 - parameters and draws
     axis = data.draw(st.integers(0, len(shape) - 1))
     for x in (numbers(seed, shape), whole_numbers(seed, shape)):
         node = make_node(op, x, axis=axis, exclusive=exclusive, reverse=reverse)
