@@ -6,6 +6,7 @@ operation each, forward and backward.
 
 import gzip
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +161,20 @@ def test_a_program_gives_the_same_bits_every_time(name):
             assert value.tobytes() == two[output].tobytes(), output
     for argument in first.state:
         assert first.values[argument.name].tobytes() == second.values[argument.name].tobytes()
+
+
+@pytest.mark.parametrize("name", ["mlp_sgd", "cnn_bn_pool", "gpt_adamw", "llama_like"])
+@pytest.mark.parametrize("half", ["float16", "bfloat16", "cbfloat16"])
+def test_exact_precision_stays_near_float32_in_every_format(name, half):
+    text = gzip.decompress((SAMPLES / f"{name}.mlir.gz").read_bytes()).decode()
+    graph = normalise(import_program(text))
+    graph = replace(graph, attributes={**graph.attributes, "cs.fp16_type": half})
+    graph = canonicalise(carry_formats(graph, Precision.EXACT))
+    golden = np.load(SAMPLES / f"{name}.npz")
+    machine, run = Machine(graph, golden), by_program(graph)
+    losses = [
+        float(machine.step(run, golden, step)["output_loss"]) for step in range(num_steps(golden))
+    ]
+    tolerance = 3e-2 if half == "bfloat16" else 5e-3
+    np.testing.assert_allclose(losses, golden["output/output_loss"], rtol=tolerance)
+    assert losses != golden["output/output_loss"].tolist()
