@@ -1,1 +1,1 @@
-"""The REST API."""
+"""The REST shell: FastAPI routers over management's services, one call each."""

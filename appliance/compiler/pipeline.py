@@ -67,8 +67,23 @@ def compile_program(
         ProgramError: The program is malformed or not supported, or the batch too small.
     """
     check_batch(batch_size, num_systems)
-    key = plan_key(text, batch_size=batch_size, precision=precision)
-    written = import_program(text)
+    return compile_graph(
+        import_program(text),
+        key=plan_key(text, batch_size=batch_size, precision=precision),
+        batch_size=batch_size,
+        precision=precision,
+        dump=dump,
+    )
+
+
+def compile_graph(
+    written: Graph, *, key: str, batch_size: int, precision: Precision, dump: Dump | None = None
+) -> Plan:
+    """Compile an imported program; see `compile_program`.
+
+    Raises:
+        ProgramError: The program is not supported.
+    """
     graph = lower(written, precision=precision, dump=dump)
     sharded = shard_batch(graph, batch_size)
     _checked("batch_sharding", sharded.graph, dump)

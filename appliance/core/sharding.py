@@ -129,13 +129,14 @@ class _Localiser:
         return {"global_shape": node.types[0].shape, "axis": axis, "start": start}
 
     def slice(self, node: Node) -> dict[str, Attribute]:
-        """A slice takes the batch axis whole."""
+        """Along the batch axis a slice takes whole batches; its bounds shrink with them."""
         axis = self._axis(node)
         if axis is None:
             return {}
-        end = list(integers(node, "end"))
-        end[axis] = self.shard.local_type(node.types[0], axis).shape[axis]
-        return {"end": tuple(end)}
+        bounds = {name: list(integers(node, name)) for name in ("begin", "end")}
+        for bound in bounds.values():
+            bound[axis] = bound[axis] // self.shard.batch_size * self.shard.size
+        return {name: tuple(bound) for name, bound in bounds.items()}
 
     def split(self, node: Node) -> dict[str, Attribute]:
         """Parts along the batch axis shrink with the batch."""

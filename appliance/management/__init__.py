@@ -1,1 +1,1 @@
-"""The services at the cluster's door: queue, sessions, job control."""
+"""The queue's own process: services over jobs, the servicers in front of them, the reconciler."""

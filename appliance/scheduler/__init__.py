@@ -1,1 +1,1 @@
-"""Which job runs next and where; pure, on snapshots of the cluster."""
+"""Who runs next, and where: pure functions from a snapshot of the cluster to decisions."""

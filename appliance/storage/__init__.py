@@ -1,1 +1,1 @@
-"""Durable state of management: tables, repositories, migrations."""
+"""Durable state in SQL: jobs, workflows, pods, events, leases; SQLite or PostgreSQL."""

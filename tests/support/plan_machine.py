@@ -44,9 +44,7 @@ class _System:
         self.resident: Table = {}
 
     def _program(self, nodes: Sequence[Node], wanted: set[str]) -> Program:
-        local = localise(
-            nodes, sharded=self.plan.sharded, types=self.plan.types, shard=self.shard
-        )
+        local = localise(nodes, sharded=self.plan.sharded, types=self.plan.types, shard=self.shard)
         defined = {name for node in nodes for name in node.results}
         return Program(local, types=self.types, live_out=defined & wanted)
 
@@ -98,9 +96,7 @@ class PlanMachine:
         num_systems: Number of systems.
     """
 
-    def __init__(
-        self, plan: Plan, state: Mapping[str, np.ndarray], num_systems: int = 1
-    ) -> None:
+    def __init__(self, plan: Plan, state: Mapping[str, np.ndarray], num_systems: int = 1) -> None:
         self.plan = plan
         self.systems = [_System(plan, shard) for shard in split_batch(plan.batch_size, num_systems)]
         self.state = {t.value: tensor(state[t.resource_name], t.type) for t in plan.state}

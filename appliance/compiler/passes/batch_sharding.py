@@ -28,6 +28,9 @@ from appliance.core.tensors import Constant, DType, TensorType
 _MAX_DERIVATION = 200
 """Length of a chain of replicated nodes that is repeated in sharded form; longer ones are cut."""
 
+_ALONG_AXIS = frozenset({"Concat", "Split", "StridedSlice", "StridedSliceGrad"})
+"""Ops that can join or cut repetitions of the batch."""
+
 _GATHERED_REDUCTIONS = frozenset({"MAX", "MIN", "MUL", "AND", "OR"})
 
 
@@ -128,7 +131,7 @@ class _Sharder:
             return
         if node.op == "Reshape" and self._process_reshape(node):
             return
-        if node.op in ("Concat", "Split") and self._process_along_axis(node):
+        if node.op in _ALONG_AXIS and self._process_along_axis(node):
             return
         if self._process_by_rule(node):
             return
@@ -190,24 +193,32 @@ class _Sharder:
         return True
 
     def _process_along_axis(self, node: Node) -> bool:
-        """Concatenate or split along the batch axis: equal parts repeat the batch."""
-        axis = integer(node, "axis")
+        """Join or cut whole batches along the batch axis; the repetitions of the batch follow."""
         shardings = {self._shardings.get(name) for name in node.operands}
         sharding = shardings.pop()
-        if shardings or sharding is None or sharding.axis != axis:
+        if shardings or sharding is None:
             return False
-        parts = node.operands if node.op == "Concat" else node.results
-        if len({self._types[name].shape[axis] for name in parts}) != 1:
+        block = self._types[node.operands[0]].shape[sharding.axis] // sharding.outer
+        if not self._cuts_blocks(node, sharding.axis, block):
             return False
-        outer, rest = sharding.outer * len(parts), 0
-        if node.op == "Split":
-            outer, rest = divmod(sharding.outer, len(parts))
-        if rest:
-            return False
-        for name in node.results:
-            self._shardings[name] = Sharding(axis=axis, outer=outer)
+        for name, type_ in zip(node.results, node.types, strict=True):
+            outer = type_.shape[sharding.axis] // block
+            self._shardings[name] = Sharding(axis=sharding.axis, outer=outer)
         self._emit(node)
         return True
+
+    def _cuts_blocks(self, node: Node, axis: int, block: int) -> bool:
+        """Whether a node joins or cuts along an axis, and only at whole batches."""
+        if node.op in ("Concat", "Split"):
+            parts = node.operands if node.op == "Concat" else node.results
+            return integer(node, "axis") == axis and all(
+                self._types[name].shape[axis] % block == 0 for name in parts
+            )
+        bounds = (integers(node, "begin")[axis], integers(node, "end")[axis])
+        sizes = node.types[0].shape[axis], self._types[node.operands[0]].shape[axis]
+        whole = sizes[0] == sizes[1]
+        aligned = all(bound % block == 0 for bound in (*bounds, sizes[0]))
+        return not whole and aligned and integers(node, "stride")[axis] == 1 and sizes[0] > 0
 
     def _process_by_rule(self, node: Node) -> bool:
         dim_map = find_dim_map(node, self._operand_types(node))

@@ -112,12 +112,20 @@ class _Normaliser:
         for original in self._graph.nodes:
             node = renamed(original, self._renamed)
             if node.op in MARKERS:
-                self._renamed.update(zip(node.results, node.operands, strict=False))
+                self._drop_marker(node)
                 continue
             self._remember_constant(node)
-            handler = _HANDLERS.get(node.op)
+            handler = _HANDLERS.get((node.op, len(node.operands)))
             self._nodes += handler(self, node) if handler else [self._plain(node)]
         return with_nodes(self._graph, self._nodes, self._renamed)
+
+    def _drop_marker(self, node: Node) -> None:
+        pairs = list(zip(node.results, node.operands, strict=False))
+        if len(pairs) < len(node.results) or any(
+            self._types[result] != self._types[operand] for result, operand in pairs
+        ):
+            self._refuse(node, "changes what it should only mark")
+        self._renamed.update(pairs)
 
     def _remember_constant(self, node: Node) -> None:
         """Follow constants through casts and reshapes, for use as parameters."""
@@ -154,7 +162,9 @@ class _Normaliser:
 
     def _plain(self, node: Node, extra: Mapping[str, Attribute] | None = None) -> Node:
         """Fill in and filter attributes; `extra` replaces the operands that it stands for."""
-        spec = SPECS[node.op]
+        spec = SPECS.get(node.op)
+        if spec is None:
+            self._refuse(node, f"has {len(node.operands)} operands")
         attributes = {**_DEFAULTS.get(node.op, {}), **node.attributes, **(extra or {})}
         kept = {
             name: value
@@ -167,9 +177,10 @@ class _Normaliser:
         return replace(node, attributes=kept)
 
     def _counted_from_front(self, node: Node, value: Attribute) -> Attribute:
-        of_result = node.op in _AXIS_OPS_OF_RESULT
-        type_ = node.types[0] if of_result else self._types[node.operands[0]]
-        rank = len(type_.shape)
+        types = [self._types[name] for name in node.operands]
+        if node.op in _AXIS_OPS_OF_RESULT or not types:
+            types = list(node.types)
+        rank = len(types[0].shape) if types else 0
         if isinstance(value, tuple):
             return tuple(axis + rank if axis < 0 else axis for axis in value)
         if isinstance(value, int) and value < 0:
@@ -228,6 +239,8 @@ class _Normaliser:
 
     def pad(self, node: Node) -> list[Node]:
         fill = node.attributes.get("constant_values")
+        if fill is None:
+            return [self._plain(node)]
         values = np.unique(fill.to_numpy()) if isinstance(fill, Constant) else np.zeros(1)
         if values.size != 1:
             self._refuse(node, "pads with several numbers")
@@ -310,19 +323,21 @@ class _Normaliser:
 
 
 _Handler = Callable[[_Normaliser, Node], list[Node]]
-_HANDLERS: Mapping[str, _Handler] = {
-    "Arange": _Normaliser.arange,
-    "FusedBatchNorm": _Normaliser.batch_norm,
-    "GroupNorm": _Normaliser.group_norm,
-    "GroupNormGrad": _Normaliser.group_norm_grad,
-    "MatrixBandPart": _Normaliser.band_part,
-    "OneHot": _Normaliser.one_hot,
-    "RandomNormal": _Normaliser.random_normal,
-    "RandomUniform": _Normaliser.random_uniform,
-    "Slice": _Normaliser.slice,
-    "StridedSlice": _Normaliser.strided_slice,
-    "StridedSliceGrad": _Normaliser.strided_slice_grad,
-    "TopK": _Normaliser.top_k,
-    "Transpose": _Normaliser.transpose,
-    "pad": _Normaliser.pad,
+_HANDLERS: Mapping[tuple[str, int], _Handler] = {
+    ("Arange", 3): _Normaliser.arange,
+    ("FusedBatchNorm", 5): _Normaliser.batch_norm,
+    ("GroupNorm", 3): _Normaliser.group_norm,
+    ("GroupNormGrad", 2): _Normaliser.group_norm_grad,
+    ("GroupNormGrad", 3): _Normaliser.group_norm_grad,
+    ("MatrixBandPart", 3): _Normaliser.band_part,
+    ("OneHot", 5): _Normaliser.one_hot,
+    ("RandomNormal", 2): _Normaliser.random_normal,
+    ("RandomUniform", 3): _Normaliser.random_uniform,
+    ("Slice", 3): _Normaliser.slice,
+    ("StridedSlice", 4): _Normaliser.strided_slice,
+    ("StridedSliceGrad", 5): _Normaliser.strided_slice_grad,
+    ("TopK", 1): _Normaliser.top_k,
+    ("Transpose", 2): _Normaliser.transpose,
+    ("pad", 1): _Normaliser.pad,
 }
+"""How an operation is read that is not in normal form yet, by its number of operands."""

@@ -1,0 +1,72 @@
+# The one door to everything in this repository. `make help` lists what it does.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+export WSC_CLIENT_VENV ?= $(HOME)/.cache/wsc/client-2.10.0
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+CLIENT := $(WSC_CLIENT_VENV)/.installed
+PYTEST := $(PY) -m pytest
+
+.PHONY: help setup client demo test check lint types layers unit fix protos samples bench bench-wafer up down clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(INSTALLED) ## Install the appliance and its tools into .venv
+
+$(INSTALLED): pyproject.toml constraints.txt deploy/setup.sh
+	deploy/setup.sh appliance $(VENV)
+	@touch $@
+
+client: $(CLIENT) ## Install the public client into its own environment (about 6 GB)
+
+$(CLIENT): deploy/setup.sh
+	deploy/setup.sh client $(WSC_CLIENT_VENV)
+	@touch $@
+
+demo: $(INSTALLED) $(CLIENT) ## Train a GPT on two simulated systems, resume it, show the queue
+	PATH=$(CURDIR)/$(VENV)/bin:$$PATH examples/demo.sh
+
+check: lint types layers unit ## Lint, types, import contracts, unit and architecture tests
+
+lint: $(INSTALLED) ## Ruff: rules and format
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(INSTALLED) ## Mypy, strict
+	$(VENV)/bin/mypy
+
+layers: $(INSTALLED) ## Import contracts
+	$(VENV)/bin/lint-imports --no-logo
+
+unit: $(INSTALLED) ## Unit and architecture tests
+	$(PYTEST) -q -n 2 tests/unit tests/architecture
+
+test: check $(CLIENT) ## Everything: check, integration, conformance with the real client
+	$(PYTEST) -q tests
+
+fix: $(INSTALLED) ## Repair what ruff can repair
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+protos: $(INSTALLED) ## Generate the gRPC stubs
+	$(PY) -m protos.generate
+
+bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
+	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(PY) "$$benchmark"; done
+
+bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
+	$(PY) benchmarks/wafer.py
+
+up: $(INSTALLED) ## Start an appliance with two systems in the background
+	$(VENV)/bin/appliance up --systems 2
+
+down: $(INSTALLED) ## Stop it
+	$(VENV)/bin/appliance down
+
+clean: ## Remove what the other targets made in this directory
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

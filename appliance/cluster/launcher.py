@@ -1,0 +1,98 @@
+"""How management starts and stops pods, whatever they run on."""
+
+import queue
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods import PodSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodExit:
+    """A pod has ended.
+
+    Attributes:
+        job: The job it belonged to.
+        pod: Its name.
+        role: What it did.
+        exit_code: Exit code; 128 plus the number when a signal ended it.
+        signal: Number of the signal that ended it; None when it exited by itself.
+        detail: Why, beyond the code; may be empty.
+    """
+
+    job: JobId
+    pod: PodName
+    role: Role
+    exit_code: int
+    signal: int | None = None
+    detail: str = ""
+
+    @property
+    def reason(self) -> str:
+        """How it ended, as in `exited with code 137 (killed by signal 9)`."""
+        by_signal = f" (killed by signal {self.signal})" if self.signal else ""
+        detail = f": {self.detail}" if self.detail else ""
+        return f"exited with code {self.exit_code}{by_signal}{detail}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStopped:
+    """Nothing of a job runs any more, and its runtime directory is gone."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherLost:
+    """What held the pods has itself ended, and every pod with it.
+
+    Attributes:
+        jobs: The jobs that had pods.
+        reason: What happened.
+    """
+
+    jobs: tuple[JobId, ...]
+    reason: str
+
+
+Exit = PodExit | JobStopped | LauncherLost
+
+
+class Launcher(Protocol):
+    """Runs pods."""
+
+    @property
+    def exits(self) -> "queue.Queue[Exit]":
+        """What has ended, in order."""
+        ...
+
+    @property
+    def node(self) -> str:
+        """Name of the node on which pods run."""
+        ...
+
+    def runtime_dir(self, job: JobId) -> Path:
+        """Return the directory for a job's sockets; `launch` creates it, `stop` removes it."""
+        ...
+
+    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+        """Start the pods of one job, all or none.
+
+        Returns:
+            Their process ids.
+
+        Raises:
+            ClusterError: One could not be started; none runs.
+        """
+        ...
+
+    def stop(self, job: JobId) -> None:
+        """End everything of a job; a `JobStopped` follows in `exits`, also if nothing ran."""
+        ...
+
+    def close(self) -> None:
+        """End every pod and release what the launcher holds."""
+        ...

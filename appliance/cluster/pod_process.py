@@ -1,0 +1,102 @@
+"""What happens in a freshly forked process until the role's own code runs, and after it."""
+
+import atexit
+import ctypes
+import importlib
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import NoReturn
+
+from appliance.cluster.process_tree import JOB_VARIABLE
+from appliance.core.ids import Role
+from appliance.core.pods import PodSpec
+
+ENTRY_MODULES: Mapping[Role, str] = {
+    Role.COORDINATOR: "appliance.coordinator.__main__",
+    Role.WEIGHT: "appliance.memoryx.__main__",
+    Role.BROADCASTREDUCE: "appliance.swarmx.__main__",
+    Role.CHIEF: "workers.csx.__main__",
+    Role.ACTIVATION: "workers.input.__main__",
+    Role.WORKER: "workers.input.__main__",
+}
+"""Where each role's `run_pod(spec) -> int` is."""
+
+THREADS_OPTION = "torch_threads"
+"""Pod option with the number of threads that torch may use."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+
+logger = logging.getLogger(__name__)
+
+
+def become_subreaper() -> None:
+    """Make orphans among this process's descendants its own children."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def run_forked(spec: PodSpec, entry_module: str, parent: int) -> NoReturn:
+    """Turn this forked process into a pod, run its role and end.
+
+    Args:
+        spec: What to run.
+        entry_module: Module with the role's `run_pod`.
+        parent: Process id of the fork server, with which the pod is to die.
+    """
+    exit_code = 1
+    try:
+        _detach(spec, parent)
+        exit_code = _run_role(spec, entry_module)
+    except SystemExit as error:
+        exit_code = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - outermost frame of a process; nothing may pass it
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def _detach(spec: PodSpec, parent: int) -> None:
+    os.setsid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # the fork server died before the line above took effect
+    _prctl(_PR_SET_NAME, ctypes.c_char_p(f"wsc-{spec.role.value}-{spec.index}".encode()[:15]))
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    log = os.open(spec.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.closerange(3, _max_descriptor() + 1)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # TextIO in typeshed
+    os.environ[JOB_VARIABLE] = spec.job
+    os.chdir(spec.work_dir)
+
+
+def _run_role(spec: PodSpec, entry_module: str) -> int:
+    threads = spec.options.get(THREADS_OPTION)
+    if threads and (torch := sys.modules.get("torch")):
+        torch.set_num_threads(int(threads))
+    module = importlib.import_module(entry_module)
+    return int(module.run_pod(spec) or 0)
+
+
+def _max_descriptor() -> int:
+    return max(int(name) for name in os.listdir("/proc/self/fd"))
+
+
+def _prctl(option: int, value: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,71 @@
+"""Finding and ending every process of a job, whatever its processes have started themselves.
+
+A pod is the leader of its own session, and carries the job's id in its environment. What it starts
+is found by any of three marks: as its descendant, by the session, by the environment. A process
+would have to shed all three to be missed.
+"""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+JOB_VARIABLE = "WSC_JOB"
+"""Environment variable that carries the job's id in a pod and what it starts."""
+
+_GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
+
+
+def find_processes(job: str, sessions: Iterable[int]) -> list[psutil.Process]:
+    """Return the living processes of a job.
+
+    Args:
+        job: The job's id.
+        sessions: Process ids of the pods' session leaders, dead or alive.
+    """
+    leaders = set(sessions)
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        if process.pid == os.getpid() or not _belongs(process, job, leaders):
+            continue
+        found[process.pid] = process
+        found.update((child.pid, child) for child in _descendants(process))
+    return [process for process in found.values() if _is_alive(process)]
+
+
+def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    """Send a signal to each process that is still there."""
+    for process in processes:
+        with suppress(*_GONE):
+            process.send_signal(number)
+
+
+def remove_traces(job: str, runtime_dir: Path) -> None:
+    """Remove what a job's processes have left on this machine: sockets and shared memory."""
+    shutil.rmtree(runtime_dir, ignore_errors=True)
+    for path in Path("/dev/shm").glob(f"*{job}*"):
+        path.unlink(missing_ok=True)
+
+
+def _belongs(process: psutil.Process, job: str, leaders: set[int]) -> bool:
+    with suppress(ProcessLookupError, PermissionError):
+        if os.getsid(process.pid) in leaders:
+            return True
+    with suppress(*_GONE):
+        return process.environ().get(JOB_VARIABLE) == job
+    return False
+
+
+def _descendants(process: psutil.Process) -> Iterator[psutil.Process]:
+    with suppress(*_GONE):
+        yield from process.children(recursive=True)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(*_GONE):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False

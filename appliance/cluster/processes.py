@@ -1,0 +1,224 @@
+"""The embedded launcher: pods are processes on this machine, forked by a warm fork server."""
+
+import contextlib
+import itertools
+import json
+import logging
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appliance.cluster import process_tree
+from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit
+from appliance.cluster.process_tree import remove_traces
+from appliance.core.errors import ClusterError
+from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods import PodSpec
+
+logger = logging.getLogger(__name__)
+
+_MAX_RUNTIME_PATH = 40
+"""Bytes that the runtime root may have, so that the longest socket path stays below 100."""
+
+_RESTART_PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOptions:
+    """How the embedded launcher works.
+
+    Attributes:
+        runtime_root: Directory below which each job gets one for its sockets; at most 40 bytes
+            long, since a Unix socket's path holds 107.
+        log_path: File that takes the fork server's own output.
+        node: Name of this machine among the nodes.
+        preload: Modules imported before the first fork, beside the roles' own.
+        entry_modules: Other modules than the built-in ones for some roles; for tests.
+        launch_timeout_seconds: How long forking one job's pods may take, import time included.
+    """
+
+    runtime_root: Path
+    log_path: Path
+    node: str
+    preload: tuple[str, ...] = ("torch", "numpy", "grpc")
+    entry_modules: Mapping[Role, str] = field(default_factory=dict)
+    launch_timeout_seconds: float = 120.0
+
+    def __post_init__(self) -> None:
+        if len(str(self.runtime_root).encode()) > _MAX_RUNTIME_PATH:
+            raise ClusterError(
+                f"Runtime directory {self.runtime_root} has a path of more than "
+                f"{_MAX_RUNTIME_PATH} bytes.",
+                hint="Set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path.",
+            )
+
+
+class ProcessLauncher:
+    """Launches pods through a fork server, which it starts and with which it ends.
+
+    Args:
+        options: See `ProcessOptions`.
+    """
+
+    def __init__(self, options: ProcessOptions) -> None:
+        self._options = options
+        self._exits: queue.Queue[Exit] = queue.Queue()
+        self._numbers = itertools.count(1)
+        self._replies: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._send_lock = threading.Lock()
+        self._closing = threading.Event()
+        self._sessions: dict[JobId, tuple[int, ...]] = {}
+        self._start_server()
+        self._reader = threading.Thread(target=self._read, name="fork-server-reports", daemon=True)
+        self._reader.start()
+
+    @property
+    def exits(self) -> "queue.Queue[Exit]":
+        """What has ended, in order."""
+        return self._exits
+
+    @property
+    def node(self) -> str:
+        """Name of this machine among the nodes."""
+        return self._options.node
+
+    def runtime_dir(self, job: JobId) -> Path:
+        """Return the directory for a job's sockets."""
+        return self._options.runtime_root / job
+
+    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+        """Start the pods of one job, all or none."""
+        runtime_dir = pods[0].runtime_dir
+        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for spec in pods:
+            spec.log_path.parent.mkdir(parents=True, exist_ok=True)
+        answer = self._ask({"op": "launch", "pods": [spec.to_json() for spec in pods]})
+        if not answer["ok"]:
+            remove_traces(pods[0].job, runtime_dir)
+            raise ClusterError(f"Job {pods[0].job} was not launched: {answer['error']}.")
+        pids = {PodName(name): int(pid) for name, pid in answer["pids"].items()}
+        self._sessions[pods[0].job] = tuple(pids.values())
+        return pids
+
+    def stop(self, job: JobId) -> None:
+        """End everything of a job; a `JobStopped` follows in `exits`."""
+        with contextlib.suppress(OSError):  # the reader reports a lost fork server
+            self._send({"op": "stop", "job": job, "runtime_dir": str(self.runtime_dir(job))})
+
+    def wait_until_warm(self) -> None:
+        """Wait until the fork server has imported everything.
+
+        Raises:
+            ClusterError: It ended, or took longer than the launch time-out.
+        """
+        self._ask({"op": "ping"})
+
+    def close(self) -> None:
+        """End every pod and the fork server."""
+        self._closing.set()
+        if not self._sessions:
+            self._server.kill()  # it may still be importing, which can take long
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+        try:
+            self._server.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            logger.warning("Fork server did not end in time and is killed")
+            self._server.kill()
+            self._server.wait()
+        self._reader.join(timeout=5)
+        self._connection.close()
+        shutil.rmtree(self._options.runtime_root, ignore_errors=True)
+
+    def _command(self, descriptor: int) -> list[str]:
+        command = [sys.executable, "-m", "appliance.cluster.fork_server"]
+        command += ["--socket", str(descriptor)]
+        for module in self._options.preload:
+            command += ["--preload", module]
+        for role, module in self._options.entry_modules.items():
+            command += ["--entry", f"{role.value}={module}"]
+        return command
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = next(self._numbers)
+        replies: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._replies[number] = replies
+        try:
+            self._send({**request, "id": number})
+            return replies.get(timeout=self._options.launch_timeout_seconds)
+        except (OSError, queue.Empty) as error:
+            raise ClusterError(
+                f"The fork server did not answer within {self._options.launch_timeout_seconds:g} "
+                f"seconds.",
+                hint=f"Its log is {self._options.log_path}.",
+            ) from error
+        finally:
+            del self._replies[number]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with self._send_lock:
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def _start_server(self) -> None:
+        self._connection, theirs = socket.socketpair()
+        with theirs, self._options.log_path.open("ab") as log:
+            self._server = subprocess.Popen(
+                self._command(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _read(self) -> None:
+        while True:
+            with contextlib.suppress(OSError), self._connection.makefile("rb") as lines:
+                for line in lines:
+                    self._dispatch(json.loads(line))
+            if self._closing.is_set():
+                return
+            self._replace_server()
+
+    def _replace_server(self) -> None:
+        code = self._server.wait()
+        reason = f"the fork server ended with code {code}"
+        logger.error("Fork server is lost; its pods are ended and a new one is started")
+        for replies in list(self._replies.values()):
+            replies.put({"ok": False, "error": reason})
+        lost, self._sessions = self._sessions, {}
+        for job, sessions in lost.items():
+            process_tree.send(process_tree.find_processes(job, sessions), signal.SIGKILL)
+            remove_traces(job, self.runtime_dir(job))
+        self._closing.wait(_RESTART_PAUSE_SECONDS)  # one that cannot start must not spin
+        with self._send_lock:
+            self._connection.close()
+            self._start_server()
+        self._exits.put(LauncherLost(jobs=tuple(lost), reason=reason))
+
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        if message["event"] == "reply":
+            if (replies := self._replies.get(message["id"])) is not None:
+                replies.put(message)
+            return
+        job = JobId(message["job"])
+        if message["event"] == "stopped":
+            self._sessions.pop(job, None)
+            self._exits.put(JobStopped(job=job))
+            return
+        pod_exit = PodExit(
+            job=job,
+            pod=PodName(message["pod"]),
+            role=Role(message["role"]),
+            exit_code=message["exit_code"],
+            signal=message["signal"],
+        )
+        self._exits.put(pod_exit)

@@ -1,0 +1,139 @@
+"""The CsCtlV1 service, for csctl and for the client's own questions about the cluster."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import DecodeError, Message
+
+from appliance.core.errors import UserError
+from appliance.core.ids import JobId
+from appliance.management.cluster_servicer import Context, wait_until_ended
+from appliance.management.jobs import JobService
+from appliance.management.resource_views import ResourceViews
+from appliance.management.watch import JobWatch
+from appliance.wire.caller import caller
+from protos.csctl import api_pb2 as pb
+from protos.csctl import api_pb2_grpc
+from protos.csctl.resources_pb2 import Job
+
+_JOBS_PER_MESSAGE = 500
+
+
+class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
+    """Answers csctl. What it lacks is UNIMPLEMENTED."""
+
+    def __init__(self, *, jobs: JobService, views: ResourceViews, watch: JobWatch) -> None:
+        self._jobs = jobs
+        self._views = views
+        self._watch = watch
+
+    def Get(self, request: pb.GetRequest, context: Context) -> pb.GetResponse:
+        """Return resources of a type, or one of them by name."""
+        user = caller(context.invocation_metadata()).user
+        is_table = request.representation == pb.TABLE_REPRESENTATION
+        look = self._views.table if is_table else self._views.objects
+        found = look(request.type, request.name, request.options, user)
+        content_type, raw = _write(found, request.accept)
+        return pb.GetResponse(type=request.type, content_type=content_type, raw=raw)
+
+    async def ListJobs(
+        self, request: pb.ListJobRequest, context: Context
+    ) -> AsyncIterator[pb.ListJobResponse]:
+        """Return jobs in messages of some hundreds."""
+        user = caller(context.invocation_metadata()).user
+        wanted = request.options.job_options
+        options = pb.GetOptions(
+            label_filters=wanted.label_filters,
+            all_states=wanted.all_states,
+            limit=wanted.limit,
+            workflow_id=wanted.workflow_id,
+            current_user_only=wanted.current_user_only,
+            show_pending_status=wanted.show_pending_status,
+            sort_by=request.options.sort_by,
+            order_by=request.options.order_by,
+        )
+        jobs = await asyncio.to_thread(self._views.find_jobs, "", options, user)
+        for start in range(0, max(len(jobs), 1), _JOBS_PER_MESSAGE):
+            part = jobs[start : start + _JOBS_PER_MESSAGE]
+            message: Message
+            if request.representation == pb.TABLE_REPRESENTATION:
+                message = self._views.job_table(part)
+            else:
+                message = self._views.job_list(part, with_pending=wanted.show_pending_status)
+            content_type, raw = _write(message, request.accept)
+            yield pb.ListJobResponse(content_type=content_type, raw=raw)
+
+    def Patch(self, request: pb.PatchRequest, context: Context) -> pb.PatchResponse:
+        """Change a job's labels.
+
+        The body is a job with `meta.labels`: JSON, in which null removes a label, or protobuf, in
+        which an empty value does.
+        """
+        if request.type not in ("job", "jobs"):
+            raise UserError(f"A {request.type!r} cannot be patched; only a job's labels can.")
+        job = JobId(request.name)
+        self._jobs.patch_labels(job, _label_changes(request))
+        content_type, raw = _write(self._views.job_object(job), request.accept)
+        return pb.PatchResponse(type=request.type, content_type=content_type, raw=raw)
+
+    def ListResourceTypes(
+        self, request: pb.ListResourceTypesRequest, context: Context
+    ) -> pb.ListResourceTypesResponse:
+        """Return the types that `Get` knows."""
+        items = [pb.ResourceType(name=name) for name in self._views.types]
+        return pb.ListResourceTypesResponse(items=items)
+
+    def GetServerConfig(
+        self, request: pb.GetServerConfigRequest, context: Context
+    ) -> pb.GetServerConfigResponse:
+        """No token is needed."""
+        return pb.GetServerConfigResponse(is_user_auth_enabled=False)
+
+    async def CancelJobV2(
+        self, request: pb.CancelJobRequest, context: Context
+    ) -> pb.CancelJobResponse:
+        """Cancel a job, and wait until nothing of it runs any more."""
+        job = JobId(request.job_id)
+        user = caller(context.invocation_metadata()).user
+        await asyncio.to_thread(self._jobs.cancel_by_csctl, job, user.name)
+        await wait_until_ended(self._jobs, self._watch, job)
+        return pb.CancelJobResponse(message="Job canceled successfully")
+
+    def UpdateJobPriority(
+        self, request: pb.UpdateJobPriorityRequest, context: Context
+    ) -> pb.UpdateJobPriorityResponse:
+        """Change the priority of a job's whole workflow."""
+        value = self._jobs.set_priority(JobId(request.job_id), request.job_priority)
+        return pb.UpdateJobPriorityResponse(
+            message=f"successfully updated {request.job_id} job priority to p{value // 100}"
+        )
+
+    def ClearWorkerCache(
+        self, request: pb.ClearWorkerCacheRequest, context: Context
+    ) -> pb.ClearWorkerCacheResponse:
+        """There is no cache: input workers read the user's own files."""
+        return pb.ClearWorkerCacheResponse(message="Worker caches cleared successfully")
+
+
+def _write(
+    message: Message, accept: pb.SerializationMethod.ValueType
+) -> tuple[pb.SerializationMethod.ValueType, bytes]:
+    if accept == pb.JSON_METHOD:
+        return pb.JSON_METHOD, MessageToJson(message).encode()
+    return pb.PROTOBUF_METHOD, message.SerializeToString()
+
+
+def _label_changes(request: pb.PatchRequest) -> Mapping[str, str | None]:
+    try:
+        if request.content_type == pb.PROTOBUF_METHOD:
+            labels = Job.FromString(request.body).meta.labels
+            return {key: value or None for key, value in labels.items()}
+        labels = json.loads(request.body)["meta"]["labels"]
+        return {str(key): None if value is None else str(value) for key, value in labels.items()}
+    except (DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            "The body of the patch is not understood.",
+            hint='Send {"meta": {"labels": {"key": "value", "old": null}}}.',
+        ) from error

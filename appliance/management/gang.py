@@ -1,0 +1,111 @@
+"""Which pods a job consists of, and what each is told."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.core.ids import Role
+from appliance.core.jobs import JobType
+from appliance.core.pods import PodSpec
+from appliance.core.records import JobRecord
+
+REQUEST_FILE = "request.bin"
+"""Name, in a job's work directory, of the client's serialised job request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What pods need to know of the appliance.
+
+    Attributes:
+        management_address: gRPC target of management's inner service.
+        compile_root: Directory of the compile cache.
+        precision: `f32` or `exact`.
+        cluster_systems: Systems that exist; a compile for more is refused.
+        bind_host: Address at which coordinators listen for clients.
+        public_host: Name by which clients reach them.
+        tls_cert: Certificate for coordinators; empty for plain text.
+        tls_key: Its key.
+        client_githash: The client's own git hash, which it demands of coordinators.
+        client_version: The client's release.
+        num_cores: CPU cores to share out.
+    """
+
+    management_address: str
+    compile_root: Path
+    precision: str
+    cluster_systems: int
+    bind_host: str
+    public_host: str
+    tls_cert: str
+    tls_key: str
+    client_githash: str
+    client_version: str
+    num_cores: int
+
+
+def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
+    """Return the pods of a job, coordinator first."""
+    common = {
+        "job_type": job.type.value,
+        "num_systems": str(job.num_systems),
+        "workers_per_system": str(job.workers_per_system),
+        "request_path": str(Path(job.work_dir) / REQUEST_FILE),
+        "precision": surroundings.precision,
+        "user_uid": _user_id(job.user.uid),
+        "user_gid": _user_id(job.user.gid),
+    }
+    return tuple(
+        PodSpec(
+            job=job.id,
+            role=role,
+            index=index,
+            runtime_dir=runtime_dir,
+            work_dir=Path(job.work_dir),
+            management_address=surroundings.management_address,
+            options={**common, **_options(role, job, surroundings)},
+        )
+        for role, index in _members(job)
+    )
+
+
+def _user_id(number: int) -> str:
+    return str(number) if number >= 0 else ""
+
+
+def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
+    yield Role.COORDINATOR, 0
+    if job.type is JobType.COMPILE:
+        return
+    yield Role.WEIGHT, 0
+    yield Role.BROADCASTREDUCE, 0
+    for index in range(job.num_systems):
+        yield Role.CHIEF, index
+        yield Role.ACTIVATION, index
+    for index in range(job.num_systems * job.workers_per_system):
+        yield Role.WORKER, index
+
+
+def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
+    if role is Role.COORDINATOR:
+        return {
+            "compile_root": str(surroundings.compile_root),
+            "cluster_systems": str(surroundings.cluster_systems),
+            "service_authority": job.service_authority,
+            "bind_host": surroundings.bind_host,
+            "public_host": surroundings.public_host,
+            "tls_cert": surroundings.tls_cert,
+            "tls_key": surroundings.tls_key,
+            "client_githash": surroundings.client_githash,
+            "client_version": surroundings.client_version,
+            "torch_threads": "1",
+        }
+    return {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+
+
+def _num_threads(role: Role, num_systems: int, num_cores: int) -> int:
+    if role is Role.CHIEF:
+        return max(1, num_cores // num_systems)
+    if role is Role.WEIGHT:
+        return max(1, num_cores // 2)
+    return 1

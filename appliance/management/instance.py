@@ -1,0 +1,136 @@
+"""The one appliance of a data directory: its lock, what it says of itself, how it is ended."""
+
+import fcntl
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from appliance.core.errors import ClusterError, ConflictError
+
+STOP_SECONDS = 30.0
+"""How long `appliance down` waits before it gives up on an orderly end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceState:
+    """What a running appliance says of itself.
+
+    Attributes:
+        pid: Its process id.
+        address: host:port for clients.
+        rest_url: URL of the REST shell.
+        config_path: The client's configuration file.
+        runtime_root: Where its sockets are.
+        num_systems: Its systems.
+    """
+
+    pid: int
+    address: str
+    rest_url: str
+    config_path: str
+    runtime_root: str
+    num_systems: int
+
+
+class Instance:
+    """The appliance of a data directory, running or not.
+
+    Args:
+        data_dir: The data directory.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._lock_path = data_dir / "appliance.lock"
+        self._state_path = data_dir / "appliance.json"
+        self._lock: int | None = None
+
+    @property
+    def log_path(self) -> Path:
+        """Log of an appliance that runs in the background."""
+        return self._data_dir / "management.log"
+
+    def acquire(self) -> None:
+        """Become the appliance of this data directory, until this process ends.
+
+        Raises:
+            ConflictError: Another process is.
+        """
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            raise self.already_runs() from error
+        self._lock = lock
+
+    def already_runs(self) -> ConflictError:
+        """Return the error that says so."""
+        state = self.find_state()
+        which = f" (process {state.pid}, at {state.address})" if state else ""
+        return ConflictError(
+            f"An appliance already runs on {self._data_dir}{which}.",
+            hint="Stop it with `appliance down`, or give another --data-dir.",
+        )
+
+    def is_running(self) -> bool:
+        """Whether some process holds the lock."""
+        if not self._lock_path.exists():
+            return False
+        lock = os.open(self._lock_path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def write_state(self, state: InstanceState) -> None:
+        """Let others know of this appliance."""
+        partial = self._state_path.with_suffix(".new")
+        partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
+        partial.replace(self._state_path)
+
+    def find_state(self) -> InstanceState | None:
+        """Return what the running, or last, appliance said; None if there is nothing."""
+        try:
+            return InstanceState(**json.loads(self._state_path.read_text()))
+        except (FileNotFoundError, json.JSONDecodeError, TypeError):
+            return None
+
+    def clear_state(self) -> None:
+        """Take back what was said."""
+        self._state_path.unlink(missing_ok=True)
+
+    def stop(self) -> bool:
+        """End the appliance in order and wait until it is gone.
+
+        Returns:
+            False if none runs.
+
+        Raises:
+            ClusterError: It does not end.
+        """
+        state = self.find_state()
+        if not self.is_running() or state is None:
+            self.clear_state()
+            return False
+        try:
+            process = psutil.Process(state.pid)
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=STOP_SECONDS)
+        except psutil.NoSuchProcess:
+            pass
+        except psutil.TimeoutExpired as error:
+            raise ClusterError(
+                f"The appliance (process {state.pid}) did not end within {STOP_SECONDS:g} seconds.",
+                hint=f"Look into {self.log_path}; `kill -9 {state.pid}` ends it and its pods.",
+            ) from error
+        self.clear_state()
+        return True

@@ -1,0 +1,128 @@
+"""The edge of every gRPC server: runs plain handlers in threads, gives our errors status codes.
+
+A handler that is an ordinary function runs in a thread pool, since it may wait for the database; a
+coroutine or an asynchronous generator runs in the event loop, where waiting costs nothing.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from appliance.core.errors import (
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    ProgramError,
+    UnschedulableError,
+    UserError,
+    WscError,
+)
+
+logger = logging.getLogger(__name__)
+
+_CODES: tuple[tuple[type[WscError], grpc.StatusCode], ...] = (
+    (NotFoundError, grpc.StatusCode.NOT_FOUND),
+    (ConflictError, grpc.StatusCode.FAILED_PRECONDITION),
+    (UnschedulableError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ProgramError, grpc.StatusCode.INVALID_ARGUMENT),
+    (UserError, grpc.StatusCode.INVALID_ARGUMENT),
+    (ClusterError, grpc.StatusCode.UNAVAILABLE),
+)
+
+if TYPE_CHECKING:  # generic in its stubs alone
+    _MethodHandler = grpc.RpcMethodHandler[Any, Any]
+
+# `Any`: gRPC's handlers take and return whatever message their method has.
+_Handler = Callable[[Any, Any], Any]
+
+
+def status_code(error: WscError) -> grpc.StatusCode:
+    """Return the status code that stands for an error of ours."""
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return grpc.StatusCode.INTERNAL
+
+
+class RpcEdge(grpc.aio.ServerInterceptor):
+    """Wraps every handler of a server.
+
+    Args:
+        executor: Threads for plain handlers.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def intercept_service(
+        self,
+        continuation: "Callable[[grpc.HandlerCallDetails], Awaitable[_MethodHandler | None]]",
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "_MethodHandler | None":
+        """Return the method's handler, wrapped; None for a method of no service."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        method = handler_call_details.method
+        serializers = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.unary_unary:
+            call = self._answer_once(method, handler.unary_unary)
+            return grpc.unary_unary_rpc_method_handler(call, **serializers)
+        if handler.stream_unary:
+            call = self._answer_once(method, handler.stream_unary)
+            return grpc.stream_unary_rpc_method_handler(call, **serializers)
+        if handler.unary_stream:
+            stream = self._answer_stream(method, handler.unary_stream)
+            return grpc.unary_stream_rpc_method_handler(stream, **serializers)
+        assert handler.stream_stream is not None
+        stream = self._answer_stream(method, handler.stream_stream)
+        return grpc.stream_stream_rpc_method_handler(stream, **serializers)
+
+    def _answer_once(self, method: str, handler: _Handler) -> _Handler:
+        async def call(request: Any, context: Any) -> Any:  # noqa: ANN401 - see _Handler
+            logger.debug("Call", extra={"method": method})
+            try:
+                if inspect.iscoroutinefunction(handler):
+                    return await handler(request, context)
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._executor, handler, request, context)
+            except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
+                return await _abort(method, error, context)
+
+        return call
+
+    def _answer_stream(self, method: str, handler: _Handler) -> _Handler:
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401
+            logger.debug("Stream opened", extra={"method": method})
+            try:
+                async for message in handler(request, context):
+                    yield message
+            except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
+                await _abort(method, error, context)
+
+        return stream
+
+
+async def _abort(method: str, error: Exception, context: Any) -> None:  # noqa: ANN401
+    if isinstance(error, grpc.aio.AbortError | grpc.RpcError):
+        raise error
+    if isinstance(error, WscError):
+        logger.info("Call refused", extra={"method": method, "why": str(error)})
+        await context.abort(status_code(error), str(error))
+    if isinstance(error, NotImplementedError):
+        sentence = f"This appliance does not serve {method.removeprefix('/')}."
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)
+    logger.error("Call failed", extra={"method": method}, exc_info=error)
+    await context.abort(
+        grpc.StatusCode.INTERNAL,
+        f"The appliance failed in {method.removeprefix('/')}: {error!r}. Its log has the details.",
+    )

@@ -1,0 +1,270 @@
+"""The management process without its REST shell: everything wired together, started and stopped."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from appliance.cluster.processes import ProcessLauncher, ProcessOptions
+from appliance.core.clock import Clock
+from appliance.core.errors import ClusterError, UserError
+from appliance.core.ids import JobId, Role
+from appliance.core.pods import PodSpec
+from appliance.core.records import JobRecord
+from appliance.management.certificates import Certificates, ensure_certificates
+from appliance.management.client_config import write_client_config
+from appliance.management.cluster_servicer import ClusterServicer
+from appliance.management.coordinators import Coordinators
+from appliance.management.csctl_servicer import CsctlServicer
+from appliance.management.gang import Surroundings, plan_pods
+from appliance.management.inner_servicer import InnerServicer
+from appliance.management.inventory import Inventory, simulated_systems, this_node
+from appliance.management.jobs import JobService
+from appliance.management.reconciler import Reconciler
+from appliance.management.resource_views import ResourceViews
+from appliance.management.rpc_edge import RpcEdge
+from appliance.management.state import State
+from appliance.management.submissions import SubmissionOptions, SubmissionService
+from appliance.management.versions import NEWEST_CLIENT, client_build
+from appliance.management.watch import JobWatch
+from appliance.storage.database import Database
+from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
+from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
+from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
+
+logger = logging.getLogger(__name__)
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_NUM_THREADS = 16
+_GRPC_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # else a second appliance would share the port without an error
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagementOptions:
+    """How an appliance is set up.
+
+    Attributes:
+        data_dir: Directory of the database, jobs, logs, compile cache and certificates.
+        runtime_root: Short-lived directory for sockets.
+        host: Name or address to listen at; off loopback only with `has_tls`.
+        port: Port for gRPC; 0 for any free one.
+        rest_port: Port for REST; 0 for any free one.
+        num_systems: Simulated CS-2 systems.
+        has_tls: Whether clients talk TLS.
+        precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
+            16-bit result rounded to the program's format).
+        lease_seconds: How long a job lives without a sign of its client, which beats every 10
+            seconds; 30 survives two lost beats.
+        entry_modules: Other role modules than the built-in ones; for tests.
+        preload: Modules that the fork server imports before the first fork.
+    """
+
+    data_dir: Path
+    runtime_root: Path
+    host: str = "localhost"
+    port: int = 9000
+    rest_port: int = 9001
+    num_systems: int = 1
+    has_tls: bool = False
+    precision: str = "f32"
+    lease_seconds: int = 30
+    entry_modules: tuple[tuple[str, str], ...] = ()
+    preload: tuple[str, ...] = ("torch", "numpy", "grpc")
+
+    def __post_init__(self) -> None:
+        if self.num_systems < 1:
+            raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
+        if self.precision not in ("f32", "exact"):
+            raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
+        if self.lease_seconds < 1:
+            raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
+        if self.host not in _LOOPBACK and not self.has_tls:
+            raise UserError(
+                f"Host {self.host!r} is off loopback, where plain text is refused.",
+                hint="Add --tls, or listen at localhost.",
+            )
+
+    @property
+    def bind_host(self) -> str:
+        """Address to bind to: the name localhost means IPv4 loopback."""
+        return "127.0.0.1" if self.host == "localhost" else self.host
+
+    @property
+    def public_host(self) -> str:
+        """Name that clients are told.
+
+        It is localhost for every loopback address, because the client checks other names with ping
+        and curl; and this machine's own name when listening at all addresses.
+        """
+        if self.host in _LOOPBACK:
+            return "localhost"
+        return this_node().name if self.host in ("0.0.0.0", "::") else self.host
+
+
+class Management:
+    """A running appliance, all but the REST shell.
+
+    Args:
+        options: See `ManagementOptions`.
+        clock: Time for everything.
+    """
+
+    def __init__(self, options: ManagementOptions, clock: Clock) -> None:
+        self.options = options
+        self.port = options.port
+        options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._clock = clock
+        self._database = Database.open_sqlite(options.data_dir / "state.db")
+        self._state = State.over(self._database, clock)
+        self._tls = self._ensure_tls()
+        self._watch = JobWatch()
+        self._coordinators = Coordinators()
+        self._nodes = (this_node(),)
+        self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
+        self._servers: list[grpc.aio.Server] = []
+
+    @property
+    def address(self) -> str:
+        """host:port at which clients reach the appliance."""
+        return f"{self.options.public_host}:{self.port}"
+
+    @property
+    def config_path(self) -> Path:
+        """The client's configuration file."""
+        return self.options.data_dir / "config_v2"
+
+    async def start(self, dashboard_root: str) -> None:
+        """Listen, then begin to run jobs.
+
+        Args:
+            dashboard_root: URL of the REST shell.
+
+        Raises:
+            ClusterError: A port is taken.
+        """
+        self._watch.bind(asyncio.get_running_loop())
+        self._state.systems.replace(simulated_systems(self.options.num_systems))
+        self._state.workflows.ensure_session()
+        self.launcher = self._start_launcher()
+        self.reconciler = Reconciler(
+            state=self._state,
+            launcher=self.launcher,
+            coordinators=self._coordinators,
+            plan_pods=self._plan_pods,
+            watch=self._watch,
+            clock=self._clock,
+            nodes=self._nodes,
+        )
+        self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.inventory = Inventory(self._state, self._nodes)
+        self.views = ResourceViews(self._state, self.jobs, self.inventory)
+        self.reconciler.start()
+        await self._listen()
+        authority = self._tls.authority.read_bytes() if self._tls else None
+        write_client_config(self.config_path, address=self.address, authority_pem=authority)
+        logger.info("Appliance is up", extra={"address": self.address})
+
+    async def stop(self) -> None:
+        """Refuse new calls, end every job and every process."""
+        for server in self._servers:
+            await server.stop(grace=0.5)
+        await asyncio.to_thread(self._close)
+        logger.info("Appliance is down", extra={"address": self.address})
+
+    def _close(self) -> None:
+        if hasattr(self, "reconciler"):
+            self.reconciler.close()
+        if hasattr(self, "launcher"):
+            self.launcher.close()
+        self._coordinators.close()
+        self._threads.shutdown(wait=False)
+        self._database.close()
+
+    def _ensure_tls(self) -> Certificates | None:
+        if not self.options.has_tls:
+            return None
+        directory = self.options.data_dir / "tls"
+        return ensure_certificates(directory, self.options.public_host, self._clock)
+
+    def _start_launcher(self) -> ProcessLauncher:
+        return ProcessLauncher(
+            ProcessOptions(
+                runtime_root=self.options.runtime_root,
+                log_path=self.options.data_dir / "fork-server.log",
+                node=self._nodes[0].name,
+                preload=self.options.preload,
+                entry_modules={Role(role): module for role, module in self.options.entry_modules},
+            )
+        )
+
+    async def _listen(self) -> None:
+        submissions = SubmissionService(
+            self._state,
+            self.reconciler,
+            SubmissionOptions(
+                data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
+            ),
+        )
+        outer = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        # The stubs call every method abstract; at run time the generated base refuses those that
+        # we do not serve, and `RpcEdge` says so in a sentence.
+        cluster = ClusterServicer(  # type: ignore[abstract]
+            jobs=self.jobs, submissions=submissions, inventory=self.inventory, watch=self._watch
+        )
+        csctl = CsctlServicer(  # type: ignore[abstract]
+            jobs=self.jobs, views=self.views, watch=self._watch
+        )
+        add_ClusterManagementServicer_to_server(cluster, outer)
+        add_CsCtlV1Servicer_to_server(csctl, outer)
+        self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
+        inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
+        inner.add_insecure_port(self._inner_address)
+        self._servers = [outer, inner]
+        for server in self._servers:
+            await server.start()
+
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+        try:
+            if self._tls is None:
+                return server.add_insecure_port(address)
+            pair = (self._tls.key.read_bytes(), self._tls.certificate.read_bytes())
+            return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        except RuntimeError as error:
+            raise ClusterError(
+                f"Port {self.options.port} at {self.options.bind_host} cannot be used; most "
+                "likely another program listens there.",
+                hint="Choose another one with --port.",
+            ) from error
+
+    @property
+    def _inner_address(self) -> str:
+        return f"unix:{self.options.runtime_root}/management.sock"
+
+    def _plan_pods(self, job: JobRecord) -> tuple[PodSpec, ...]:
+        version, githash = client_build(NEWEST_CLIENT)
+        surroundings = Surroundings(
+            management_address=self._inner_address,
+            compile_root=self.options.data_dir / "compile",
+            precision=self.options.precision,
+            cluster_systems=self.options.num_systems,
+            bind_host=self.options.bind_host,
+            public_host=self.options.public_host,
+            tls_cert=str(self._tls.certificate) if self._tls else "",
+            tls_key=str(self._tls.key) if self._tls else "",
+            client_githash=githash,
+            client_version=version,
+            num_cores=self._nodes[0].num_cores,
+        )
+        return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

@@ -1,0 +1,49 @@
+"""Tells waiting streams that a job has changed, from whatever thread it was changed in."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from appliance.core.ids import JobId
+
+
+class JobWatch:
+    """Wakes coroutines that follow a job. `bind` comes first, then anything from any thread."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._followers: defaultdict[JobId, set[asyncio.Event]] = defaultdict(set)
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Name the loop in which followers wait."""
+        self._loop = loop
+
+    def notify(self, job: JobId) -> None:
+        """Wake whoever follows the job."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake, job)
+
+    @contextmanager
+    def follow(self, job: JobId) -> Iterator[asyncio.Event]:
+        """Yield an event that is set at each change; the follower clears it before it looks."""
+        changed = asyncio.Event()
+        self._followers[job].add(changed)
+        try:
+            yield changed
+        finally:
+            self._followers[job].discard(changed)
+            if not self._followers[job]:
+                del self._followers[job]
+
+    def _wake(self, job: JobId) -> None:
+        for changed in self._followers.get(job, ()):
+            changed.set()
+
+
+async def wait_for_change(changed: asyncio.Event, timeout_seconds: float) -> None:
+    """Wait until the event is set, or the time is over."""
+    try:
+        await asyncio.wait_for(changed.wait(), timeout_seconds)
+    except TimeoutError:
+        return

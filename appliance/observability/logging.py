@@ -1,0 +1,98 @@
+"""How log lines look: JSON objects in pods, one readable line on a terminal.
+
+A message is constant; what varies goes into `extra` and becomes fields. Fields that hold for a
+stretch of work (job, workflow, scheduling cycle) are bound with `log_fields`; fields that hold for
+a whole process are given to `configure_logging`.
+"""
+
+import contextlib
+import contextvars
+import datetime as dt
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_bound: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("log_fields")
+
+
+@contextlib.contextmanager
+def log_fields(**fields: object) -> Iterator[None]:
+    """Add fields to every line that this thread or task logs inside the context."""
+    token = _bound.set({**_bound.get({}), **fields})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def configure_logging(
+    *,
+    as_json: bool,
+    fields: Mapping[str, object] | None = None,
+    level: int = logging.INFO,
+    stream: TextIO | None = None,
+) -> None:
+    """Send every log line of this process to one stream.
+
+    Args:
+        as_json: JSON objects rather than lines for a terminal.
+        fields: Added to every line, as job and pod.
+        level: Lowest level that is written.
+        stream: Where to; None means standard output.
+    """
+    handler = logging.StreamHandler(stream or sys.stdout)
+    handler.setFormatter(JsonFormatter(fields or {}) if as_json else TerminalFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record as one JSON object.
+
+    Args:
+        fields: Added to every line.
+    """
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        super().__init__()
+        self._fields = dict(fields)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
+        line = {
+            "time": _timestamp(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self._fields,
+            **_extra(record),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class TerminalFormatter(logging.Formatter):
+    """Writes a record as one line for people, followed by the traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text."""
+        fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        line = f"{_timestamp(record)} {record.levelname:<7} {record.getMessage()}{fields}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    own = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {**_bound.get({}), **own}

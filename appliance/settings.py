@@ -1,0 +1,56 @@
+"""The one reader of the environment: where things go unless the command line says otherwise.
+
+| variable | effect |
+|---|---|
+| `XDG_DATA_HOME` | parent of the default data directory; `~/.local/share` if unset |
+| `XDG_RUNTIME_DIR` | parent of the directory for sockets, if its path is short enough |
+| `WSC_LOG_LEVEL` | lowest level that is logged: DEBUG, INFO (default), WARNING, ERROR |
+"""
+
+import hashlib
+import logging
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_NAME = "wafer-appliance"
+_MAX_RUNTIME_PARENT = 24
+"""Bytes; with our own 13 a runtime root stays below the launcher's limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment says.
+
+    Attributes:
+        data_dir: Default data directory.
+        runtime_parent: Parent of the directories for sockets.
+        log_level: Lowest level that is logged.
+    """
+
+    data_dir: Path
+    runtime_parent: Path
+    log_level: int
+
+    def runtime_root(self, data_dir: Path) -> Path:
+        """Return the directory for the sockets of the appliance with this data directory.
+
+        It is the same at every start, so that what a killed appliance left is found and removed.
+        """
+        digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:8]
+        return self.runtime_parent / f"wsc-{digest}"
+
+
+def read_settings() -> Settings:
+    """Read the environment."""
+    data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    if len(runtime.encode()) > _MAX_RUNTIME_PARENT or not Path(runtime).is_dir():
+        runtime = "/tmp"  # short, and what we make below it is private
+    level = logging.getLevelNamesMapping().get(os.environ.get("WSC_LOG_LEVEL", "INFO").upper())
+    return Settings(
+        data_dir=Path(data_home) / _NAME,
+        runtime_parent=Path(runtime),
+        log_level=level or logging.INFO,
+    )

@@ -1,0 +1,93 @@
+"""Leases: until when a client is believed to live. A job or workflow has one under its own id."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select
+
+from appliance.core.clock import Clock
+from appliance.storage.database import Database
+from appliance.storage.tables import LeaseRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A claim to life that runs out unless it is renewed.
+
+    Attributes:
+        id: Id of the job or workflow.
+        seconds: How long a renewal lasts.
+        holder: The machine that renews it, as it says.
+        expires_at: When it runs out.
+    """
+
+    id: str
+    seconds: int
+    holder: str
+    expires_at: dt.datetime
+
+
+class LeaseRepository:
+    """All leases that run.
+
+    Args:
+        database: Where they are kept.
+        clock: Says what "expired" means.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def grant(self, lease_id: str, *, seconds: int, holder: str = "") -> None:
+        """Begin a lease, or begin it anew."""
+        expires_at = self._clock.now() + dt.timedelta(seconds=seconds)
+        with self._database.transaction() as session:
+            session.merge(
+                LeaseRow(id=lease_id, seconds=seconds, holder=holder, expires_at=expires_at)
+            )
+
+    def renew(self, lease_id: str, *, holder: str, seconds: int = 0) -> bool:
+        """Extend a lease.
+
+        Args:
+            lease_id: Id of the job or workflow.
+            holder: The machine that renews it.
+            seconds: New length of the lease; 0 keeps it.
+
+        Returns:
+            False if there is no such lease: it was ended or has run out.
+        """
+        with self._database.transaction() as session:
+            row = session.get(LeaseRow, lease_id, with_for_update=True)
+            if row is None:
+                return False
+            row.seconds = seconds or row.seconds
+            row.holder = holder
+            row.expires_at = self._clock.now() + dt.timedelta(seconds=row.seconds)
+            return True
+
+    def exists(self, lease_id: str) -> bool:
+        """Whether there is such a lease; it may have run out a moment ago."""
+        with self._database.reading() as session:
+            return session.get(LeaseRow, lease_id) is not None
+
+    def end(self, lease_id: str) -> None:
+        """End a lease; nothing happens if there is none."""
+        with self._database.transaction() as session:
+            session.execute(delete(LeaseRow).where(LeaseRow.id == lease_id))
+
+    def end_all(self) -> None:
+        """End every lease."""
+        with self._database.transaction() as session:
+            session.execute(delete(LeaseRow))
+
+    def expired(self) -> Sequence[Lease]:
+        """Return the leases that have run out."""
+        with self._database.reading() as session:
+            query = select(LeaseRow).where(LeaseRow.expires_at <= self._clock.now())
+            return [
+                Lease(id=row.id, seconds=row.seconds, holder=row.holder, expires_at=row.expires_at)
+                for row in session.scalars(query)
+            ]

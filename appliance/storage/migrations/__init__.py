@@ -1,0 +1,1 @@
+"""Alembic's scripts: every schema that was shipped, in order."""

@@ -1,0 +1,169 @@
+"""The tables, as SQLAlchemy sees them; `migrations` holds what was shipped."""
+
+import datetime as dt
+
+from sqlalchemy import BigInteger, DateTime, Dialect, ForeignKey, Integer, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.types import TypeDecorator
+
+
+class UtcDateTime(TypeDecorator[dt.datetime]):
+    """A point in time that comes back with its time zone, also from SQLite, which keeps none."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
+        """Store UTC; refuse a time without zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        return value.astimezone(dt.UTC)
+
+    def process_result_value(
+        self, value: dt.datetime | None, dialect: Dialect
+    ) -> dt.datetime | None:
+        """Give UTC back."""
+        if value is None or value.tzinfo is not None:
+            return value
+        return value.replace(tzinfo=dt.UTC)
+
+
+class Base(DeclarativeBase):
+    """Base of every table."""
+
+    type_annotation_map = {dt.datetime: UtcDateTime()}  # noqa: RUF012 - SQLAlchemy's interface
+
+
+class JobRow(Base):
+    """One submission. `sequence` is the order of submission."""
+
+    __tablename__ = "jobs"
+
+    sequence: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    type: Mapped[str] = mapped_column(String(16))
+    session: Mapped[str] = mapped_column(String(63), index=True)
+    workflow: Mapped[str] = mapped_column(String(64), index=True)
+    uid: Mapped[int] = mapped_column(BigInteger)
+    gid: Mapped[int] = mapped_column(BigInteger)
+    username: Mapped[str] = mapped_column(String(256))
+    priority: Mapped[int]
+    num_systems: Mapped[int]
+    workers_per_system: Mapped[int]
+    work_dir: Mapped[str] = mapped_column(Text)
+    client_workdir: Mapped[str] = mapped_column(Text)
+    service_authority: Mapped[str] = mapped_column(Text)
+    service_address: Mapped[str] = mapped_column(Text, default="")
+    artifact_dir: Mapped[str] = mapped_column(Text, default="")
+    phase: Mapped[str] = mapped_column(String(16), index=True)
+    message: Mapped[str] = mapped_column(Text, default="")
+    created_at: Mapped[dt.datetime]
+    started_at: Mapped[dt.datetime | None]
+    ended_at: Mapped[dt.datetime | None]
+
+    labels: Mapped[list["LabelRow"]] = relationship(cascade="all, delete-orphan", lazy="selectin")
+    grants: Mapped[list["GrantRow"]] = relationship(
+        cascade="all, delete-orphan", lazy="selectin", order_by="GrantRow.position"
+    )
+
+
+class LabelRow(Base):
+    """One `key=value` of a job."""
+
+    __tablename__ = "labels"
+
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    key: Mapped[str] = mapped_column(String(63), primary_key=True)
+    value: Mapped[str] = mapped_column(String(63))
+
+
+class GrantRow(Base):
+    """A system that a job holds or held."""
+
+    __tablename__ = "grants"
+
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    system: Mapped[str] = mapped_column(String(64), primary_key=True)
+    position: Mapped[int]
+
+
+class PodRow(Base):
+    """One process of a job."""
+
+    __tablename__ = "pods"
+
+    name: Mapped[str] = mapped_column(String(96), primary_key=True)
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    role: Mapped[str] = mapped_column(String(24))
+    index: Mapped[int] = mapped_column("pod_index")
+    node: Mapped[str] = mapped_column(String(256))
+    pid: Mapped[int]
+    phase: Mapped[str] = mapped_column(String(16))
+    exit_code: Mapped[int | None]
+    message: Mapped[str] = mapped_column(Text)
+    step: Mapped[int] = mapped_column(BigInteger)
+    resident_bytes: Mapped[int] = mapped_column(BigInteger)
+    ended_at: Mapped[dt.datetime | None]
+
+
+class EventRow(Base):
+    """Something that happened to a job; written with the change it tells of."""
+
+    __tablename__ = "events"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    at: Mapped[dt.datetime]
+    reason: Mapped[str] = mapped_column(String(64))
+    message: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(String(96))
+    is_warning: Mapped[bool]
+    phase: Mapped[str | None] = mapped_column(String(16))
+
+
+class WorkflowRow(Base):
+    """Compile and execute jobs of one user run."""
+
+    __tablename__ = "workflows"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    session: Mapped[str] = mapped_column(String(63))
+    uid: Mapped[int] = mapped_column(BigInteger)
+    gid: Mapped[int] = mapped_column(BigInteger)
+    username: Mapped[str] = mapped_column(String(256))
+    reserves_resources: Mapped[bool]
+    is_released: Mapped[bool]
+    created_at: Mapped[dt.datetime]
+
+
+class LeaseRow(Base):
+    """Until when the holder of a job or workflow is believed to live."""
+
+    __tablename__ = "leases"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    seconds: Mapped[int]
+    holder: Mapped[str] = mapped_column(String(256))
+    expires_at: Mapped[dt.datetime] = mapped_column(index=True)
+
+
+class SystemRow(Base):
+    """One CS-2."""
+
+    __tablename__ = "systems"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    position: Mapped[int]
+    is_healthy: Mapped[bool]
+    notes: Mapped[str] = mapped_column(Text)
+
+
+class SessionRow(Base):
+    """A user namespace."""
+
+    __tablename__ = "sessions"
+
+    name: Mapped[str] = mapped_column(String(63), primary_key=True)
+    created_at: Mapped[dt.datetime]

@@ -1,0 +1,40 @@
+"""The caller's identity, as the client's metadata carry it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from appliance.core.records import User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls.
+
+    Attributes:
+        user: The person, as far as the metadata say.
+        workflow: The workflow that the client works in; may be empty.
+        client_version: Build version of the client, as in `2.10.0`; may be empty.
+    """
+
+    user: User
+    workflow: str = ""
+    client_version: str = ""
+
+
+def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
+    """Return the caller that a call's metadata name; numbers that are none count as absent."""
+    values = {key: value for key, value in metadata or () if isinstance(value, str)}
+    user = User(
+        uid=_number(values.get("auth-uid", "")),
+        gid=_number(values.get("auth-gid", "")),
+        name=values.get("auth-username", ""),
+    )
+    return Caller(
+        user=user,
+        workflow=values.get("workflow-id", ""),
+        client_version=values.get("client-build-version", "").split("+")[0],
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else -1

@@ -1,0 +1,151 @@
+"""What the client's job requests ask for."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.core.errors import UserError
+from appliance.core.jobs import JobType
+from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
+from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
+
+LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
+"""A label's key, and its value."""
+
+_Task = ClusterDetails.TaskInfo
+_BUCKETS = {
+    DebugArgs.DebugMGR.JOB_PRIORITY_P0: 99,
+    DebugArgs.DebugMGR.JOB_PRIORITY_P1: 199,
+    DebugArgs.DebugMGR.JOB_PRIORITY_P2: 299,
+    DebugArgs.DebugMGR.JOB_PRIORITY_P3: 399,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A job request, reduced to what the queue needs.
+
+    Attributes:
+        type: Compile or execute.
+        workflow: The workflow it names; may be empty.
+        num_systems: Whole systems it needs; 0 for a compile job.
+        workers_per_system: Input workers for each system; 0 for a compile job.
+        priority: From 0 to `MAX_PRIORITY`; lower goes first.
+        labels: The user's tags.
+        client_workdir: Where the client runs.
+        compile_dir: Where compile artifacts go, relative to the cluster's compile directory.
+        request: The whole request, serialised; pods read the rest from it.
+    """
+
+    type: JobType
+    workflow: str
+    num_systems: int
+    workers_per_system: int
+    priority: int
+    labels: Mapping[str, str]
+    client_workdir: str
+    compile_dir: str
+    request: bytes
+
+
+def compile_submission(request: CompileJobRequest) -> Submission:
+    """Read a compile request.
+
+    Raises:
+        UserError: A label or the priority is not valid.
+    """
+    _check_job_mode(request.job_mode, JobMode.COMPILE, "InitCompileJob")
+    return Submission(
+        type=JobType.COMPILE,
+        workflow=request.debug_args.debug_mgr.workflow_id,
+        num_systems=0,
+        workers_per_system=0,
+        priority=_priority(request.debug_args),
+        labels=check_labels(request.debug_args.debug_mgr.labels),
+        client_workdir=request.client_workdir,
+        compile_dir=request.compile_dir_relative_path,
+        request=request.SerializeToString(),
+    )
+
+
+def execute_submission(request: ExecuteJobRequest) -> Submission:
+    """Read an execute request.
+
+    Raises:
+        UserError: It names no system, or a label or the priority is not valid.
+    """
+    _check_job_mode(request.job_mode, JobMode.EXECUTE, "InitExecuteJob")
+    details = request.job_mode.cluster_details
+    num_systems = count_tasks(details, _Task.WSE)
+    if num_systems == 0:
+        raise UserError(
+            "The execute request has 0 WSE tasks; at least 1 is needed.",
+            hint="Send the cluster_details of the compile response.",
+        )
+    num_workers = max(count_tasks(details, _Task.WRK), 1)
+    return Submission(
+        type=JobType.EXECUTE,
+        workflow=request.debug_args.debug_mgr.workflow_id,
+        num_systems=num_systems,
+        workers_per_system=-(-num_workers // num_systems),
+        priority=_priority(request.debug_args),
+        labels=check_labels(request.debug_args.debug_mgr.labels),
+        client_workdir=request.client_workdir,
+        compile_dir=request.compile_dir_relative_path,
+        request=request.SerializeToString(),
+    )
+
+
+def count_tasks(details: ClusterDetails, kind: "_Task.TaskType.ValueType") -> int:
+    """Return how many tasks of a kind are wanted."""
+    return sum(len(task.task_map) for task in details.tasks if task.task_type == kind)
+
+
+def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return labels that are all well formed.
+
+    Raises:
+        UserError: One is not; the message names it.
+    """
+    for key, value in labels.items():
+        for part in (key, value):
+            if LABEL.fullmatch(part) is None:
+                raise UserError(
+                    f"Label {key}={value} is not valid: {part!r} is not 1 to 63 letters, digits, "
+                    "'-', '_' or '.' that begin and end with a letter or digit.",
+                    hint="Write labels as key=value.",
+                )
+    return dict(labels)
+
+
+def parse_priority(text: str) -> int:
+    """Return the priority value of a bucket (`p0` to `p3`) or of a number.
+
+    Raises:
+        UserError: It is neither.
+    """
+    word = text.strip().lower()
+    if re.fullmatch(r"p[0-3]", word):
+        return int(word[1]) * 100 + 99
+    if word.isdecimal() and int(word) <= MAX_PRIORITY:
+        return int(word)
+    raise UserError(
+        f"{text!r} is no priority.",
+        hint=f"Give p0, p1, p2, p3 or a number from 0 to {MAX_PRIORITY}.",
+    )
+
+
+def _priority(arguments: DebugArgs) -> int:
+    manager = arguments.debug_mgr
+    if not manager.job_priority_value:
+        return _BUCKETS.get(manager.job_priority, DEFAULT_PRIORITY)
+    return parse_priority(str(manager.job_priority_value))
+
+
+def _check_job_mode(mode: JobMode, wanted: "JobMode.Job.ValueType", method: str) -> None:
+    if mode.job != wanted:
+        raise UserError(
+            f"{method} got a job of mode {JobMode.Job.Name(mode.job)}; this appliance runs "
+            f"{JobMode.Job.Name(wanted)} jobs with it."
+        )

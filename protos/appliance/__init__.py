@@ -1,0 +1,1 @@
+"""The client's wire: a running job, and what describes one."""

@@ -1,0 +1,1 @@
+"""The client's wire: jobs, workflows, leases and reservations."""

@@ -1,0 +1,1 @@
+"""The client's wire: sessions, system status and maintenance."""

@@ -1,0 +1,1 @@
+"""The client's wire: what csctl lists and changes."""

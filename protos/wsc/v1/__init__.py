@@ -1,0 +1,1 @@
+"""Inner interface contracts and their generated stubs."""

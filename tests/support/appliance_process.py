@@ -1,0 +1,150 @@
+"""A real appliance in the background, with test roles for pods."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import psutil
+
+from appliance.management.instance import Instance
+from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
+from protos.cluster import cluster_pb2, cluster_pb2_grpc
+from protos.csctl import api_pb2_grpc
+
+ROOT = Path(__file__).parents[2]
+TEST_ROLES = ("weight", "broadcastreduce", "chief", "activation", "worker")
+
+
+def run_command(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run `appliance ...` from the source tree."""
+    return subprocess.run(
+        [sys.executable, "-m", "appliance", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@dataclass
+class ApplianceProcess:
+    """A running appliance and stubs to talk to it."""
+
+    data_dir: Path
+    arguments: tuple[str, ...] = ()
+
+    def up(self) -> subprocess.CompletedProcess[str]:
+        entries = ["--test-entry", "coordinator=tests.support.fake_coordinator"]
+        for role in TEST_ROLES:
+            entries += ["--test-entry", f"{role}=tests.support.idle_pod"]
+        ports = ["--port", "0", "--rest-port", "0"]
+        answer = run_command(
+            "up", "--data-dir", str(self.data_dir), *ports, *entries, *self.arguments
+        )
+        assert answer.returncode == 0, answer.stderr + self.log()
+        self.channel = grpc.insecure_channel(self.state.address)
+        self.cluster = cluster_pb2_grpc.ClusterManagementStub(self.channel)
+        self.csctl = api_pb2_grpc.CsCtlV1Stub(self.channel)
+        return answer
+
+    def down(self) -> subprocess.CompletedProcess[str]:
+        if hasattr(self, "channel"):
+            self.channel.close()
+        return run_command("down", "--data-dir", str(self.data_dir))
+
+    @property
+    def state(self):
+        state = Instance(self.data_dir).find_state()
+        assert state is not None
+        return state
+
+    def log(self) -> str:
+        path = Instance(self.data_dir).log_path
+        return path.read_text() if path.exists() else ""
+
+    def submit_compile(self, **labels: str) -> str:
+        request = cluster_pb2.CompileJobRequest(
+            job_mode=JobMode(job=JobMode.COMPILE), compile_dir_relative_path="cached_compile"
+        )
+        request.debug_args.debug_mgr.labels.update(labels)
+        return self.cluster.InitCompileJob(request, metadata=USER).job_id
+
+    def submit_execute(self, num_systems: int = 1, workers_per_system: int = 1) -> str:
+        request = execute_request(num_systems, workers_per_system)
+        return self.cluster.InitExecuteJob(request, metadata=USER).job_id
+
+    def runtime_dir(self, job: str) -> Path:
+        return Path(self.state.runtime_root) / job
+
+    def wait_ready(self, job: str) -> list[cluster_pb2.GetIngressResponse]:
+        """Return all ingress messages of a job until it is ready or has failed."""
+        request = cluster_pb2.GetIngressRequest(job_id=job)
+        return list(self.cluster.PollIngressV2(request, timeout=60))
+
+    def status(self, job: str) -> cluster_pb2.GetJobResponse:
+        return self.cluster.GetJob(cluster_pb2.GetJobRequest(job_id=job))
+
+
+USER = (("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada"))
+
+
+def execute_request(num_systems: int, workers_per_system: int) -> cluster_pb2.ExecuteJobRequest:
+    kind = ClusterDetails.TaskInfo
+    counts = {
+        kind.CRD: 1,
+        kind.WSE: num_systems,
+        kind.CHF: num_systems,
+        kind.WRK: num_systems * workers_per_system,
+        kind.ACT: num_systems,
+        kind.WGT: 1,
+    }
+    details = ClusterDetails()
+    for task_type, count in counts.items():
+        task = details.tasks.add(task_type=task_type)
+        for index in range(count):
+            task.task_map.add().task_id.task_id = index
+    return cluster_pb2.ExecuteJobRequest(
+        job_mode=JobMode(job=JobMode.EXECUTE, cluster_details=details), debug_args=DebugArgs()
+    )
+
+
+def wait_for(condition: Callable[[], object], *, seconds: float = 20, what: str = "") -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what or condition} does not hold in {seconds} s"
+        time.sleep(0.02)  # noqa: TID251 - real processes take real time
+
+
+def processes_of(job: str) -> list[psutil.Process]:
+    """Return the living processes that carry a job's id in their environment or are its pods."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("WSC_JOB") == job:
+                found.append(process)
+    return found
+
+
+def shared_memory_of(job: str) -> list[str]:
+    return [name for name in os.listdir("/dev/shm") if job in name]
+
+
+@contextlib.contextmanager
+def running_appliance(data_dir: Path, *arguments: str) -> Iterator[ApplianceProcess]:
+    appliance = ApplianceProcess(data_dir, arguments)
+    try:
+        appliance.up()
+        yield appliance
+    except BaseException:
+        print(appliance.log())
+        raise
+    finally:
+        appliance.down()

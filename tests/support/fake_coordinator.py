@@ -1,0 +1,55 @@
+"""A coordinator for tests of management: registers, takes a shutdown, does what files tell it."""
+
+import os
+import threading
+import time
+from concurrent import futures
+
+import grpc
+
+from appliance.core.pods import PodSpec
+from protos.wsc.v1 import management_pb2 as pb
+from protos.wsc.v1 import management_pb2_grpc
+
+
+class _JobControl(management_pb2_grpc.JobControlServicer):
+    def __init__(self, spec: PodSpec, ends: threading.Event) -> None:
+        self._spec = spec
+        self._ends = ends
+
+    def Shutdown(self, request, context):
+        (self._spec.work_dir / "shutdown").write_text(f"{request.is_failure} {request.reason}")
+        if not request.is_failure:
+            self._ends.set()
+        return pb.ShutdownReply()
+
+
+def run_pod(spec: PodSpec) -> int:
+    """Serve until told to end; a file `exit` in the runtime directory holds an exit code."""
+    ends = threading.Event()
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    management_pb2_grpc.add_JobControlServicer_to_server(_JobControl(spec, ends), server)
+    server.add_insecure_port(spec.control_address())
+    server.start()
+    with grpc.insecure_channel(spec.management_address) as channel:
+        management = management_pb2_grpc.ManagementStub(channel)
+        management.RegisterCoordinator(
+            pb.RegisterCoordinatorRequest(
+                job=spec.job, service_address="localhost:1", pid=os.getpid()
+            ),
+            timeout=20,
+        )
+        wanted = spec.runtime_dir / "exit"
+        report = spec.runtime_dir / "report"
+        while not ends.wait(0.02):
+            if report.exists():
+                phase, message = report.read_text().split(" ", 1)
+                report.unlink()
+                management.ReportJob(
+                    pb.JobReport(job=spec.job, phase=phase, message=message), timeout=20
+                )
+            if wanted.exists():
+                time.sleep(0.02)  # noqa: TID251 - lets the writer finish
+                return int(wanted.read_text())
+    server.stop(0.1)
+    return 0
