@@ -63,7 +63,7 @@ def test_an_exception_of_the_dataloader_reaches_the_user(
     text = run.text()
     assert "Traceback" in text
     assert "data.py" in text
-    assert "failing loader" in text
+    assert "sample file is damaged" in text
     assert newest_job(appliance, "execute")["status"]["phase"] == "FAILED"
     assert_no_pod_is_left(appliance)
 
