@@ -76,9 +76,9 @@ class Appliance:
         server: str = clusters[0]["server"]
         return server
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Every job as csctl sees it, newest first."""
-        text = self.csctl("get", "jobs", "-a", "-o", "json")
+    def jobs(self, *filters: str) -> list[dict[str, Any]]:
+        """Every job that passes the filters, as csctl sees it, newest first."""
+        text = self.csctl("get", "jobs", "-a", "-o", "json", *filters)
         items: list[dict[str, Any]] = json.loads(text)["items"]
         return items
 
