@@ -1,0 +1,119 @@
+"""One run of csctl: what its process gives it, and the flags that hold for every command."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from google.protobuf.message import Message
+
+from appliance.core.clock import Clock
+from appliance.core.errors import UserError
+from csctl.client import ClusterClient, connect
+from csctl.config import cluster_access, config_path, load_document
+from csctl.identity import current_user
+from csctl.output.formats import OutputFormat, Table, format_list, format_one
+from csctl.version import csctl_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """Flags that every command has.
+
+    Attributes:
+        csconfig: Config file; None for the environment's or the usual one.
+        namespace: Session to work in; None for the config's only one.
+        debug: 0 hides tracebacks and the fields that the cluster gives a priority above 0.
+    """
+
+    csconfig: Path | None = None
+    namespace: str | None = None
+    debug: int = 0
+
+    def overridden_by(self, later: "Flags") -> "Flags":
+        """Return these flags with those that `later` sets."""
+        return Flags(
+            csconfig=later.csconfig or self.csconfig,
+            namespace=later.namespace or self.namespace,
+            debug=later.debug or self.debug,
+        )
+
+
+class Invocation:
+    """What a command has at hand.
+
+    Args:
+        environ: The process environment.
+        clock: For ages.
+        stdout: Where answers go.
+    """
+
+    def __init__(self, *, environ: Mapping[str, str], clock: Clock, stdout: TextIO) -> None:
+        self.flags = Flags()
+        self._environ = environ
+        self._clock = clock
+        self._stdout = stdout
+
+    @property
+    def config_path(self) -> Path:
+        """The config file of this run."""
+        return config_path(self.flags.csconfig, self._environ)
+
+    def now(self) -> dt.datetime:
+        """Return the wall time, with time zone UTC."""
+        return self._clock.now()
+
+    def connect(self, session: str | None = None) -> AbstractContextManager[ClusterClient]:
+        """Open the way to the cluster.
+
+        Args:
+            session: The one that the object's name was given with.
+
+        Raises:
+            UserError: The config does not lead to it, or `--namespace` names another session.
+        """
+        namespace = self.flags.namespace
+        if session and namespace and session != namespace:
+            raise UserError(
+                f"The name is of session '{session}', and --namespace is '{namespace}'.",
+                hint="Leave one of them out.",
+            )
+        path = self.config_path
+        access = cluster_access(load_document(path), namespace=session or namespace, source=path)
+        metadata = current_user(self._environ).metadata(build_version=csctl_version())
+        return connect(access, metadata=metadata)
+
+    def write(self, text: str) -> None:
+        """Print the text and a newline."""
+        self._stdout.write(f"{text}\n")
+
+    def show_list(self, messages: Iterable[Message], *, table: Table, output: OutputFormat) -> None:
+        """Print resources in the form asked for."""
+        self.write(
+            format_list(
+                messages,
+                table=table,
+                output=output,
+                debug=self.flags.debug,
+                coloured=self._is_coloured,
+            )
+        )
+
+    def show(self, message: Message, *, table: Table, output: OutputFormat) -> None:
+        """Print one resource in the form asked for."""
+        self.write(
+            format_one(
+                message,
+                table=table,
+                output=output,
+                debug=self.flags.debug,
+                coloured=self._is_coloured,
+            )
+        )
+
+    @property
+    def _is_coloured(self) -> bool:
+        """Whether a person reads it who has not said no to colours (no-color.org)."""
+        return self._stdout.isatty() and not self._environ.get("NO_COLOR")

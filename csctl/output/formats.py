@@ -1,0 +1,68 @@
+"""The forms an answer can take, and how one is made: text for people, documents for scripts."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Protocol, assert_never
+
+from google.protobuf.message import Message
+
+from csctl.output.document import Json, as_json, as_yaml, to_document, to_list
+
+
+class OutputFormat(StrEnum):
+    """Value of `-o`."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Table(Protocol):
+    """Makes the answer's text."""
+
+    def __call__(self, *, wide: bool, coloured: bool) -> str:
+        """Return the text without a final newline."""
+        ...
+
+
+def format_list(
+    messages: Iterable[Message],
+    *,
+    table: Table,
+    output: OutputFormat,
+    debug: int = 0,
+    coloured: bool = False,
+) -> str:
+    """Return the resources in the form asked for; a document has them under `items`."""
+    return _format(
+        lambda: to_list(messages, debug=debug), table=table, output=output, coloured=coloured
+    )
+
+
+def format_one(
+    message: Message,
+    *,
+    table: Table,
+    output: OutputFormat,
+    debug: int = 0,
+    coloured: bool = False,
+) -> str:
+    """Return one resource in the form asked for."""
+    return _format(
+        lambda: to_document(message, debug=debug), table=table, output=output, coloured=coloured
+    )
+
+
+def _format(
+    document: Callable[[], dict[str, Json]], *, table: Table, output: OutputFormat, coloured: bool
+) -> str:
+    match output:
+        case OutputFormat.JSON:
+            return as_json(document())
+        case OutputFormat.YAML:
+            return as_yaml(document())
+        case OutputFormat.TABLE | OutputFormat.WIDE:
+            return table(wide=output is OutputFormat.WIDE, coloured=coloured)
+        case _:
+            assert_never(output)

@@ -1,0 +1,150 @@
+"""What the unmodified client's user sees when something goes wrong, and what is left afterwards."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.appliance import Appliance
+from tests.support.client import ClientRun, start_client
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ROLES = ["coordinator", "weight", "broadcastreduce", "chief", "activation", "worker"]
+LONG_RUN = ("--model", "mlp_sgd", "--steps", "100000", "--num-csx", "2")
+
+
+def newest_job(appliance: Appliance, kind: str) -> dict[str, Any]:
+    return next(job for job in appliance.jobs() if job["spec"]["type"] == kind)
+
+
+def phase(appliance: Appliance, name: str) -> str:
+    return next(job["status"]["phase"] for job in appliance.jobs() if job["meta"]["name"] == name)
+
+
+def start_training(appliance: Appliance, work: Path, *arguments: str) -> tuple[ClientRun, str]:
+    """Start a long run and wait until its client has seen a few steps."""
+    run = start_client(work, *LONG_RUN, *arguments, address=appliance.address)
+    wait_until(lambda: "train step 3 " in run.text(), seconds=90, what="three steps", seen=run.text)
+    return run, newest_job(appliance, "execute")["meta"]["name"]
+
+
+def pods(appliance: Appliance, job: str, role: str) -> list[psutil.Process]:
+    """Return the pod processes of one role; a pod's own children are not among them."""
+    needle = f"{job}-{role}-"
+    return [
+        process
+        for process in appliance.processes()
+        if any(needle in word for word in process.cmdline())
+    ]
+
+
+def test_interrupting_the_client_cancels_the_job(appliance: Appliance, tmp_path: Path) -> None:
+    run, job = start_training(appliance, tmp_path)
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait() != 0
+    wait_until(lambda: phase(appliance, job) == "CANCELLED", seconds=20, what="CANCELLED")
+    assert_no_pod_is_left(appliance)
+
+
+def test_an_exception_of_the_dataloader_reaches_the_user(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    run = start_client(
+        tmp_path,
+        *("--model", "mlp_sgd", "--steps", "10", "--loader", "failing", "--fail-after", "3"),
+        address=appliance.address,
+    )
+    assert run.wait() != 0
+    text = run.text()
+    assert "Traceback" in text
+    assert "data.py" in text
+    assert "failing loader" in text
+    assert newest_job(appliance, "execute")["status"]["phase"] == "FAILED"
+    assert_no_pod_is_left(appliance)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_killing_a_pod_fails_the_job_with_its_name(
+    role: str, appliance: Appliance, tmp_path: Path
+) -> None:
+    run, job = start_training(appliance, tmp_path)
+    victim = pods(appliance, job, role)[0]
+    os.kill(victim.pid, signal.SIGKILL)
+    wait_until(lambda: phase(appliance, job) == "FAILED", seconds=10, what="FAILED")
+    story = appliance.csctl("get", "job", job, "-o", "yaml")
+    assert f"{job}-{role}-0" in story
+    assert "signal 9" in story
+    assert run.wait() != 0
+    assert_no_pod_is_left(appliance)
+
+
+def test_more_systems_than_exist_fail_at_once_with_both_numbers(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    run = start_client(
+        tmp_path,
+        *("--model", "mlp_sgd", "--batch-size", "16", "--num-csx", "7"),
+        address=appliance.address,
+    )
+    assert run.wait() != 0
+    message = next(line for line in run.text().splitlines() if "7" in line and "3" in line)
+    assert "system" in message
+    assert_no_pod_is_left(appliance)
+
+
+def test_two_jobs_run_side_by_side_and_the_third_waits(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    first, first_job = start_training(appliance, tmp_path / "first", "--num-csx", "1")
+    second, second_job = start_training(appliance, tmp_path / "second", "--num-csx", "2")
+    third = start_client(
+        tmp_path / "third",
+        *("--model", "mlp_sgd", "--steps", "3", "--num-csx", "1"),
+        address=appliance.address,
+    )
+    known = {first_job, second_job}
+
+    def third_job() -> dict[str, Any] | None:
+        found = [
+            job
+            for job in appliance.jobs()
+            if job["spec"]["type"] == "execute"
+            and job["meta"]["name"] not in known
+            and job["status"]["phase"] in ("QUEUED", "RUNNING", "INITIALIZING", "SUCCEEDED")
+            and job["meta"]["createTime"] > newest_of(appliance, known)
+        ]
+        return found[0] if found else None
+
+    wait_until(lambda: third_job() is not None, seconds=60, what="the third job")
+    waiting = third_job()
+    assert waiting is not None
+    assert waiting["status"]["phase"] == "QUEUED"
+    assert {phase(appliance, job) for job in known} == {"RUNNING"}
+    first.process.send_signal(signal.SIGINT)
+    first.wait()
+    third.result()
+    second.process.send_signal(signal.SIGINT)
+    second.wait()
+    assert_no_pod_is_left(appliance)
+
+
+def newest_of(appliance: Appliance, names: set[str]) -> str:
+    return max(
+        job["meta"]["createTime"] for job in appliance.jobs() if job["meta"]["name"] in names
+    )
+
+
+def assert_no_pod_is_left(appliance: Appliance) -> None:
+    def left() -> list[str]:
+        return [
+            " ".join(process.cmdline())
+            for process in appliance.processes()
+            if "wsjob-" in " ".join(process.cmdline())
+        ]
+
+    wait_until(lambda: left() == [], seconds=20, what="all pods to end", seen=lambda: str(left()))

@@ -1,0 +1,105 @@
+"""The unmodified client's losses and weights on the appliance against its own CPU backend."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.appliance import Appliance
+from tests.support.client import PROGRAMS, client_environment, client_venv, losses, start_client
+
+pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+
+MODELS = [
+    "mlp_sgd",
+    "mlp_momentum",
+    "cnn_bn_pool",
+    "gpt_adamw",
+    "dynamic_loss_scale",
+    "tied_embeddings",
+    "encoder_masks",
+    "llama_like",
+]
+STEPS = "5"
+
+
+@pytest.fixture(scope="session")
+def cpu_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Results of the CPU backend by model, filled as they are asked for."""
+    return {}
+
+
+@pytest.fixture
+def cpu_result(
+    cpu_results: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Any:
+    def get(model: str) -> dict[str, Any]:
+        if model not in cpu_results:
+            work = tmp_path_factory.mktemp(f"cpu-{model}")
+            run = start_client(
+                work, "--model", model, "--steps", STEPS, "--save", str(work / "cpu.mdl")
+            )
+            cpu_results[model] = run.result()
+        return cpu_results[model]
+
+    return get
+
+
+@pytest.mark.parametrize("num_csx", [1, 2, 3])
+@pytest.mark.parametrize("model", MODELS)
+def test_training_equals_the_cpu_backend(
+    model: str, num_csx: int, appliance: Appliance, cpu_result: Any, tmp_path: Path
+) -> None:
+    want = cpu_result(model)
+    run = start_client(
+        tmp_path,
+        *("--model", model, "--steps", STEPS, "--num-csx", str(num_csx)),
+        *("--save", str(tmp_path / "csx.mdl")),
+        address=appliance.address,
+    )
+    result = run.result()
+    np.testing.assert_allclose(losses(result), losses(want), rtol=1e-5)
+    got_state, want_state = (state_of(r["checkpoints"][-1]["path"]) for r in (result, want))
+    assert sorted(got_state) == sorted(want_state)
+    for name, tensor in want_state.items():
+        np.testing.assert_allclose(got_state[name], tensor, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def state_of(checkpoint: str) -> dict[str, np.ndarray]:
+    """Read a checkpoint with the client's own loader."""
+    import subprocess
+
+    out = Path(checkpoint).with_suffix(".npz")
+    subprocess.run(
+        [
+            str(client_venv() / "bin" / "python"),
+            str(PROGRAMS / "checkpoint_to_npz.py"),
+            checkpoint,
+            str(out),
+        ],
+        env=client_environment(),
+        check=True,
+        timeout=120,
+    )
+    with np.load(out) as arrays:
+        return {name: arrays[name] for name in arrays.files if name.startswith("model")}
+
+
+def test_two_runs_are_bit_identical_and_systems_agree(appliance: Appliance, tmp_path: Path) -> None:
+    def train(name: str, num_csx: int) -> tuple[list[float], dict[str, np.ndarray]]:
+        work = tmp_path / name
+        run = start_client(
+            work,
+            *("--model", "gpt_adamw", "--steps", STEPS, "--num-csx", str(num_csx)),
+            *("--save", str(work / "state.mdl")),
+            address=appliance.address,
+        )
+        result = run.result()
+        return losses(result), state_of(result["checkpoints"][-1]["path"])
+
+    first, second, one = train("first", 2), train("second", 2), train("one", 1)
+    assert first[0] == second[0]
+    for name, tensor in first[1].items():
+        assert tensor.tobytes() == second[1][name].tobytes(), name
+    np.testing.assert_allclose(first[0], one[0], rtol=1e-6)

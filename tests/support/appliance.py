@@ -1,0 +1,114 @@
+"""A running appliance for tests: real processes on free ports, and proof that nothing is left."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Appliance:
+    """An appliance that `appliance up` started.
+
+    Attributes:
+        data_dir: Its data directory.
+        extra: Further arguments of `appliance up`.
+    """
+
+    data_dir: Path
+    extra: Sequence[str] = field(default_factory=tuple)
+
+    def up(self, *arguments: str) -> str:
+        """Start it and return what it printed."""
+        return self.command(
+            "up", "--port", "0", "--rest-port", "0", *self.extra, *arguments, program="appliance"
+        )
+
+    def down(self) -> str:
+        """Stop it and return what it printed."""
+        return self.command("down", program="appliance")
+
+    def command(self, *arguments: str, program: str) -> str:
+        """Run `appliance` or `csctl` against it and return standard output."""
+        finished = self.try_command(*arguments, program=program)
+        assert finished.returncode == 0, (
+            f"{program} {' '.join(arguments)} ended with {finished.returncode}:\n"
+            f"{finished.stdout}{finished.stderr}"
+        )
+        return finished.stdout
+
+    def try_command(self, *arguments: str, program: str) -> subprocess.CompletedProcess[str]:
+        """Run `appliance` or `csctl` against it, whatever becomes of it."""
+        if program == "appliance":
+            arguments = (*arguments, "--data-dir", str(self.data_dir))
+        return subprocess.run(
+            [sys.executable, "-m", program, *arguments],
+            cwd=ROOT,
+            env=os.environ | {"CSCONFIG_PATH": str(self.config_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def csctl(self, *arguments: str) -> str:
+        """Run csctl against it and return standard output."""
+        return self.command(*arguments, program="csctl")
+
+    @property
+    def config_path(self) -> Path:
+        """The config_v2 it wrote."""
+        return self.data_dir / "config_v2"
+
+    @property
+    def address(self) -> str:
+        """host:port of its management service."""
+        clusters = json.loads(self.config_path.read_text())["clusters"]
+        server: str = clusters[0]["server"]
+        return server
+
+    def jobs(self) -> list[dict[str, object]]:
+        """Every job as csctl sees it, newest first."""
+        text = self.csctl("get", "jobs", "-a", "-o", "json")
+        items: list[dict[str, object]] = json.loads(text)["items"]
+        return items
+
+    def processes(self) -> list[psutil.Process]:
+        """Return all processes that carry the data directory in their environment or arguments."""
+        needle = str(self.data_dir)
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = [*process.cmdline(), *process.environ().values(), process.cwd()]
+            except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+                continue
+            if process.pid != os.getpid() and any(needle in word for word in words):
+                found.append(process)
+        return found
+
+
+def shared_memory_segments() -> set[str]:
+    """Return the names of all POSIX shared memory segments of this machine."""
+    return set(os.listdir("/dev/shm"))
+
+
+@contextmanager
+def running_appliance(data_dir: Path, *arguments: str) -> Iterator[Appliance]:
+    """Start an appliance, hand it out, stop it, and check that nothing of it is left."""
+    segments_before = shared_memory_segments()
+    appliance = Appliance(data_dir)
+    appliance.up(*arguments)
+    try:
+        yield appliance
+    finally:
+        appliance.down()
+    assert appliance.processes() == []
+    assert shared_memory_segments() - segments_before == set()

@@ -1,0 +1,97 @@
+"""Runs the public client's programs in the client's own environment."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
+
+
+def client_venv() -> Path:
+    """Return the client's environment, as `make client` installs it."""
+    default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
+    venv = Path(os.environ.get("WSC_CLIENT_VENV", default))
+    assert (venv / "bin" / "python").exists(), f"{venv} has no client; run `make client`."
+    return venv
+
+
+def client_environment() -> dict[str, str]:
+    """Return the environment in which the client runs: its tools on PATH, two threads."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
+    environment["PATH"] = f"{client_venv()}/bin:{environment['PATH']}"
+    environment["OMP_NUM_THREADS"] = "2"
+    return environment
+
+
+@dataclass
+class ClientRun:
+    """A client program that was started.
+
+    Attributes:
+        process: It.
+        out: Where it writes its result.
+        log: Where its standard output and error go.
+    """
+
+    process: subprocess.Popen[str]
+    out: Path
+    log: Path
+
+    def wait(self, *, timeout_seconds: float = 240) -> int:
+        """Wait for the end and return the exit status."""
+        return self.process.wait(timeout_seconds)
+
+    def text(self) -> str:
+        """Return what it printed so far."""
+        return self.log.read_text()
+
+    def result(self, *, timeout_seconds: float = 240) -> dict[str, Any]:
+        """Wait for a good end and return the result."""
+        status = self.wait(timeout_seconds=timeout_seconds)
+        assert status == 0, f"the client ended with {status}:\n{self.text()[-6000:]}"
+        result: dict[str, Any] = json.loads(self.out.read_text())
+        return result
+
+
+def start_client(
+    work_dir: Path, *arguments: str, address: str | None = None, config: Path | None = None
+) -> ClientRun:
+    """Start `train.py` of the conformance programs.
+
+    Args:
+        work_dir: Its working directory; made if missing.
+        arguments: Its arguments.
+        address: Management's host:port; None for the CPU backend or with `config`.
+        config: A config_v2 that names the cluster.
+    """
+    work_dir.mkdir(parents=True, exist_ok=True)
+    environment = client_environment()
+    command = [str(client_venv() / "bin" / "python"), str(PROGRAMS / "train.py"), *arguments]
+    if address or config:
+        command += ["--backend", "CSX"]
+    if address:
+        command += ["--mgmt-address", address]
+        environment["CSCONFIG_PATH"] = str(work_dir / "no-config")
+    if config:
+        environment["CSCONFIG_PATH"] = str(config)
+    out, log = work_dir / "result.json", work_dir / "client.log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [*command, "--out", str(out)],
+            cwd=work_dir,
+            env=environment,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    return ClientRun(process, out, log)
+
+
+def losses(result: dict[str, Any]) -> list[float]:
+    """Return a result's losses, step by step."""
+    return [float.fromhex(loss) for loss in result["losses"]]
