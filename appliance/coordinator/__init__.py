@@ -1,1 +1,1 @@
-"""The coordinator of one job: compiles its program and runs it for the client."""
+"""The coordinator of a job: compiles its program, loads its pods, serves its client."""

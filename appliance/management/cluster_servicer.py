@@ -8,14 +8,16 @@ from typing import Any
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType, Phase
+from appliance.core.records import JobRecord
 from appliance.management import versions
+from appliance.management.heartbeats import HeartbeatStreams
 from appliance.management.inventory import Inventory
 from appliance.management.jobs import Ingress, JobService
 from appliance.management.submissions import SubmissionService
 from appliance.management.watch import JobWatch, wait_for_change
 from appliance.wire import cluster_jobs
 from appliance.wire.caller import Caller, caller
-from appliance.wire.submissions import compile_submission, execute_submission
+from appliance.wire.submissions import Submission, compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc
@@ -43,6 +45,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self._submissions = submissions
         self._inventory = inventory
         self._watch = watch
+        self._heartbeats = HeartbeatStreams(watch, jobs.has_lease, self._beat)
 
     def GetServerConfig(
         self, request: pb.GetServerConfigRequest, context: Context
@@ -96,6 +99,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
             seconds=request.lease_duration_seconds_override,
             reserve=request.resource_reserve,
         )
+        self._heartbeats.expect(context.peer(), workflow)
         return pb.InitWorkflowResponse(workflow_id=workflow)
 
     def ReleaseWorkflowResources(
@@ -103,6 +107,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> pb.ReleaseWorkflowResourcesResponse:
         """Give up what a workflow reserved."""
         self._submissions.release_workflow(WorkflowId(request.workflow_id))
+        self._watch.notify(JobId(request.workflow_id))
         return pb.ReleaseWorkflowResourcesResponse(
             message=f"Workflow {request.workflow_id} holds no resources any more."
         )
@@ -153,7 +158,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         """Queue a compile job."""
         submission = compile_submission(request)
         compile_dir = self._submissions.compile_dir(submission.compile_dir)
-        job = self._submissions.submit(submission, _caller(context))
+        job = self._submit(submission, context)
         return pb.CompileJobResponse(
             job_id=job.id,
             log_path=f"{job.work_dir}/logs",
@@ -165,7 +170,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self, request: pb.ExecuteJobRequest, context: Context
     ) -> pb.ExecuteJobResponse:
         """Queue an execute job."""
-        job = self._submissions.submit(execute_submission(request), _caller(context))
+        job = self._submit(execute_submission(request), context)
         return pb.ExecuteJobResponse(
             job_id=job.id, log_path=f"{job.work_dir}/logs", workflow_id=job.workflow
         )
@@ -210,8 +215,8 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self, request_iterator: AsyncIterator[pb.HeartbeatRequest], context: Context
     ) -> AsyncIterator[pb.HeartbeatResponse]:
         """Renew a lease at each beat and say how its job fares."""
-        async for beat in request_iterator:
-            yield await asyncio.to_thread(self._beat, beat)
+        async for answer in self._heartbeats.serve(request_iterator, context.peer()):
+            yield answer
 
     def SendClientHeartbeat(
         self, request: pb.HeartbeatRequest, context: Context
@@ -289,6 +294,11 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> pb.ReportMetricResponse:
         """Accept the client's metrics; they are not kept yet."""
         return pb.ReportMetricResponse(code=pb.ReportMetricResponse.SUCCESS)
+
+    def _submit(self, submission: Submission, context: Context) -> JobRecord:
+        job = self._submissions.submit(submission, _caller(context))
+        self._heartbeats.expect(context.peer(), job.id)
+        return job
 
     def _beat(self, beat: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         lease = beat.lease_id or beat.job_id

@@ -236,6 +236,10 @@ class JobService:
         if phase:
             self._reconciler.post(job, machine.Reported(phase=Phase(phase), message=message))
 
+    def has_lease(self, lease_id: str) -> bool:
+        """Whether a job or workflow has a lease that was not ended."""
+        return self._state.leases.exists(lease_id)
+
     def renew_lease(self, lease_id: str, *, holder: str, seconds: int) -> bool:
         """Take note of a sign of life; False if there is no such lease."""
         return self._state.leases.renew(lease_id, holder=holder, seconds=seconds)

@@ -306,6 +306,7 @@ class Reconciler:
         for lease in self._state.leases.expired():
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
             self._state.leases.end(lease.id)
+            self._watch.notify(JobId(lease.id))
             self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:

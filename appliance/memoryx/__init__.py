@@ -1,1 +1,1 @@
-"""MemoryX: holds every weight and optimizer tensor, streams weights, runs the updates."""
+"""MemoryX: holds every weight and optimizer tensor, says what may be streamed, runs the updates."""

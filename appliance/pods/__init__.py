@@ -1,1 +1,1 @@
-"""What every pod process does beside its role: registration, heartbeats, orderly end."""
+"""What every pod process does beside its role: registration, heartbeats, sessions, orderly end."""

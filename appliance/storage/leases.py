@@ -68,6 +68,11 @@ class LeaseRepository:
             row.expires_at = self._clock.now() + dt.timedelta(seconds=row.seconds)
             return True
 
+    def exists(self, lease_id: str) -> bool:
+        """Whether there is such a lease; it may have run out a moment ago."""
+        with self._database.reading() as session:
+            return session.get(LeaseRow, lease_id) is not None
+
     def end(self, lease_id: str) -> None:
         """End a lease; nothing happens if there is none."""
         with self._database.transaction() as session:

@@ -1,1 +1,1 @@
-"""A simulated CS-2: computes one layer at a time for its share of the batch."""
+"""A simulated CS-2: holds activations, takes in one layer step's weights after the other."""

@@ -1,1 +1,1 @@
-"""Input workers: the user's dataloader, and the batch shards for each system."""
+"""Input pods: the user's dataloader in its own process, and each system's share of every batch."""

@@ -196,6 +196,7 @@ class LoadRequest(_message.Message):
     RUN_REQUEST_FIELD_NUMBER: _builtins.int
     BATCH_TENSORS_FIELD_NUMBER: _builtins.int
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
+    FIRST_BATCH_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     """Counts the job's sessions from 1."""
     plan: _builtins.bytes
@@ -207,6 +208,10 @@ class LoadRequest(_message.Message):
     coordinator passes on the run request it got, unread.
     """
     batch_size: _builtins.int
+    first_batch: _builtins.int
+    """For worker and activation pods: batches that earlier sessions took from this dataloader. Step j
+    is batch first_batch + j, which comes from local rank (first_batch + j) % workers_per_system.
+    """
     @_builtins.property
     def batch_tensors(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchTensor]:
         """The batch tensors in order; for worker and activation pods."""
@@ -221,10 +226,11 @@ class LoadRequest(_message.Message):
         run_request: _builtins.bytes = ...,
         batch_tensors: _abc.Iterable[Global___BatchTensor] | None = ...,
         batch_size: _builtins.int = ...,
+        first_batch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batch_tensors", b"batch_tensors", "num_systems", b"num_systems", "plan", b"plan", "run_request", b"run_request", "session", b"session", "workers_per_system", b"workers_per_system"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batch_tensors", b"batch_tensors", "first_batch", b"first_batch", "num_systems", b"num_systems", "plan", b"plan", "run_request", b"run_request", "session", b"session", "workers_per_system", b"workers_per_system"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,296 @@
+"""Pass: bring every node into the normal form of `appliance.core.ops`.
+
+Operands that are mere parameters (permutations, slice bounds, shapes, ranges, depths) become
+attributes, optional attributes are filled in, and markers that compute nothing disappear.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.compiler.passes.rewriting import (
+    Names,
+    renamed,
+    simple_node,
+    with_nodes,
+    without_dead_nodes,
+)
+from appliance.compiler.passes.slices import SliceBounds, resolve_slice, resolve_strided_slice
+from appliance.compiler.passes.support import MARKERS, check_signatures, describe
+from appliance.core.errors import ProgramError
+from appliance.core.graph import Attribute, Graph, Node
+from appliance.core.ops import SPECS
+from appliance.core.tensors import Constant, TensorType
+
+_DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
+    "Concat": {"axis": 0},
+    "CumProd": {"axis": 0, "exclusive": False, "reverse": False},
+    "CumSum": {"axis": 0, "exclusive": False, "reverse": False},
+    "FusedBatchNorm": {
+        "epsilon": 1e-4,
+        "exponential_avg_factor": 1.0,
+        "data_format": "NHWC",
+        "is_training": True,
+    },
+    "FusedBatchNormGrad": {"epsilon": 1e-4, "data_format": "NHWC", "is_training": True},
+    "Gather": {"axis": 0, "batch_dims": 0},
+    "GatherNd": {"start_dim": 0},
+    "Gelu": {"approximation": "NONE"},
+    "GeluGrad": {"approximation": "NONE"},
+    "GroupNorm": {"epsilon": 1e-5, "num_groups": 1, "affine": False, "data_format": "NCHW"},
+    "GroupNormGrad": {"epsilon": 1e-5, "num_groups": 1, "affine": False, "data_format": "NCHW"},
+    "L2Norm": {"keepdim": False},
+    "LayerNorm": {"epsilon": 1e-5},
+    "LayerNormGrad": {"epsilon": 1e-5},
+    "Pool": {"pool_type": "MAX", "data_format": "NCDHW"},
+    "Reduce": {"keep_dims": ()},
+    "Scatter": {"axis": 0, "reduce_kind": "NONE"},
+    "Softmax": {"axis": -1},
+    "SoftmaxCrossEntropyWithLogits": {"axis": -1},
+    "SparseSoftmaxCrossEntropyWithLogits": {"axis": -1},
+    "TopK": {"largest": True, "sorted": True},
+    "pad": {"padding_mode": "CONSTANT"},
+}
+_OPTIONAL = frozenset({"gradient", "transposed", "value"})
+_AXES = ("axis", "dim", "dimension", "dimensions", "dims", "keep_dims")
+_AXIS_OPS_OF_RESULT = frozenset({"OneHot", "Arange"})
+
+
+def normalise(graph: Graph) -> Graph:
+    """Bring a graph into normal form.
+
+    Args:
+        graph: A graph as imported whose operations are all supported.
+
+    Returns:
+        The same computation; `appliance.core.ops.verify_ops` holds.
+
+    Raises:
+        ProgramError: A parameter is not constant, or a node contradicts its signature.
+    """
+    result = without_dead_nodes(_Normaliser(graph).run())
+    check_signatures(result)
+    return result
+
+
+class _Normaliser:
+    """One walk over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._types = graph.types()
+        self._names = Names(self._types)
+        self._constants: dict[str, Constant] = {}
+        self._renamed: dict[str, str] = {}
+        self._nodes: list[Node] = []
+        self._num_random = 0
+
+    def run(self) -> Graph:
+        for original in self._graph.nodes:
+            node = renamed(original, self._renamed)
+            if node.op in MARKERS:
+                self._renamed.update(zip(node.results, node.operands, strict=False))
+                continue
+            self._remember_constant(node)
+            handler = _HANDLERS.get(node.op)
+            self._nodes += handler(self, node) if handler else [self._plain(node)]
+        return with_nodes(self._graph, self._nodes, self._renamed)
+
+    def _remember_constant(self, node: Node) -> None:
+        """Follow constants through casts and reshapes, for use as parameters."""
+        value = node.attributes.get("value")
+        if node.op == "Const" and isinstance(value, Constant):
+            self._constants[node.results[0]] = value
+        elif node.op in ("Cast", "Reshape") and node.operands[0] in self._constants:
+            source = self._constants[node.operands[0]].to_numpy()
+            if source.size <= 1024:
+                array = source.astype(node.types[0].dtype.container)
+                self._constants[node.results[0]] = Constant(node.types[0], array.tobytes())
+
+    def _refuse(self, node: Node, problem: str) -> NoReturn:
+        raise ProgramError(
+            f"Operation {describe(node, self._types)} {problem}.",
+            hint="Use a Python number or a constant tensor there.",
+        )
+
+    def _parameter(self, node: Node, index: int, what: str) -> NDArray[np.generic]:
+        constant = self._constants.get(node.operands[index])
+        if constant is None:
+            self._refuse(node, f"has a {what} that is not constant")
+        return constant.to_numpy()
+
+    def _vector(self, node: Node, index: int, what: str) -> tuple[int, ...]:
+        return tuple(int(value) for value in self._parameter(node, index, what).ravel())
+
+    def _number(self, node: Node, index: int, what: str) -> int | float:
+        values = np.unique(self._parameter(node, index, what))
+        if values.size != 1:
+            self._refuse(node, f"has a {what} that is not one number")
+        number = values[0].item()
+        return number if isinstance(number, int) else float(number)
+
+    def _plain(self, node: Node, extra: Mapping[str, Attribute] | None = None) -> Node:
+        """Fill in and filter attributes; `extra` replaces the operands that it stands for."""
+        spec = SPECS[node.op]
+        attributes = {**_DEFAULTS.get(node.op, {}), **node.attributes, **(extra or {})}
+        kept = {
+            name: value
+            for name, value in attributes.items()
+            if name in spec.attributes or name in _OPTIONAL
+        }
+        for name in _AXES:
+            if name in kept:
+                kept[name] = self._counted_from_front(node, kept[name])
+        return replace(node, attributes=kept)
+
+    def _counted_from_front(self, node: Node, value: Attribute) -> Attribute:
+        of_result = node.op in _AXIS_OPS_OF_RESULT
+        type_ = node.types[0] if of_result else self._types[node.operands[0]]
+        rank = len(type_.shape)
+        if isinstance(value, tuple):
+            return tuple(axis + rank if axis < 0 else axis for axis in value)
+        if isinstance(value, int) and value < 0:
+            return value + rank
+        return value
+
+    def _without_operands(self, node: Node, keep: int, extra: Mapping[str, Attribute]) -> Node:
+        return self._plain(replace(node, operands=node.operands[:keep]), extra)
+
+    def transpose(self, node: Node) -> list[Node]:
+        permutation = self._vector(node, 1, "permutation")
+        return [self._without_operands(node, 1, {"permutation": permutation})]
+
+    def arange(self, node: Node) -> list[Node]:
+        start, step = self._number(node, 0, "start"), self._number(node, 2, "step")
+        dim = node.attributes.get("dim", 0)
+        return [self._without_operands(node, 0, {"start": start, "step": step, "dim": dim})]
+
+    def random_uniform(self, node: Node) -> list[Node]:
+        extra: dict[str, Attribute] = {
+            "low": float(self._number(node, 0, "lower bound")),
+            "high": float(self._number(node, 1, "upper bound")),
+            "seed": node.attributes.get("global_seed", 0),
+            "stream": self._next_stream(),
+        }
+        return [self._without_operands(node, 0, extra)]
+
+    def random_normal(self, node: Node) -> list[Node]:
+        extra: dict[str, Attribute] = {
+            "mean": float(self._number(node, 0, "mean")),
+            "deviation": float(self._number(node, 1, "standard deviation")),
+            "seed": node.attributes.get("seed", 0),
+            "stream": self._next_stream(),
+        }
+        return [self._without_operands(node, 0, extra)]
+
+    def _next_stream(self) -> int:
+        self._num_random += 1
+        return self._num_random
+
+    def one_hot(self, node: Node) -> list[Node]:
+        axis = int(self._number(node, 4, "axis"))
+        extra: dict[str, Attribute] = {
+            "axis": axis,
+            "on": self._number(node, 2, "value"),
+            "off": self._number(node, 3, "value"),
+        }
+        return [self._without_operands(node, 1, extra)]
+
+    def band_part(self, node: Node) -> list[Node]:
+        extra: dict[str, Attribute] = {
+            "num_lower": int(self._number(node, 1, "band")),
+            "num_upper": int(self._number(node, 2, "band")),
+        }
+        return [self._without_operands(node, 1, extra)]
+
+    def pad(self, node: Node) -> list[Node]:
+        fill = node.attributes.get("constant_values")
+        values = np.unique(fill.to_numpy()) if isinstance(fill, Constant) else np.zeros(1)
+        if values.size != 1:
+            self._refuse(node, "pads with several numbers")
+        return [self._plain(node, {"value": float(values[0])})]
+
+    def top_k(self, node: Node) -> list[Node]:
+        return [self._plain(replace(node, results=node.results[:2], types=node.types[:2]))]
+
+    def slice(self, node: Node) -> list[Node]:
+        bounds = resolve_slice(
+            self._types[node.operands[0]].shape,
+            self._vector(node, 1, "start"),
+            self._vector(node, 2, "size"),
+        )
+        return self._sliced(node, bounds)
+
+    def strided_slice(self, node: Node) -> list[Node]:
+        return self._sliced(node, self._bounds(node, self._types[node.operands[0]].shape, first=1))
+
+    def _bounds(self, node: Node, shape: tuple[int, ...], *, first: int) -> SliceBounds:
+        begin, end, stride = (self._vector(node, first + index, "bound") for index in range(3))
+        bounds = resolve_strided_slice(shape, begin, end, stride, node.attributes)
+        if any(step < 1 for step in bounds.stride):
+            self._refuse(node, f"has stride {bounds.stride}")
+        return bounds
+
+    def _sliced(self, node: Node, bounds: SliceBounds) -> list[Node]:
+        """Slice without change of rank, then drop or insert dims by a reshape."""
+        part = TensorType(bounds.sizes, node.types[0].dtype)
+        name = node.results[0]
+        sliced = self._names.fresh(f"{name}.part") if part != node.types[0] else name
+        nodes = [
+            simple_node(
+                "StridedSlice",
+                node.operands[:1],
+                sliced,
+                part,
+                location=node.location,
+                attributes=bounds.attributes,
+            )
+        ]
+        if sliced != name:
+            nodes.append(
+                simple_node("Reshape", (sliced,), name, node.types[0], location=node.location)
+            )
+        return nodes
+
+    def strided_slice_grad(self, node: Node) -> list[Node]:
+        bounds = self._bounds(node, self._vector(node, 0, "shape"), first=1)
+        gradient = node.operands[4]
+        part = TensorType(bounds.sizes, self._types[gradient].dtype)
+        nodes: list[Node] = []
+        if part != self._types[gradient]:
+            name = self._names.fresh(f"{gradient}.part")
+            nodes.append(simple_node("Reshape", (gradient,), name, part, location=node.location))
+            gradient = name
+        placed = replace(
+            node, operands=(gradient,), attributes=bounds.attributes, op="StridedSliceGrad"
+        )
+        return [*nodes, placed]
+
+    def batch_norm(self, node: Node) -> list[Node]:
+        """In evaluation the running statistics pass through unchanged."""
+        plain = self._plain(node)
+        if not plain.attributes["is_training"]:
+            for result, operand in zip(node.results[1:], node.operands[3:5], strict=True):
+                if self._types[result] == self._types[operand]:
+                    self._renamed[result] = operand
+        return [plain]
+
+
+_Handler = Callable[[_Normaliser, Node], list[Node]]
+_HANDLERS: Mapping[str, _Handler] = {
+    "Arange": _Normaliser.arange,
+    "FusedBatchNorm": _Normaliser.batch_norm,
+    "MatrixBandPart": _Normaliser.band_part,
+    "OneHot": _Normaliser.one_hot,
+    "RandomNormal": _Normaliser.random_normal,
+    "RandomUniform": _Normaliser.random_uniform,
+    "Slice": _Normaliser.slice,
+    "StridedSlice": _Normaliser.strided_slice,
+    "StridedSliceGrad": _Normaliser.strided_slice_grad,
+    "TopK": _Normaliser.top_k,
+    "Transpose": _Normaliser.transpose,
+    "pad": _Normaliser.pad,
+}

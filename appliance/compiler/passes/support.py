@@ -1,0 +1,75 @@
+"""Refusal of what cannot be computed, in the user's terms: module, Python line, shapes."""
+
+from collections.abc import Mapping, Sequence
+
+from appliance.core.errors import ProgramError
+from appliance.core.graph import Graph, Node
+from appliance.core.ops import SPECS, check_node
+from appliance.core.tensors import TensorType
+
+MARKERS = frozenset(
+    {
+        *("AnnotateTensor", "ConstrainValueLayout", "RefillRecomputeConstraint", "ScopeBoundary"),
+        *("SerializeBarrier", "TagGradient"),
+    }
+)
+"""Ops of the program text that compute nothing; `normalise` removes them."""
+
+OURS = "wsc."
+_ONLY_IN_TEXT = frozenset({"Slice"})
+_MAX_LISTED = 20
+
+
+def check_support(graph: Graph) -> None:
+    """Refuse a program with operations that the appliance cannot compute.
+
+    Args:
+        graph: The program as imported.
+
+    Raises:
+        ProgramError: Names every kind of refused operation, the first with all that is known of it.
+    """
+    refused = [node for node in graph.nodes if not _is_known(node.op)]
+    if not refused:
+        return
+    kinds = list(dict.fromkeys(node.op for node in refused))
+    others = kinds[1 : _MAX_LISTED + 1]
+    also = f" Also not supported: {', '.join(others)}." if others else ""
+    more = f" And {len(kinds) - len(others) - 1} more." if len(kinds) > len(others) + 1 else ""
+    raise ProgramError(
+        f"Operation {describe(refused[0], graph.types())} is not supported.{also}{more}",
+        hint="Express it by other operations of the framework, or open an issue that names it.",
+    )
+
+
+def check_signatures(graph: Graph) -> None:
+    """Refuse a normalised program whose operations contradict their signatures.
+
+    Raises:
+        ProgramError: Names the first such operation and what is wrong with it.
+    """
+    types = graph.types()
+    for node in graph.nodes:
+        problem = check_node(node, [types[name] for name in node.operands])
+        if problem:
+            raise ProgramError(
+                f"Operation {describe(node, types)} {problem}.",
+                hint="The program text is damaged, or newer than this appliance.",
+            )
+
+
+def describe(node: Node, types: Mapping[str, TensorType]) -> str:
+    """Return a node as a user knows it: name, operand types, module and Python line."""
+    operands = _listed([types[name] for name in node.operands])
+    operation = f", {node.location.operation}" if node.location.operation else ""
+    return f"{node.op}{operands} -> {_listed(node.types)} of {node.location}{operation}"
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _is_known(op: str) -> bool:
+    if op.startswith(OURS):
+        return False
+    return op in SPECS or op in MARKERS or op in _ONLY_IN_TEXT

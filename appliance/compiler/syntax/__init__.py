@@ -1,0 +1,1 @@
+"""The program text's grammar: cursor, types, attributes, locations; nothing about operations."""

@@ -1,0 +1,360 @@
+"""An execute job: carries out what the session machine decides and lends waits to the servicer."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from appliance.coordinator import job_machine as machine
+from appliance.coordinator import pod_requests
+from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.failure import Blame, Failure, cause
+from appliance.coordinator.gang import Gang, Member
+from appliance.coordinator.initializer import Initializer
+from appliance.coordinator.persistent import PersistentTensors
+from appliance.coordinator.session import Session
+from appliance.core.clock import Clock
+from appliance.core.errors import (
+    ConflictError,
+    NotFoundError,
+    PodFailedError,
+    StreamClosedError,
+    WscError,
+)
+from appliance.core.ids import Role
+from appliance.core.plan import Plan
+from appliance.core.pods import PodSpec
+from appliance.wire import rtfx
+from appliance.wire.run_requests import DataLoaders, run_schedule
+from protos.appliance import appliance_service_pb2 as client
+from protos.appliance.rtfx_pb2 import RtFxProto
+from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+
+logger = logging.getLogger(__name__)
+
+_SETTLE_SECONDS = 0.5
+"""How long to collect reports before one is blamed; a dead pod's neighbours are often first."""
+_ANNOUNCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an execute job works with.
+
+    Attributes:
+        spec: The coordinator pod.
+        clock: Source of time.
+        artifacts: Compiled programs.
+        parse_plan: Reads a plan's text.
+        initializer: Computes deferred initial values; None if the user reports no environment.
+        announce_failure: Tells management why the job failed; returns when it knows.
+    """
+
+    spec: PodSpec
+    clock: Clock
+    artifacts: ArtifactStore
+    parse_plan: Callable[[str], Plan]
+    initializer: Initializer | None
+    announce_failure: Callable[[str], None]
+
+
+class Execution:
+    """The sessions of one execute job.
+
+    Args:
+        around: What it works with.
+        make_gang: Makes the gang, given where to report failures.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        make_gang: Callable[[Callable[[Failure], None]], Gang],
+    ) -> None:
+        self._around = around
+        self._state = machine.JobState()
+        self._changed = threading.Condition()
+        self._suspects: list[Failure] = []
+        self._session: Session | None = None
+        self._plan_text = ""
+        self._run_request = client.RunRequest()
+        self._loaders = DataLoaders()
+        self.gang = make_gang(self.suspect)
+        self.persistent = PersistentTensors(self.gang)
+
+    # What the job looks like
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the job failed; None while it has not."""
+        return self._state.failure
+
+    def is_over(self) -> bool:
+        """Whether the job has failed or is closed."""
+        return self._state.phase in (machine.SessionPhase.FAILED, machine.SessionPhase.CLOSED)
+
+    def over_error(self) -> WscError:
+        """Return the error that a call ends with once the job is over."""
+        if self._state.failure is not None:
+            return self._state.failure.error()
+        return ConflictError("The job has been closed.")
+
+    @property
+    def session(self) -> Session:
+        """The present session.
+
+        Raises:
+            WscError: The job has failed.
+            ConflictError: No program is loaded.
+        """
+        if self._state.failure is not None:
+            raise self._state.failure.error()
+        if self._session is None:
+            raise ConflictError("No program is loaded in this job.")
+        return self._session
+
+    def wait_until_over(self, timeout_seconds: float) -> bool:
+        """Return whether the job is over within the time."""
+        with self._changed:
+            return self._changed.wait_for(self.is_over, timeout=timeout_seconds)
+
+    # What the client asks for
+
+    def load(self, cache_dir: str) -> None:
+        """Begin a session with a compiled program."""
+        text = self._around.artifacts.plan_text(cache_dir)
+        plan = self._around.parse_plan(text)
+        self.gang.wait_until_complete(self.is_over)
+        self._leave_session("Another program was loaded.")
+        self._plan_text = text
+        self._post(machine.Load(state=frozenset(tensor.resource_name for tensor in plan.state)))
+        with self._pods_answering():
+            self._session = Session(
+                self._around.spec, self._state.session, plan, clock=self._around.clock
+            )
+
+    def run(self, request: client.RunRequest) -> None:
+        """Take the number of steps and the dataloader."""
+        schedule = run_schedule(request)
+        self._run_request = request
+        self._post(machine.Run(schedule=schedule))
+        self.session.schedule = schedule
+
+    def ingest(self, requests: Iterator[client.SendInputRequest]) -> Iterator[None]:
+        """Take one tensor; yields when the sender may go on, and again when it is complete."""
+        for name in self.session.ingress.receive(requests):
+            if name:
+                self._post(machine.Ingest(name=name))
+            yield
+
+    def ingest_deferred(self, tensor: client.SendDeferredInputRequest.Tensor) -> None:
+        """Take a tensor that arrives as a recipe.
+
+        Raises:
+            WscError: The recipe is of a kind that is not served, or it fails.
+        """
+        ingress, name = self.session.ingress, tensor.tensor_name
+        wire = ingress.wire_type(name)
+        has_hooks = bool(tensor.post_materialize_hooks)
+        rtfx.check_announced(name, None if has_hooks else tensor.shape, tensor.dtype, expected=wire)
+        kind = tensor.WhichOneof("tensor_impl")
+        if kind == "scalar_broadcast_tensor" and not has_hooks:
+            ingress.fill(name, tensor.scalar_broadcast_tensor.value)
+        elif kind in ("graph_tensor", "scalar_broadcast_tensor"):
+            if self._around.initializer is None:
+                raise ConflictError(
+                    f"Tensor {name!r} needs the user's Python environment to be computed, and the "
+                    "job names none."
+                )
+            values = self._around.initializer.compute(name, tensor, wire)
+            ingress.put(name, values, wire.dtype)
+        else:
+            raise NotFoundError(
+                f"Tensor {name!r} is to be read from object storage, which is not served here.",
+                hint="Load the checkpoint from a file system.",
+            )
+        self._post(machine.Ingest(name=name))
+
+    def carry_over(self, name: str, number: int, *, keep: bool) -> None:
+        """Give a state tensor the value that an earlier session left under a number."""
+        self.persistent.carry_over(self.session, name, number, keep=keep)
+        self._post(machine.Ingest(name=name))
+
+    def arrivals(self, names: list[str]) -> Iterator[str]:
+        """Yield each of the tensors when it has its value, in the given order."""
+        for name in names:
+            self.session.ingress.tensor(name)
+            with self._changed:
+                while name in self._state.missing and not self.is_over():
+                    self._changed.wait()
+            if self.is_over():
+                raise self.over_error()
+            yield name
+
+    def start_streaming(self) -> None:
+        """Begin the steps."""
+        self._post(machine.Stream())
+
+    def fetch(self, step: int, name: str) -> Iterator[RtFxProto]:
+        """Yield an output, or a state tensor after a checkpoint step, in messages.
+
+        Args:
+            step: The step, 0-based.
+            name: Name of the output or of the state tensor.
+        """
+        session = self.session
+        self._release_snapshots(session, step)
+        output = session.output(name)
+        if output is not None:
+            values, dtype = session.fetch_output(step, name, self.is_over), output.wire_dtype
+        else:
+            tensor = session.ingress.tensor(name)
+            values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
+        if values is None:
+            raise self.over_error()
+        yield from rtfx.messages(values, dtype)
+
+    def checkpoint_dataloader(self, step: int) -> list[str]:
+        """Return the dataloader's state after a step (1-based), one text for each worker."""
+        request = pods_pb2.DataCheckpointRequest(session=self.session.number, step=step)
+        states: list[str] = []
+        for worker in range(self.gang.size.num_workers):
+            with self._pods_answering():
+                reply = self.gang.ask(
+                    (Role.WORKER, worker),
+                    pods_pb2_grpc.InputWorkerStub,
+                    "DataCheckpoint",
+                    request,
+                    pods_pb2.DataCheckpointReply,
+                )
+            states += reply.serialized_states
+        return states
+
+    def finish(self, *, is_success: bool) -> None:
+        """End the session; tensors stay where they are until the next one is loaded."""
+        session = self._session
+        wait = is_success and session is not None and not session.was_cut
+        if session is not None:
+            session.shelf.stop_keeping()
+        self._post(machine.Finish(wait_for_steps=wait))
+
+    def close(self, reason: str) -> None:
+        """End the job."""
+        self._post(machine.Close(reason=reason))
+        self._leave_session(reason)
+        if self._around.initializer is not None:
+            self._around.initializer.close()
+
+    # What goes wrong
+
+    def suspect(self, failure: Failure) -> None:
+        """Take a report that something broke; the job fails for one of those that come in."""
+        with self._changed:
+            self._suspects.append(failure)
+            if len(self._suspects) == 1 and not self.is_over():
+                threading.Thread(target=self._settle, name="settle", daemon=True).start()
+            self._changed.notify_all()
+
+    def _settle(self) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: any(report.blame is Blame.USER for report in self._suspects),
+                timeout=_SETTLE_SECONDS,
+            )
+            failure = cause(self._suspects)
+        if self.is_over():
+            return
+        logger.error("Job fails", extra={"reason": failure.message})
+        # Management first: the client asks it for the reason as soon as it hears of the failure.
+        self._around.announce_failure(failure.text)
+        self._post(machine.Fail(failure=failure))
+
+    @contextlib.contextmanager
+    def _pods_answering(self) -> Iterator[None]:
+        """Turn the loss of a pod, which may be a consequence, into the reason why the job fails."""
+        try:
+            yield
+        except (PodFailedError, StreamClosedError) as error:
+            if not self.is_over():
+                self.suspect(Failure(blame=Blame.REPORTED, message=str(error)))
+                self.wait_until_over(_SETTLE_SECONDS + _ANNOUNCE_SECONDS)
+            raise (self.over_error() if self.is_over() else error) from error
+
+    # What is done about it
+
+    def _post(self, event: machine.Event) -> None:
+        with self._changed:
+            self._state, actions = machine.advance(self._state, event)
+            self._changed.notify_all()
+        for action in actions:
+            with self._pods_answering():
+                self._perform(action)
+
+    def _perform(self, action: machine.Action) -> None:
+        match action:
+            case machine.LoadPlan(session=session):
+                self._load_plan(session)
+            case machine.LoadInput(session=session):
+                self._load_input(session)
+            case machine.StartSteps():
+                self._start_steps(action)
+            case machine.FinishSteps(session=session, wait_for_steps=wait):
+                request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
+                self._call_all("Finish", request)
+            case machine.StopPods(reason=reason):
+                self.gang.stop(reason)
+                self._leave_session(reason)
+            case _:
+                assert_never(action)
+
+    def _load_plan(self, session: int) -> None:
+        size = self.gang.size
+        request = pod_requests.engine_load(session, self._plan_text, size)
+        engine: list[Member] = [(Role.WEIGHT, 0), (Role.BROADCASTREDUCE, 0)]
+        engine += [(Role.CHIEF, system) for system in range(size.num_systems)]
+        self.gang.call("Load", dict.fromkeys(engine, request), self.is_over)
+
+    def _load_input(self, session: int) -> None:
+        run, size = self._run_request, self.gang.size
+        first_batch = self._loaders.first_batch(run)
+        request = pod_requests.input_load(
+            session, self.session.plan, size, run, first_batch=first_batch
+        )
+        self._loaders = self._loaders.after(run)
+        inputs: list[Member] = [(Role.ACTIVATION, system) for system in range(size.num_systems)]
+        inputs += [(Role.WORKER, worker) for worker in range(size.num_workers)]
+        self.gang.call("Load", dict.fromkeys(inputs, request), self.is_over)
+
+    def _start_steps(self, action: machine.StartSteps) -> None:
+        session = self.session
+        if self._around.initializer is not None:
+            self._around.initializer.close()
+        self.gang.ask(
+            (Role.WEIGHT, 0),
+            pods_pb2_grpc.MemoryXStub,
+            "CommitIngest",
+            pod_requests.commit(session.number, session.ingress.written),
+            pods_pb2.CommitIngestReply,
+        )
+        session.read_outputs()
+        self._call_all("Start", pod_requests.start(session.number, action.schedule))
+
+    def _call_all(
+        self, method: str, request: pods_pb2.StartRequest | pods_pb2.FinishRequest
+    ) -> None:
+        everyone = dict.fromkeys(self.gang.members, request)
+        self.gang.call(method, everyone, self.is_over)
+
+    def _release_snapshots(self, session: Session, step: int) -> None:
+        memoryx = self.gang.stub((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub)
+        for number in session.passed_snapshots(step):
+            # Fire and forget: a snapshot that is not there need not be released.
+            memoryx.ReleaseSnapshot.future(
+                pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
+            )
+
+    def _leave_session(self, reason: str) -> None:
+        if self._session is not None:
+            self._session.close(reason)

@@ -1,0 +1,72 @@
+"""What a coordinator is told beside its identity."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.core.jobs import JobType
+from appliance.core.plan import Precision
+from appliance.core.pods import PodSpec
+from appliance.wire.cluster_details import GangSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorOptions:
+    """The options of a `coordinator` pod; each comes from the spec's option of the same name.
+
+    Attributes:
+        job_type: Compile or execute.
+        gang: `num_systems` and `workers_per_system` of an execute job.
+        request_path: File with the serialised request that made the job.
+        compile_root: Directory under which every compile directory lies.
+        precision: How 16-bit formats are carried.
+        client_version: Version that the client is told.
+        client_githash: Build that the client insists on.
+        cluster_systems: Systems of the whole cluster; 0 if unknown.
+        tls_cert: Certificate chain, PEM; None serves plain text.
+        tls_key: Its key, PEM.
+        user_uid: The job's user, whose rights the weight program has; None means ours.
+        user_gid: The job's group, likewise.
+    """
+
+    job_type: JobType
+    gang: GangSize
+    request_path: Path
+    compile_root: Path
+    precision: Precision = Precision.F32
+    client_version: str = "2.10.0"
+    client_githash: str = ""
+    cluster_systems: int = 0
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    user_uid: int | None = None
+    user_gid: int | None = None
+
+    @classmethod
+    def of(cls, spec: PodSpec) -> "CoordinatorOptions":
+        """Return the options in a pod's spec."""
+        options = spec.options
+        return cls(
+            job_type=JobType(options["job_type"]),
+            gang=GangSize(
+                num_systems=int(options.get("num_systems") or 1),
+                workers_per_system=int(options.get("workers_per_system") or 1),
+            ),
+            request_path=Path(options["request_path"]),
+            compile_root=Path(options["compile_root"]),
+            precision=Precision(options.get("precision") or Precision.F32),
+            client_version=options.get("client_version") or "2.10.0",
+            client_githash=options.get("client_githash", ""),
+            cluster_systems=int(options.get("cluster_systems") or 0),
+            tls_cert=_path(options.get("tls_cert", "")),
+            tls_key=_path(options.get("tls_key", "")),
+            user_uid=_number(options.get("user_uid", "")),
+            user_gid=_number(options.get("user_gid", "")),
+        )
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None

@@ -1,0 +1,227 @@
+"""The coordinator's process: puts its parts together, serves two doors, and ends in order."""
+
+import contextlib
+import faulthandler
+import logging
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import grpc
+
+from appliance.coordinator.answers import AnswerInterceptor
+from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.compilation import Compilation, CompileProgram
+from appliance.coordinator.console import Console
+from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
+from appliance.coordinator.execution import Execution, Surroundings
+from appliance.coordinator.gang import Gang
+from appliance.coordinator.initializer import Initializer, is_expected
+from appliance.coordinator.monitor import Monitor
+from appliance.coordinator.options import CoordinatorOptions
+from appliance.coordinator.reports import ManagementLink
+from appliance.coordinator.servicer import ApplianceServicer, Desk
+from appliance.core.clock import Clock, SystemClock
+from appliance.core.jobs import JobType, Phase
+from appliance.core.plan import Plan
+from appliance.core.pods import PodSpec
+from appliance.observability.logging import configure_logging
+from appliance.pods.refusals import RefusalInterceptor
+from appliance.pods.user_programs import user_environment
+from protos.appliance import appliance_service_pb2_grpc
+from protos.cluster.cluster_pb2 import ExecuteJobRequest
+from protos.wsc.v1 import management_pb2_grpc, pods_pb2_grpc
+from protos.wsc.v1.management_pb2 import PodReport
+
+logger = logging.getLogger(__name__)
+
+_NUM_CLIENT_THREADS = 64
+"""The client keeps up to a dozen calls waiting; each takes a thread."""
+_NUM_INNER_THREADS = 16
+_STOP_GRACE_SECONDS = 2.0
+_CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_metadata_size", 1 << 24),  # a compile error with its stack travels as status details
+    ("grpc.so_reuseport", 0),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """The compiler, as the coordinator needs it.
+
+    Attributes:
+        compile_program: Returns the plan of a program.
+        print_plan: Returns a plan's text.
+        parse_plan: Reads that text.
+    """
+
+    compile_program: CompileProgram
+    print_plan: Callable[[Plan], str]
+    parse_plan: Callable[[str], Plan]
+
+
+class Coordinator:
+    """One job's coordinator.
+
+    Args:
+        spec: The pod.
+        compiler: Compiles programs and reads plans.
+        clock: Source of time.
+    """
+
+    def __init__(self, spec: PodSpec, compiler: Compiler, clock: Clock) -> None:
+        self._spec, self._clock = spec, clock
+        self._options = CoordinatorOptions.of(spec)
+        self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._link = ManagementLink(spec)
+        self._console = Console()
+        artifacts = ArtifactStore(self._options.compile_root)
+        self._compilation = Compilation(
+            self._options,
+            artifacts,
+            self._console,
+            compile_program=compiler.compile_program,
+            print_plan=compiler.print_plan,
+            on_failure=self._announce_failure,
+        )
+        self._execution = (
+            self._make_execution(artifacts, compiler)
+            if self._options.job_type is JobType.EXECUTE
+            else None
+        )
+        wait = self._execution.wait_until_over if self._execution is not None else _never
+        self._monitor = Monitor(clock, wait)
+
+    def stop(self, reason: str) -> None:
+        """Ask the process to end; safe in a signal handler."""
+        self._stop_reasons.put(reason)
+
+    def run(self) -> None:
+        """Serve until told to stop."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._link.close)
+            inner = self._inner_server()
+            stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
+            server, port = self._client_server()
+            stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
+            stack.callback(self._close)
+            logger.info("Coordinator serves", extra={"port": port})
+            self._link.register(f"localhost:{port}", os.getpid())
+            self._link.report_regularly(self._is_running, self._pod_reports)
+            reason = self._stop_reasons.get()
+            logger.info("Coordinator ends", extra={"reason": reason})
+            self._stop_reasons.put(reason)
+
+    def _close(self) -> None:
+        reason = self._stop_reasons.get() if not self._stop_reasons.empty() else "it is stopped"
+        self._monitor.close()
+        self._console.close()
+        if self._execution is not None:
+            self._execution.close(f"The job ends: {reason}.")
+
+    def _make_execution(self, artifacts: ArtifactStore, compiler: Compiler) -> Execution:
+        options = self._options
+        request = ExecuteJobRequest.FromString(options.request_path.read_bytes())
+        initializer = None
+        if request.user_sidecar_env.python_path:
+            environment = user_environment(request, uid=options.user_uid, gid=options.user_gid)
+            initializer = Initializer(self._spec, request, options.gang, environment)
+            if is_expected(request):
+                initializer.warm_up()
+        around = Surroundings(
+            spec=self._spec,
+            clock=self._clock,
+            artifacts=artifacts,
+            parse_plan=compiler.parse_plan,
+            initializer=initializer,
+            announce_failure=self._announce_failure,
+        )
+        return Execution(
+            around,
+            lambda on_failure: Gang(
+                self._spec.job, options.gang, clock=self._clock, on_failure=on_failure
+            ),
+        )
+
+    def _announce_failure(self, text: str) -> None:
+        pods = self._execution.gang.reports() if self._execution is not None else []
+        self._link.report(phase=Phase.FAILED, message=text, pods=pods)
+
+    def _client_server(self) -> tuple[grpc.Server, int]:
+        carried = self._monitor.note_carried
+        server = grpc.server(
+            ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
+            interceptors=[AnswerInterceptor(carried)],
+            options=_CHANNEL_OPTIONS,
+        )
+        desk = Desk(
+            options=self._options,
+            console=self._console,
+            compilation=self._compilation,
+            execution=self._execution,
+            monitor=self._monitor,
+            on_done=self._client_is_done,
+        )
+        servicer = ApplianceServicer(desk)  # type: ignore[abstract] # the rest is refused
+        appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, server)
+        port = self._add_port(server)
+        server.start()
+        return server, port
+
+    def _add_port(self, server: grpc.Server) -> int:
+        options = self._options
+        if options.tls_cert is None or options.tls_key is None:
+            return server.add_insecure_port("localhost:0")
+        pair = (options.tls_key.read_bytes(), options.tls_cert.read_bytes())
+        return server.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))
+
+    def _inner_server(self) -> grpc.Server:
+        server = grpc.server(
+            ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
+            interceptors=[RefusalInterceptor()],
+        )
+        management_pb2_grpc.add_JobControlServicer_to_server(JobControlServicer(self.stop), server)
+        if self._execution is not None:
+            servicer = CoordinatorServicer(self._execution.gang)
+            pods_pb2_grpc.add_CoordinatorServicer_to_server(servicer, server)
+        server.add_insecure_port(self._spec.control_address())
+        server.start()
+        return server
+
+    def _client_is_done(self) -> None:
+        if self._execution is not None:
+            # The pods may go; the phase is for the client to say, by its cancel call.
+            self._execution.close("The client is done.")
+        else:
+            self.stop("the client is done")
+
+    def _is_running(self) -> bool:
+        return self._execution is None or self._execution.gang.is_complete
+
+    def _pod_reports(self) -> list[PodReport]:
+        return [] if self._execution is None else self._execution.gang.reports()
+
+
+def _never(timeout_seconds: float) -> bool:
+    threading.Event().wait(timeout_seconds)
+    return False
+
+
+def run_coordinator(spec: PodSpec, compiler: Compiler) -> int:
+    """Be the pod until told to stop; return the process's exit code.
+
+    Must run in the main thread, because it takes over SIGTERM.
+    """
+    configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
+    faulthandler.enable()
+    coordinator = Coordinator(spec, compiler, SystemClock())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: coordinator.stop("the process was told to end"))
+    coordinator.run()
+    return 0

@@ -1,0 +1,166 @@
+"""One session as the coordinator sees it: the plan, the store it writes to, what comes back."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.coordinator.outputs import OutputShelf
+from appliance.coordinator.weights import WeightIngress
+from appliance.core.clock import Clock
+from appliance.core.errors import NotFoundError, StreamClosedError
+from appliance.core.plan import Output, Plan, StateTensor
+from appliance.core.pods import PodSpec, stream_address
+from appliance.core.run import RunSchedule
+from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring
+from appliance.streams.store import attach_store
+from appliance.streams.topology import (
+    OUTPUTS,
+    STATE_SEGMENT,
+    STEP_FIELD,
+    STORE,
+    output_layout,
+    snapshot_segment,
+    state_layout,
+)
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 10.0
+_SNAPSHOT_POLL_SECONDS = 0.02
+
+
+class Session:
+    """One run of one program.
+
+    Args:
+        spec: The coordinator pod.
+        number: Counts the job's sessions from 1.
+        plan: What is run.
+        clock: Source of time for timeouts.
+    """
+
+    def __init__(self, spec: PodSpec, number: int, plan: Plan, *, clock: Clock) -> None:
+        self._spec, self.number, self.plan, self._clock = spec, number, plan, clock
+        self.shelf = OutputShelf()
+        self.schedule: RunSchedule | None = None
+        self.has_fetched = False
+        self._outputs = {output.output_name: output for output in plan.outputs}
+        self._layout = state_layout(plan)
+        self._store = attach_store(
+            stream_address(spec.runtime_dir, number, STORE), client=spec.name, clock=clock
+        )
+        self._reader: SharedMemoryRingReader | None = None
+        self._thread: threading.Thread | None = None
+        self._released: set[int] = set()
+        self._closed = threading.Event()
+        views = self._layout.views(self._store.attach(STATE_SEGMENT))
+        self.ingress = WeightIngress(
+            plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
+        )
+
+    def read_outputs(self) -> None:
+        """Connect to the ring of outputs and put what comes on the shelf, in a thread."""
+        self._reader = connect_ring(
+            stream_address(self._spec.runtime_dir, self.number, OUTPUTS),
+            name=OUTPUTS,
+            timeout_seconds=_CONNECT_SECONDS,
+            reader=self._spec.name,
+            clock=self._clock,
+        )
+        self._thread = threading.Thread(
+            target=self._shelve, args=(self._reader,), name="outputs", daemon=True
+        )
+        self._thread.start()
+
+    def output(self, name: str) -> Output | None:
+        """Return an output of the program; None if it has none of that name."""
+        return self._outputs.get(name)
+
+    def fetch_output(
+        self, step: int, name: str, is_over: Callable[[], bool]
+    ) -> NDArray[np.generic] | None:
+        """Return an output once its step is done; see `OutputShelf.get`."""
+        self.has_fetched = True
+        return self.shelf.get(step, name, is_over)
+
+    def fetch_state(
+        self, step: int, tensor: StateTensor, is_over: Callable[[], bool]
+    ) -> NDArray[np.generic] | None:
+        """Return a state tensor as it was after a step, once that is done.
+
+        Args:
+            step: The step, 0-based.
+            tensor: The tensor.
+            is_over: Whether the job has ended meanwhile, so that waiting is in vain.
+
+        Returns:
+            A view of the snapshot; None if the job is over.
+
+        Raises:
+            NotFoundError: The state after that step is not kept.
+        """
+        self.has_fetched = True
+        if self.schedule is None or not self.schedule.keeps_state(step):
+            kept = sorted(self.schedule.checkpoint_steps) if self.schedule is not None else []
+            raise NotFoundError(
+                f"The state after step {step + 1} is not kept, so {tensor.resource_name!r} cannot "
+                f"be fetched; steps that keep it: {kept}.",
+                hint="Save checkpoints at steps of the run's checkpoint schedule.",
+            )
+        self.shelf.advance(step)
+        while not is_over():
+            try:
+                memory = self._store.attach(snapshot_segment(step + 1))
+            except NotFoundError:
+                self._closed.wait(_SNAPSHOT_POLL_SECONDS)
+                continue
+            return self._layout.views(memory)[tensor.value]
+        return None
+
+    def passed_snapshots(self, step: int) -> list[int]:
+        """Return the snapshots, by 1-based step, that a client at this step (0-based) is past."""
+        if self.schedule is None:
+            return []
+        passed = {number for number in self.schedule.checkpoint_steps if number - 1 < step}
+        fresh = sorted(passed - self._released)
+        self._released.update(fresh)
+        for number in fresh:
+            self._store.detach(snapshot_segment(number))
+        return fresh
+
+    def attach(self, segment: str) -> NDArray[np.uint8]:
+        """Return a segment of the session's store, as it is now."""
+        self._store.detach(segment)
+        return self._store.attach(segment)
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the client fetched outputs, but left before the last step's."""
+        if self.schedule is None or not self.has_fetched:
+            return False
+        return self.shelf.furthest < self.schedule.num_steps - 1
+
+    def close(self, reason: str) -> None:
+        """Free everything and end every wait."""
+        self._closed.set()
+        self.shelf.close(reason)
+        if self._reader is not None:
+            self._reader.close()
+        if self._thread is not None:
+            self._thread.join()
+        self._store.close()
+
+    def _shelve(self, reader: SharedMemoryRingReader) -> None:
+        layout = output_layout(self.plan)
+        try:
+            while (slot := reader.acquire()) is not None:
+                values = {name: np.array(view) for name, view in layout.views(slot).items()}
+                reader.release()
+                self.shelf.put(int(values.pop(STEP_FIELD)), values)
+        except StreamClosedError as error:
+            # Whoever broke the stream is reported by its own pod or by the gang.
+            logger.info("Outputs ended", extra={"reason": str(error)})
+        self.shelf.close("The run has ended.")

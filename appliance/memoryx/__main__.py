@@ -1,0 +1,25 @@
+"""Entry point of the weight pod: `python -m appliance.memoryx --spec FILE`.
+
+Options of the spec: `threads`, how many threads an update may use (default: half the cores).
+"""
+
+import sys
+from collections.abc import Sequence
+
+from appliance.core.pods import PodSpec
+from appliance.memoryx.role import WeightRole
+from appliance.pods import shell
+
+
+def run_pod(spec: PodSpec) -> int:
+    """Be the weight pod that the spec describes; return the exit code."""
+    return shell.run_pod(spec, WeightRole)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run from the command line; return the exit code."""
+    return shell.pod_main(argv, run_pod, program="python -m appliance.memoryx")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The weight pod: sessions over a store, and persistent tensors that outlive them.
+
+State and snapshots of a session stay in memory, and its store is served, until the next session is
+loaded: the coordinator may fetch or move tensors after the steps have ended.
+"""
+
+import os
+import threading
+
+import grpc
+
+from appliance.core.errors import ConflictError
+from appliance.core.plan import verify
+from appliance.core.plan_text import parse_plan
+from appliance.memoryx.persistent import PersistentTensors
+from appliance.memoryx.session import WeightSession
+from appliance.memoryx.tensor_store import TensorStore
+from appliance.pods.context import PodContext
+from appliance.streams.store import StoreServer
+from appliance.streams.topology import STORE
+from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+
+THREADS_OPTION = "threads"
+
+
+class WeightRole:
+    """The role of a weight pod; see `appliance.pods.sessions.PodRole`.
+
+    Args:
+        context: The pod.
+    """
+
+    def __init__(self, context: PodContext) -> None:
+        self._context = context
+        default = max(1, (os.cpu_count() or 1) // 2)
+        self._num_threads = int(context.spec.options.get(THREADS_OPTION, default))
+        self._lock = threading.Lock()
+        self._number = 0
+        self._store: TensorStore | None = None
+        self._session: WeightSession | None = None
+        self.persistent = PersistentTensors()
+
+    def load(self, request: pods_pb2.LoadRequest) -> WeightSession:
+        """Create the store and the streams of a session."""
+        plan = parse_plan(request.plan.decode())
+        verify(plan)
+        with self._lock:
+            self._drop_store()
+            address = self._context.stream_address(request.session, STORE)
+            server = StoreServer(address, owner=self._context.spec.name, clock=self._context.clock)
+            self._store, self._number = TensorStore(plan, server), request.session
+            self._session = WeightSession(
+                self._context,
+                number=request.session,
+                plan=plan,
+                store=self._store,
+                num_threads=self._num_threads,
+            )
+            return self._session
+
+    def add_services(self, server: grpc.Server) -> None:
+        """Serve `wsc.v1.MemoryX`."""
+        pods_pb2_grpc.add_MemoryXServicer_to_server(MemoryXServicer(self), server)
+
+    def store_of(self, session: int) -> TensorStore:
+        """Return a session's store.
+
+        Raises:
+            ConflictError: Another session, or none, was loaded last.
+        """
+        with self._lock:
+            if self._store is None or self._number != session:
+                raise ConflictError(
+                    f"{self._context.spec.name} was asked for session {session} but holds the "
+                    f"tensors of session {self._number}."
+                )
+            return self._store
+
+    def wait_until_idle(self) -> None:
+        """Wait until no step changes the state any more."""
+        session = self._session
+        if session is not None:
+            session.wait_until_idle()
+
+    def close(self) -> None:
+        """Stop serving the store."""
+        with self._lock:
+            self._drop_store()
+
+    def _drop_store(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store = self._session = None
+
+
+class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
+    """Serves `wsc.v1.MemoryX`.
+
+    Args:
+        role: The pod's role.
+    """
+
+    def __init__(self, role: WeightRole) -> None:
+        self._role = role
+
+    def CommitIngest(
+        self, request: pods_pb2.CommitIngestRequest, context: grpc.ServicerContext
+    ) -> pods_pb2.CommitIngestReply:
+        """Note which state tensors the coordinator has written into the store."""
+        store = self._role.store_of(request.session)
+        num_missing = store.commit_ingest(list(request.resource_names))
+        return pods_pb2.CommitIngestReply(num_missing=num_missing)
+
+    def MoveToPersistent(
+        self, request: pods_pb2.PersistentTensor, context: grpc.ServicerContext
+    ) -> pods_pb2.PersistentReply:
+        """Keep a state tensor's value for later sessions, once the steps have ended."""
+        store = self._role.store_of(request.session)
+        self._role.wait_until_idle()
+        item = store.item(request.resource_name)
+        value = store.read(request.resource_name)
+        self._role.persistent.keep(request.persistent_id, item.type, value)
+        return pods_pb2.PersistentReply()
+
+    def CarryOver(
+        self, request: pods_pb2.PersistentTensor, context: grpc.ServicerContext
+    ) -> pods_pb2.PersistentReply:
+        """Give a state tensor the value of a persistent tensor."""
+        store = self._role.store_of(request.session)
+        item = store.item(request.resource_name)
+        value = self._role.persistent.of_type(request.persistent_id, item.type)
+        store.write(request.resource_name, value)
+        return pods_pb2.PersistentReply()
+
+    def DeletePersistent(
+        self, request: pods_pb2.PersistentTensor, context: grpc.ServicerContext
+    ) -> pods_pb2.PersistentReply:
+        """Forget a persistent tensor."""
+        self._role.persistent.delete(request.persistent_id)
+        return pods_pb2.PersistentReply()
+
+    def ExposePersistent(
+        self, request: pods_pb2.PersistentTensor, context: grpc.ServicerContext
+    ) -> pods_pb2.PersistentReply:
+        """Put a persistent tensor where store clients can attach it."""
+        store = self._role.store_of(request.session)
+        type_, value = self._role.persistent.get(request.persistent_id)
+        store.expose(request.persistent_id, request.resource_name, type_, value)
+        return pods_pb2.PersistentReply(dtype=type_.dtype.value, shape=type_.shape)
+
+    def ReleaseSnapshot(
+        self, request: pods_pb2.ReleaseSnapshotRequest, context: grpc.ServicerContext
+    ) -> pods_pb2.ReleaseSnapshotReply:
+        """Drop the state that was kept after a checkpoint step."""
+        self._role.store_of(request.session).release_snapshot(request.step)
+        return pods_pb2.ReleaseSnapshotReply()

@@ -1,0 +1,173 @@
+"""One session of MemoryX: a loop that announces what may be streamed, a loop that updates.
+
+The two run in threads of their own and share a count of events (`appliance.memoryx.readiness`): the
+announcing loop waits until enough of them have happened for a layer step's loads to be ready. That
+alone lets step t+1 begin while step t is still being updated.
+"""
+
+import contextlib
+import threading
+from collections.abc import Mapping
+
+import torch
+
+from appliance.core.errors import StreamClosedError
+from appliance.core.plan import STEP_START, Plan
+from appliance.core.run import RunSchedule
+from appliance.memoryx.readiness import Readiness
+from appliance.memoryx.tensor_store import TensorStore
+from appliance.memoryx.updates import Updates
+from appliance.pods.context import PodContext
+from appliance.pods.sessions import Loops
+from appliance.streams.protocol import RingReader
+from appliance.streams.topology import (
+    ANNOUNCE,
+    NUM_ANNOUNCE_SLOTS,
+    NUM_OUTPUT_SLOTS,
+    OUTPUTS,
+    STEP_FIELD,
+    SUMS,
+    output_layout,
+    sum_layout,
+)
+from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
+
+
+class EventCount:
+    """How many events of the session have happened; threads wait for it to grow."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def advance(self) -> None:
+        """Note one more event."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> bool:
+        """Wait until so many events have happened; return False if the session ends before."""
+        if self._count < count:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed or self._count >= count)
+        return not self._is_closed
+
+    def close(self) -> None:
+        """Wake everyone who waits."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+class WeightSession:
+    """A session of the weight pod; see `appliance.pods.sessions.Session`.
+
+    Args:
+        context: The pod.
+        number: The session's number.
+        plan: A verified plan.
+        store: Its tensors; they outlive the session until the next one is loaded.
+        num_threads: Threads that torch may use for an update.
+    """
+
+    def __init__(
+        self,
+        context: PodContext,
+        *,
+        number: int,
+        plan: Plan,
+        store: TensorStore,
+        num_threads: int,
+    ) -> None:
+        self._context, self._number, self._plan = context, number, plan
+        self._store, self._num_threads = store, num_threads
+        self._readiness = Readiness(plan)
+        self._updates = Updates(plan, state=store.state, computed=store.computed)
+        self._output_layout = output_layout(plan)
+        self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
+        self._events = EventCount()
+        self._idle = threading.Event()
+        self._idle.set()
+        with contextlib.ExitStack() as stack:
+            self._announce = stack.enter_context(
+                context.serve_ring(number, ANNOUNCE, num_slots=NUM_ANNOUNCE_SLOTS, slot_bytes=0)
+            )
+            self._outputs = stack.enter_context(
+                context.serve_ring(
+                    number,
+                    OUTPUTS,
+                    num_slots=NUM_OUTPUT_SLOTS,
+                    slot_bytes=self._output_layout.num_bytes,
+                )
+            )
+            self._streams = stack.pop_all()
+
+    def start(self, schedule: RunSchedule) -> Loops:
+        """Connect to the sums and return the two loops."""
+        self._store.require_complete()
+        sums = self._streams.enter_context(self._context.connect_ring(self._number, SUMS))
+        self._idle.clear()
+        return {
+            "announce": lambda: self._announce_loads(schedule.num_steps),
+            "update": lambda: self._update(schedule, sums),
+        }
+
+    def wait_until_idle(self) -> None:
+        """Wait until no step changes the state any more."""
+        self._idle.wait()
+
+    def close(self) -> None:
+        """Close the streams and wake both loops."""
+        self._events.close()
+        self._streams.close()
+
+    def _announce_loads(self, num_steps: int) -> None:
+        for step in range(num_steps):
+            for layer_step in range(len(self._plan.layer_steps)):
+                if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
+                    return
+                self._announce.reserve()
+                self._announce.publish()
+        self._announce.end()
+
+    def _update(self, schedule: RunSchedule, sums: RingReader) -> None:
+        torch.set_num_threads(self._num_threads)
+        try:
+            for step in range(schedule.num_steps):
+                self._update_step(step, sums, keeps_outputs=schedule.keeps_outputs(step))
+                if schedule.keeps_state(step):
+                    self._store.keep_snapshot(step + 1)
+                self._context.progress.record(step=step + 1)
+            self._outputs.end()
+        finally:
+            self._idle.set()
+
+    def _update_step(self, step: int, sums: RingReader, *, keeps_outputs: bool) -> None:
+        outputs = self._reserve_outputs(step) if keeps_outputs else {}
+        self._updates.begin(step, outputs)
+        for point in self._readiness.points:
+            if point.layer_step != STEP_START:
+                self._updates.arrive(point.layer_step, self._take_sums(sums, point.layer_step))
+            self._events.advance()
+            for update in point.updates:
+                self._updates.run(update)
+                self._events.advance()
+            if point.layer_step != STEP_START:
+                self._updates.depart(point.layer_step)
+                sums.release()
+        if keeps_outputs:
+            self._outputs.publish()
+
+    def _take_sums(self, sums: RingReader, layer_step: int) -> Tensors:
+        slot = sums.acquire()
+        if slot is None:
+            name = self._plan.layer_steps[layer_step].name
+            raise StreamClosedError(f"Stream {SUMS!r} ended before the sums of {name!r}.")
+        return self._sum_tensors.of(slot, layer_step)
+
+    def _reserve_outputs(self, step: int) -> Mapping[str, torch.Tensor]:
+        tensors = tensors_of(self._output_layout, self._outputs.reserve())
+        tensors.pop(STEP_FIELD).fill_(step)
+        return tensors

@@ -1,0 +1,126 @@
+"""The tensors of a session: the segments they lie in, and which of them have a value."""
+
+import contextlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.errors import ConflictError, NotFoundError
+from appliance.core.plan import Plan, StateTensor
+from appliance.core.tensors import TensorType
+from appliance.streams.layout import LayoutItem, SlotLayout
+from appliance.streams.store import StoreServer
+from appliance.streams.topology import (
+    COMPUTED_SEGMENT,
+    STATE_SEGMENT,
+    computed_layout,
+    persistent_segment,
+    snapshot_segment,
+    state_layout,
+)
+from appliance.streams.torch_views import tensors_of
+
+
+class TensorStore:
+    """The tensors of one session: state, computed loads, snapshots; which state has a value.
+
+    Args:
+        plan: The session's plan.
+        server: Where the segments are served; closed with this object.
+    """
+
+    def __init__(self, plan: Plan, server: StoreServer) -> None:
+        self._server = server
+        self._layout = state_layout(plan)
+        self._items = {item.name: item for item in self._layout.items}
+        self._by_resource = {tensor.resource_name: tensor for tensor in plan.state}
+        self._missing = set(self._by_resource)
+        self._bytes: NDArray[np.uint8] = server.add_segment(STATE_SEGMENT, self._layout)
+        self.state = tensors_of(self._layout, self._bytes)
+        computed = computed_layout(plan)
+        self.computed = tensors_of(computed, server.add_segment(COMPUTED_SEGMENT, computed))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the state."""
+        return self._layout.num_bytes
+
+    def commit_ingest(self, resource_names: list[str]) -> int:
+        """Note that state tensors have their value now; return how many have none yet.
+
+        Raises:
+            NotFoundError: A name is not a state tensor of the plan.
+        """
+        for name in resource_names:
+            self._missing.discard(self._tensor(name).resource_name)
+        return len(self._missing)
+
+    def require_complete(self) -> None:
+        """Check that every state tensor has a value.
+
+        Raises:
+            ConflictError: Some have none.
+        """
+        if self._missing:
+            first = min(self._missing)
+            raise ConflictError(
+                f"{len(self._missing)} of {len(self._by_resource)} state tensors have no value, "
+                f"{first!r} among them."
+            )
+
+    def item(self, resource_name: str) -> LayoutItem:
+        """Return name, type and place of a state tensor.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+        """
+        return self._items[self._tensor(resource_name).value]
+
+    def read(self, resource_name: str) -> NDArray[np.generic]:
+        """Return a state tensor's present value as a view.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+            ConflictError: It has no value yet.
+        """
+        if self._tensor(resource_name).resource_name in self._missing:
+            raise ConflictError(f"State tensor {resource_name!r} has no value yet.")
+        return self.item(resource_name).view(self._bytes)
+
+    def write(self, resource_name: str, value: NDArray[np.generic]) -> None:
+        """Give a state tensor a value of its own shape and type."""
+        self.item(resource_name).view(self._bytes)[...] = value
+        self._missing.discard(resource_name)
+
+    def keep_snapshot(self, step_number: int) -> None:
+        """Copy the state into the segment of a step's snapshot (steps counted from 1)."""
+        kept = self._server.add_segment(snapshot_segment(step_number), self._layout)
+        kept[:] = self._bytes
+
+    def release_snapshot(self, step_number: int) -> None:
+        """Drop a snapshot.
+
+        Raises:
+            NotFoundError: It was not kept, or dropped before.
+        """
+        self._server.remove_segment(snapshot_segment(step_number))
+
+    def expose(
+        self, persistent_id: int, name: str, type_: TensorType, value: NDArray[np.generic]
+    ) -> None:
+        """Put a persistent tensor where store clients can attach it; replaces an older one."""
+        segment = persistent_segment(persistent_id)
+        with contextlib.suppress(NotFoundError):
+            self._server.remove_segment(segment)
+        layout = SlotLayout.of([(name, type_)])
+        buffer = self._server.add_segment(segment, layout)
+        layout.items[0].view(buffer)[...] = value
+
+    def close(self) -> None:
+        """Stop serving the segments."""
+        self._server.close()
+
+    def _tensor(self, resource_name: str) -> StateTensor:
+        if resource_name not in self._by_resource:
+            raise NotFoundError(f"The plan has no state tensor {resource_name!r}.")
+        return self._by_resource[resource_name]

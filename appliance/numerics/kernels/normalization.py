@@ -1,0 +1,118 @@
+"""Normalisation layers and their gradients."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from appliance.core.attributes import flag, integer, number
+from appliance.core.graph import Node
+from appliance.core.tensors import TensorType
+from appliance.numerics.kernels.kernel import Builders, Kernel, Values
+
+DEFAULT_EPSILON = 1e-5
+"""GroupNormGrad does not carry the epsilon of its GroupNorm; this is the framework's default."""
+
+
+def _layer_norm(node: Node, types: Sequence[TensorType]) -> Kernel:
+    epsilon, shape = number(node, "epsilon"), types[2].shape
+    return Kernel(
+        call=lambda x, beta, gamma: torch.layer_norm(x, shape, gamma, beta, epsilon, False)
+    )
+
+
+def _layer_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
+    epsilon, shape = number(node, "epsilon"), list(types[3].shape)
+    forward = torch.ops.aten.native_layer_norm.default
+    backward = torch.ops.aten.native_layer_norm_backward.default
+    mask = [True, True, True]
+
+    def call(dy: torch.Tensor, x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> Values:
+        _, mean, rstd = forward(x, shape, None, None, epsilon)
+        dx, dgamma, dbeta = backward(dy, x, shape, mean, rstd, gamma, beta, mask)
+        return dx, dbeta, dgamma
+
+    return Kernel(call=call)
+
+
+def _group_norm(node: Node, _types: Sequence[TensorType]) -> Kernel:
+    groups, epsilon = integer(node, "num_groups"), number(node, "epsilon", DEFAULT_EPSILON)
+
+    def call(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+        return torch.group_norm(x, groups, gamma.reshape(-1), beta.reshape(-1), epsilon, False)
+
+    return Kernel(call=call)
+
+
+def _group_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
+    groups, epsilon = integer(node, "num_groups"), number(node, "epsilon", DEFAULT_EPSILON)
+    batch, channels, *spatial = types[1].shape
+    sizes = (batch, channels, math.prod(spatial), groups)
+    forward = torch.ops.aten.native_group_norm.default
+    backward = torch.ops.aten.native_group_norm_backward.default
+    mask, shape = [True, True, True], types[2].shape
+
+    def call(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor) -> Values:
+        x = x.contiguous()
+        _, mean, rstd = forward(x, None, None, *sizes, epsilon)
+        dx, dgamma, dbeta = backward(
+            dy.contiguous(), x, mean, rstd, gamma.reshape(-1), *sizes, mask
+        )
+        return dx, dgamma.reshape(shape), dbeta.reshape(shape)
+
+    return Kernel(call=call)
+
+
+def _batch_norm(node: Node, types: Sequence[TensorType]) -> Kernel:
+    epsilon, factor = number(node, "epsilon"), number(node, "exponential_avg_factor", 1.0)
+    forward = torch.ops.aten.native_batch_norm.default
+    if not flag(node, "is_training", default=True):
+
+        def infer(
+            x: torch.Tensor,
+            scale: torch.Tensor,
+            offset: torch.Tensor,
+            mean: torch.Tensor,
+            variance: torch.Tensor,
+        ) -> Values:
+            y, _, _ = forward(x, scale, offset, mean, variance, False, factor, epsilon)
+            return y, mean.clone(), variance.clone()
+
+        return Kernel(call=infer)
+
+    def call(
+        x: torch.Tensor,
+        scale: torch.Tensor,
+        offset: torch.Tensor,
+        mean: torch.Tensor,
+        variance: torch.Tensor,
+    ) -> Values:
+        new_mean, new_variance = mean.clone(), variance.clone()
+        y, _, _ = forward(x, scale, offset, new_mean, new_variance, True, factor, epsilon)
+        return y, new_mean, new_variance
+
+    return Kernel(call=call)
+
+
+def _batch_norm_grad(node: Node, _types: Sequence[TensorType]) -> Kernel:
+    epsilon = number(node, "epsilon")
+    forward = torch.ops.aten.native_batch_norm.default
+    backward = torch.ops.aten.native_batch_norm_backward.default
+    mask = [True, True, True]
+
+    def call(dy: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> Values:
+        _, mean, rstd = forward(x, None, None, None, None, True, 0.0, epsilon)
+        gradients: Values = backward(dy, x, scale, None, None, mean, rstd, True, epsilon, mask)
+        return gradients
+
+    return Kernel(call=call)
+
+
+BUILDERS: Builders = {
+    "FusedBatchNorm": _batch_norm,
+    "FusedBatchNormGrad": _batch_norm_grad,
+    "GroupNorm": _group_norm,
+    "GroupNormGrad": _group_norm_grad,
+    "LayerNorm": _layer_norm,
+    "LayerNormGrad": _layer_norm_grad,
+}

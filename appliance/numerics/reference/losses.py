@@ -1,0 +1,43 @@
+"""Losses that return their own gradient."""
+
+import numpy as np
+
+from appliance.core.attributes import integer
+from appliance.core.graph import Node
+from appliance.numerics.reference.definition import Array, Definition
+
+
+def _log_softmax(logits: Array, axis: int) -> Array:
+    shifted = logits - np.max(logits, axis=axis, keepdims=True)
+    result: Array = shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    return result
+
+
+def softmax_cross_entropy(node: Node, logits: Array, labels: Array) -> tuple[Array, Array]:
+    """-sum(labels * log softmax(logits)) along `axis`, and softmax - labels.
+
+    The second is the gradient where the labels of a row add up to 1.
+    Source: TensorFlow API documentation, SoftmaxCrossEntropyWithLogits.
+    """
+    axis = integer(node, "axis")
+    log_probabilities = _log_softmax(logits, axis)
+    return -np.sum(labels * log_probabilities, axis=axis), np.exp(log_probabilities) - labels
+
+
+def sparse_softmax_cross_entropy(node: Node, logits: Array, labels: Array) -> tuple[Array, Array]:
+    """The same with the index of the only class that counts; an index out of range is an error."""
+    axis = integer(node, "axis")
+    size = logits.shape[axis]
+    if ((labels < 0) | (labels >= size)).any():
+        raise ValueError(f"a label is out of range for {size} classes")
+    classes = np.moveaxis(np.broadcast_to(np.arange(size), (*labels.shape, size)), -1, axis)
+    chosen = (classes == np.expand_dims(labels, axis)).astype(np.float64)
+    log_probabilities = _log_softmax(logits, axis)
+    loss = -np.take_along_axis(log_probabilities, np.expand_dims(labels, axis).astype(int), axis)
+    return np.squeeze(loss, axis), np.exp(log_probabilities) - chosen
+
+
+DEFINITIONS: dict[str, Definition] = {
+    "SoftmaxCrossEntropyWithLogits": softmax_cross_entropy,
+    "SparseSoftmaxCrossEntropyWithLogits": sparse_softmax_cross_entropy,
+}

@@ -1,0 +1,62 @@
+"""Blocks of POSIX shared memory through which the client's own programs hand over tensors.
+
+A program opens them by name. A name would outlive a killed process, so it is taken away as soon
+as the program has opened it; the memory then goes with the last process that maps it. A name
+carries the job's id, so that what a crash in between leaves behind can be told from another job's.
+"""
+
+import mmap
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.tensors import TensorType
+from appliance.wire import rtfx
+
+_DIRECTORY = Path("/dev/shm")  # where shm_open keeps its objects on Linux
+
+
+class SharedBlock:
+    """One tensor's memory, in the wire's element type.
+
+    Args:
+        name: Name for `shm_open`, without a slash.
+        type: Shape and element type on the wire.
+    """
+
+    def __init__(self, name: str, type_: TensorType) -> None:
+        self.name = name
+        self.path = _DIRECTORY / name
+        num_bytes = max(1, rtfx.encoded_bytes(type_))
+        descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            os.ftruncate(descriptor, num_bytes)
+            memory = mmap.mmap(descriptor, num_bytes)
+        except OSError:
+            self.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+        dtype = rtfx.encoded_dtype(type_.dtype)
+        count = type_.num_elements
+        self.values: NDArray[np.generic] = np.frombuffer(memory, dtype, count).reshape(type_.shape)
+
+    def unlink(self) -> None:
+        """Take the name away; the memory stays with those who map it."""
+        self.path.unlink(missing_ok=True)
+
+
+def create_blocks(prefix: str, types: Sequence[TensorType]) -> list[SharedBlock]:
+    """Return one block for each type, named after the prefix and its position."""
+    blocks: list[SharedBlock] = []
+    try:
+        for position, type_ in enumerate(types):
+            blocks.append(SharedBlock(f"{prefix}-{position}", type_))
+    except OSError:
+        for block in blocks:
+            block.unlink()
+        raise
+    return blocks

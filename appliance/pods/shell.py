@@ -1,0 +1,218 @@
+"""The process around a pod's role.
+
+It serves the pod's inner service, registers with the job's coordinator, sends heartbeats, reports
+failures, and ends in order: when the coordinator says so, on SIGTERM, or when the coordinator is
+gone.
+"""
+
+import argparse
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+
+from appliance.core.clock import Clock, SystemClock
+from appliance.core.errors import PodFailedError, WscError
+from appliance.core.ids import Role
+from appliance.core.pods import PodSpec, control_address
+from appliance.observability.logging import configure_logging
+from appliance.observability.process_memory import own_memory
+from appliance.pods.context import Failure, PodContext, failure_of
+from appliance.pods.refusals import RefusalInterceptor
+from appliance.pods.sessions import PodRole, SessionServicer
+from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+
+logger = logging.getLogger(__name__)
+
+EXIT_FAILED = 1
+EXIT_COORDINATOR_LOST = 75
+"""EX_TEMPFAIL of sysexits.h: nothing is wrong with this pod."""
+
+_REGISTER_SECONDS = 60.0
+_CALL_SECONDS = 5.0
+_MAX_MISSED_HEARTBEATS = 3
+_NUM_SERVER_THREADS = 8
+_STOP_GRACE_SECONDS = 2.0
+# A plan's text may exceed gRPC's default limit of 4 MiB by far.
+_CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+]
+
+
+class CoordinatorLink:
+    """This pod's side of the `Coordinator` service.
+
+    Args:
+        spec: The pod.
+    """
+
+    def __init__(self, spec: PodSpec) -> None:
+        self._spec = spec
+        target = control_address(spec.runtime_dir, Role.COORDINATOR, 0)
+        self._channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
+        self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
+
+    def register(self) -> float:
+        """Announce the pod and return the heartbeat interval in seconds.
+
+        Raises:
+            PodFailedError: The coordinator did not answer in time.
+        """
+        request = pods_pb2.RegisterRequest(
+            pod=self._spec.name,
+            role=self._spec.role.value,
+            index=self._spec.index,
+            pid=os.getpid(),
+            control_address=self._spec.control_address(),
+        )
+        try:
+            reply = self._stub.Register(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
+        except grpc.RpcError as error:
+            raise PodFailedError(
+                f"{self._spec.name} could not register with its coordinator within "
+                f"{_REGISTER_SECONDS:g} s: {error.details()}."
+            ) from error
+        return float(reply.heartbeat_seconds)
+
+    def heartbeat(self, context: PodContext) -> bool:
+        """Report progress; return whether the coordinator took it."""
+        session, step, readings = context.progress.snapshot()
+        request = pods_pb2.HeartbeatRequest(
+            pod=self._spec.name,
+            session=session,
+            step=step,
+            resident_bytes=own_memory().resident_bytes,
+            readings=readings,
+        )
+        try:
+            self._stub.Heartbeat(request, timeout=_CALL_SECONDS)
+        except grpc.RpcError as error:
+            logger.warning("Heartbeat failed", extra={"reason": error.details()})
+            return False
+        return True
+
+    def report_failure(self, failure: Failure) -> None:
+        """Tell the coordinator that the pod cannot go on."""
+        report = pods_pb2.FailureReport(
+            pod=self._spec.name,
+            message=failure.message,
+            detail=failure.detail,
+            is_user_error=failure.is_user_error,
+        )
+        try:
+            self._stub.ReportFailure(report, timeout=_CALL_SECONDS)
+        except grpc.RpcError as error:
+            logger.warning("Failure report failed", extra={"reason": error.details()})
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._channel.close()
+
+
+class Heartbeats:
+    """The thread that tells the coordinator every so often that this pod lives.
+
+    Args:
+        link: The coordinator.
+        context: The pod; stopped when the coordinator is gone.
+        interval_seconds: Time between two heartbeats.
+    """
+
+    def __init__(self, link: CoordinatorLink, context: PodContext, interval_seconds: float) -> None:
+        self._link, self._context, self._interval_seconds = link, context, interval_seconds
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send no more."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        num_missed = 0
+        while num_missed < _MAX_MISSED_HEARTBEATS:
+            if self._stopping.wait(self._interval_seconds):
+                return
+            num_missed = 0 if self._link.heartbeat(self._context) else num_missed + 1
+        self._context.stop("the coordinator is gone", exit_code=EXIT_COORDINATOR_LOST)
+
+
+def run_pod(
+    spec: PodSpec, build: Callable[[PodContext], PodRole], *, clock: Clock | None = None
+) -> int:
+    """Be a pod until told to stop, and return the process's exit code.
+
+    Must run in the main thread, because it takes over SIGTERM.
+
+    Args:
+        spec: Identity and surroundings.
+        build: Makes the role; runs after registration's channel exists, before the server listens.
+        clock: Source of time.
+    """
+    configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
+    faulthandler.enable()
+    with contextlib.ExitStack() as stack:
+        link = CoordinatorLink(spec)
+        stack.callback(link.close)
+        context = PodContext(spec, clock=clock or SystemClock(), report_failure=link.report_failure)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: context.stop("the process was told to end"))
+        try:
+            _serve(context, build, link, stack)
+        except WscError as error:
+            logger.exception("Pod could not start")
+            link.report_failure(failure_of(error, pod=spec.name, where="its start"))
+            return EXIT_FAILED
+        exit_code, reason = context.wait_for_stop()
+        logger.info("Pod ends", extra={"reason": reason, "exit_code": exit_code})
+    return exit_code
+
+
+def _serve(
+    context: PodContext,
+    build: Callable[[PodContext], PodRole],
+    link: CoordinatorLink,
+    stack: contextlib.ExitStack,
+) -> None:
+    """Bring the pod up; `stack` takes it down again in reverse order."""
+    role = build(context)
+    stack.callback(role.close)
+    servicer = SessionServicer(context, role)
+    stack.callback(servicer.close)
+    server = grpc.server(
+        ThreadPoolExecutor(_NUM_SERVER_THREADS, thread_name_prefix="service"),
+        interceptors=[RefusalInterceptor()],
+        options=_CHANNEL_OPTIONS,
+    )
+    pods_pb2_grpc.add_PodServicer_to_server(servicer, server)
+    role.add_services(server)
+    server.add_insecure_port(context.spec.control_address())
+    server.start()
+    stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
+    logger.info("Pod serves", extra={"address": context.spec.control_address()})
+    interval_seconds = link.register()
+    stack.callback(Heartbeats(link, context, interval_seconds).close)
+    logger.info("Pod registered", extra={"pid": os.getpid()})
+
+
+def pod_main(argv: Sequence[str] | None, run: Callable[[PodSpec], int], *, program: str) -> int:
+    """Read the spec that the launcher wrote and be that pod; the body of a role's `main`.
+
+    Args:
+        argv: Command line without the program's name; None means this process's.
+        run: The role's `run_pod`.
+        program: How the program is called, as in `python -m appliance.memoryx`.
+    """
+    parser = argparse.ArgumentParser(prog=program)
+    parser.add_argument("--spec", type=Path, required=True, help="JSON file with the pod's spec")
+    arguments = parser.parse_args(argv)
+    return run(PodSpec.from_json(arguments.spec.read_text()))

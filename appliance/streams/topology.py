@@ -1,0 +1,97 @@
+"""The streams between the pods of a job: who serves which, and what a slot of each holds.
+
+| stream          | from              | to                | one slot for each                  |
+|-----------------|-------------------|-------------------|------------------------------------|
+| `announce`      | weight-0          | broadcastreduce-0 | layer step; empty: loads are ready |
+| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its loads              |
+| `gradients-<i>` | chief-<i>         | broadcastreduce-0 | layer step: system i's partial sums|
+| `sums`          | broadcastreduce-0 | weight-0          | layer step: its sums               |
+| `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
+| `outputs`       | weight-0          | coordinator       | step that keeps outputs            |
+
+Beside them weight-0 serves the `store`. Its segment `state` holds the state tensors, `computed` the
+other values that layer steps load. Every slot of `gradients` and `sums` doubles as the doorbell
+"this layer step is done", so a layer step that sends nothing has one too.
+"""
+
+from collections.abc import Iterable
+
+from appliance.core.plan import LayerStep, Plan
+from appliance.core.sharding import BatchShard
+from appliance.core.tensors import DType, TensorType
+from appliance.streams.layout import SlotLayout
+
+STORE = "store"
+ANNOUNCE = "announce"
+BROADCAST = "broadcast"
+SUMS = "sums"
+OUTPUTS = "outputs"
+
+STATE_SEGMENT = "state"
+COMPUTED_SEGMENT = "computed"
+
+NUM_ANNOUNCE_SLOTS = 8
+NUM_RING_SLOTS = 3
+"""Of the broadcast, gradient and sum rings: one being written, one waiting, one being read."""
+NUM_BATCH_SLOTS = 3
+NUM_OUTPUT_SLOTS = 4
+STEP_FIELD = "step"
+"""First tensor of an outputs slot: the step, counted from 0."""
+
+
+def gradients(system: int) -> str:
+    """Return the name of the gradient stream of one system."""
+    return f"gradients-{system}"
+
+
+def batches(system: int) -> str:
+    """Return the name of the batch stream of one system."""
+    return f"batches-{system}"
+
+
+def snapshot_segment(step_number: int) -> str:
+    """Return the store segment that keeps the state after a step, counted from 1."""
+    return f"snapshot/{step_number}"
+
+
+def persistent_segment(persistent_id: int) -> str:
+    """Return the store segment that exposes a persistent tensor."""
+    return f"persistent/{persistent_id}"
+
+
+def load_layout(plan: Plan, step: LayerStep) -> SlotLayout:
+    """Return where a layer step's loads lie in a slot of `broadcast`."""
+    return SlotLayout.of(plan.load_types(step))
+
+
+def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:
+    """Return where a layer step's sums, and a system's parts of them, lie in a slot."""
+    return SlotLayout.of(plan.sum_types(step))
+
+
+def largest(layouts: Iterable[SlotLayout]) -> int:
+    """Return the slot size that fits each of the layouts."""
+    return max((layout.num_bytes for layout in layouts), default=0)
+
+
+def state_layout(plan: Plan) -> SlotLayout:
+    """Return where the state tensors lie in the store, by value name."""
+    return SlotLayout.of((tensor.value, tensor.type) for tensor in plan.state)
+
+
+def computed_layout(plan: Plan) -> SlotLayout:
+    """Return where the loads that are not state lie in the store, in the order of first load."""
+    state = {tensor.value for tensor in plan.state}
+    loads = dict.fromkeys(name for step in plan.layer_steps for name in step.loads)
+    return SlotLayout.of((name, plan.types[name]) for name in loads if name not in state)
+
+
+def output_layout(plan: Plan) -> SlotLayout:
+    """Return where the step's number and the outputs lie in a slot of `outputs`, by output name."""
+    outputs = ((output.output_name, output.type) for output in plan.outputs)
+    return SlotLayout.of([(STEP_FIELD, TensorType((), DType.I64)), *outputs])
+
+
+def batch_layout(plan: Plan, shard: BatchShard) -> SlotLayout:
+    """Return where one system's share of the batch tensors lies in a slot, by value name."""
+    return SlotLayout.of((tensor.value, shard.local_type(tensor.type, 0)) for tensor in plan.inputs)

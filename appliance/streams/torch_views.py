@@ -1,0 +1,45 @@
+"""Slots and segments seen as torch tensors, without copying."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from appliance.streams.layout import SlotLayout
+
+Tensors = dict[str, torch.Tensor]
+
+
+def tensors_of(layout: SlotLayout, buffer: NDArray[np.uint8]) -> Tensors:
+    """Return every tensor of a slot or segment, by name, as a view of its bytes."""
+    return {name: torch.from_numpy(view) for name, view in layout.views(buffer).items()}
+
+
+class SlotTensors:
+    """The tensors of a ring's slots, made once for each slot and layout.
+
+    A ring hands out the same few slots again and again, and making a view costs more than a
+    doorbell.
+
+    Args:
+        layouts: What a slot may hold, by the layer step's index.
+    """
+
+    def __init__(self, layouts: tuple[SlotLayout, ...]) -> None:
+        self._layouts = layouts
+        self._views: dict[tuple[int, int], Tensors] = {}
+        self._slots: dict[int, NDArray[np.uint8]] = {}
+
+    def of(self, slot: NDArray[np.uint8], layer_step: int) -> Tensors:
+        """Return the tensors that a slot holds for a layer step; do not change the table."""
+        key = (id(slot), layer_step)
+        views = self._views.get(key)
+        if views is None:
+            # Holding the slot keeps its identity from being given to another array.
+            self._slots[id(slot)] = slot
+            views = self._views[key] = tensors_of(self._layouts[layer_step], slot)
+        return views
+
+    def clear(self) -> None:
+        """Drop every view."""
+        self._views.clear()
+        self._slots.clear()

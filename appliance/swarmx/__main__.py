@@ -1,0 +1,25 @@
+"""Entry point of the broadcastreduce pod: `python -m appliance.swarmx --spec FILE`.
+
+Options of the spec: `fan_in`, children that one node of the reduction tree waits for (default 4).
+"""
+
+import sys
+from collections.abc import Sequence
+
+from appliance.core.pods import PodSpec
+from appliance.pods import shell
+from appliance.swarmx.role import BroadcastReduceRole
+
+
+def run_pod(spec: PodSpec) -> int:
+    """Be the broadcastreduce pod that the spec describes; return the exit code."""
+    return shell.run_pod(spec, BroadcastReduceRole)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run from the command line; return the exit code."""
+    return shell.pod_main(argv, run_pod, program="python -m appliance.swarmx")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

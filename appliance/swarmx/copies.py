@@ -1,0 +1,74 @@
+"""Which bytes of the store a layer step's slot is made of, in as few pieces as possible."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.core.plan import LayerStep, Plan
+from appliance.streams.layout import ALIGNMENT_BYTES, LayoutItem, SlotLayout
+from appliance.streams.topology import (
+    COMPUTED_SEGMENT,
+    STATE_SEGMENT,
+    computed_layout,
+    load_layout,
+    state_layout,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A run of bytes to copy.
+
+    Attributes:
+        segment: Segment of the store.
+        source: First byte in the segment.
+        target: First byte in the slot.
+        num_bytes: How many.
+    """
+
+    segment: str
+    source: int
+    target: int
+    num_bytes: int
+
+
+def broadcast_copies(plan: Plan) -> tuple[tuple[Copy, ...], ...]:
+    """Return, for each layer step, the copies that fill its slot of the broadcast ring."""
+    layouts = {STATE_SEGMENT: state_layout(plan), COMPUTED_SEGMENT: computed_layout(plan)}
+    places = {
+        item.name: (segment, item.offset)
+        for segment, layout in layouts.items()
+        for item in layout.items
+    }
+    return tuple(_copies(plan, step, places) for step in plan.layer_steps)
+
+
+def _copies(plan: Plan, step: LayerStep, places: Mapping[str, tuple[str, int]]) -> tuple[Copy, ...]:
+    found: list[Copy] = []
+    layout: SlotLayout = load_layout(plan, step)
+    for item in layout.items:
+        copy = _whole(item, *places[item.name])
+        if found and _continues(found[-1], copy):
+            last = found.pop()
+            copy = Copy(
+                segment=last.segment,
+                source=last.source,
+                target=last.target,
+                num_bytes=copy.target + copy.num_bytes - last.target,
+            )
+        if copy.num_bytes:
+            found.append(copy)
+    return tuple(found)
+
+
+def _whole(item: LayoutItem, segment: str, offset: int) -> Copy:
+    return Copy(segment=segment, source=offset, target=item.offset, num_bytes=item.type.num_bytes)
+
+
+def _continues(last: Copy, copy: Copy) -> bool:
+    """Whether a copy begins where the other ends, but for the same padding on both sides."""
+    gap = copy.target - last.target - last.num_bytes
+    return (
+        copy.segment == last.segment
+        and 0 <= gap < ALIGNMENT_BYTES
+        and copy.source - last.source - last.num_bytes == gap
+    )

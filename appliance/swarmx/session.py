@@ -1,0 +1,127 @@
+"""One session of SwarmX: a loop that broadcasts, a loop that reduces."""
+
+import contextlib
+from collections.abc import Sequence
+
+from appliance.core.errors import StreamClosedError
+from appliance.core.plan import Plan
+from appliance.core.run import RunSchedule
+from appliance.pods.context import PodContext
+from appliance.pods.sessions import Loops
+from appliance.streams.protocol import RingReader
+from appliance.streams.store import StoreClient, attach_store
+from appliance.streams.topology import (
+    ANNOUNCE,
+    BROADCAST,
+    COMPUTED_SEGMENT,
+    NUM_RING_SLOTS,
+    STATE_SEGMENT,
+    STORE,
+    SUMS,
+    gradients,
+    largest,
+    load_layout,
+    sum_layout,
+)
+from appliance.swarmx.copies import broadcast_copies
+from appliance.swarmx.reduction import Reduction, Slot, spans
+
+
+class BroadcastReduceSession:
+    """A session of the broadcastreduce pod; see `appliance.pods.sessions.Session`.
+
+    Args:
+        context: The pod.
+        number: The session's number.
+        plan: A verified plan.
+        num_systems: Number of CS-2 systems.
+        fan_in: Children that one node of the reduction tree waits for.
+    """
+
+    def __init__(
+        self, context: PodContext, *, number: int, plan: Plan, num_systems: int, fan_in: int
+    ) -> None:
+        self._context, self._number, self._plan = context, number, plan
+        self._num_systems = num_systems
+        self._copies = broadcast_copies(plan)
+        self._reduction = Reduction(num_systems, fan_in=fan_in)
+        self._spans = tuple(spans(sum_layout(plan, step)) for step in plan.layer_steps)
+        self._num_bytes_copied = 0
+        with contextlib.ExitStack() as stack:
+            self._broadcast = stack.enter_context(
+                context.serve_ring(
+                    number,
+                    BROADCAST,
+                    num_slots=NUM_RING_SLOTS,
+                    slot_bytes=largest(load_layout(plan, step) for step in plan.layer_steps),
+                    num_readers=num_systems,
+                )
+            )
+            self._sums = stack.enter_context(
+                context.serve_ring(
+                    number,
+                    SUMS,
+                    num_slots=NUM_RING_SLOTS,
+                    slot_bytes=largest(sum_layout(plan, step) for step in plan.layer_steps),
+                )
+            )
+            self._streams = stack.pop_all()
+
+    def start(self, schedule: RunSchedule) -> Loops:
+        """Connect to MemoryX and every CS-2, and return the two loops."""
+        context, number = self._context, self._number
+        store = self._streams.enter_context(
+            attach_store(
+                context.stream_address(number, STORE),
+                client=context.spec.name,
+                clock=context.clock,
+            )
+        )
+        announce = self._streams.enter_context(context.connect_ring(number, ANNOUNCE))
+        contributions = [
+            self._streams.enter_context(context.connect_ring(number, gradients(system)))
+            for system in range(self._num_systems)
+        ]
+        return {
+            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, store),
+            "reduce": lambda: self._reduce_sums(schedule.num_steps, contributions),
+        }
+
+    def close(self) -> None:
+        """Close the streams and wake both loops."""
+        self._streams.close()
+
+    def _broadcast_loads(self, num_steps: int, announce: RingReader, store: StoreClient) -> None:
+        memory = {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
+        for _ in range(num_steps):
+            for copies in self._copies:
+                if announce.acquire() is None:
+                    raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
+                slot = self._broadcast.reserve()
+                for copy in copies:
+                    slot[copy.target : copy.target + copy.num_bytes] = memory[copy.segment][
+                        copy.source : copy.source + copy.num_bytes
+                    ]
+                    self._num_bytes_copied += copy.num_bytes
+                self._broadcast.publish()
+                announce.release()
+        self._broadcast.end()
+
+    def _reduce_sums(self, num_steps: int, contributions: Sequence[RingReader]) -> None:
+        def take(system: int) -> Slot:
+            slot = contributions[system].acquire()
+            if slot is None:
+                raise StreamClosedError(f"Stream {gradients(system)!r} ended before the last step.")
+            return slot
+
+        for step in range(num_steps):
+            for layout_spans in self._spans:
+                self._reduction.run(layout_spans, take, self._sums.reserve())
+                self._sums.publish()
+                for contribution in contributions:
+                    contribution.release()
+            self._context.progress.record(
+                step=step + 1,
+                readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
+            )
+        self._sums.end()

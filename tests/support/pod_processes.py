@@ -1,0 +1,145 @@
+"""Pods as real processes, and a coordinator played by the test."""
+
+import contextlib
+import queue
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+
+from appliance.core.ids import JobId, Role
+from appliance.core.pods import PodSpec, control_address
+from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+
+SECONDS = 60.0
+_ROOT = Path(__file__).parents[2]
+_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
+    """Notes who registers, who beats and who fails."""
+
+    def __init__(self, runtime_dir, *, heartbeat_seconds=0.1):
+        self.heartbeat_seconds = heartbeat_seconds
+        self.registered = {}
+        self.heartbeats = {}
+        self.failures = queue.Queue()
+        self._changed = threading.Condition()
+        self.server = grpc.server(ThreadPoolExecutor(16))
+        pods_pb2_grpc.add_CoordinatorServicer_to_server(self, self.server)
+        self.server.add_insecure_port(control_address(runtime_dir, Role.COORDINATOR, 0))
+        self.server.start()
+
+    def Register(self, request, context):
+        with self._changed:
+            self.registered[request.pod] = request
+            self._changed.notify_all()
+        return pods_pb2.RegisterReply(heartbeat_seconds=self.heartbeat_seconds)
+
+    def Heartbeat(self, request, context):
+        with self._changed:
+            self.heartbeats.setdefault(request.pod, []).append(request)
+            self._changed.notify_all()
+        return pods_pb2.HeartbeatReply()
+
+    def ReportFailure(self, request, context):
+        self.failures.put(request)
+        return pods_pb2.FailureReply()
+
+    def wait_for(self, condition):
+        with self._changed:
+            assert self._changed.wait_for(condition, SECONDS)
+
+    def next_heartbeat(self, pod):
+        """Return a heartbeat that was sent after this call."""
+        count = len(self.heartbeats.get(pod, []))
+        self.wait_for(lambda: len(self.heartbeats.get(pod, [])) > count + 1)
+        return self.heartbeats[pod][-1]
+
+
+class PodProcess:
+    """One pod, started with `python -m MODULE --spec FILE`."""
+
+    def __init__(self, module, spec):
+        self.spec = spec
+        spec.log_path.parent.mkdir(parents=True, exist_ok=True)
+        spec_path = spec.work_dir / f"{spec.role.value}-{spec.index}.json"
+        spec_path.write_text(spec.to_json())
+        with spec.log_path.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, "--spec", str(spec_path)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=_ROOT,
+            )
+        self.channel = grpc.insecure_channel(spec.control_address(), options=_OPTIONS)
+        self.pod = pods_pb2_grpc.PodStub(self.channel)
+        self.memoryx = pods_pb2_grpc.MemoryXStub(self.channel)
+
+    def log(self):
+        return self.spec.log_path.read_text()
+
+    def wait(self):
+        return self.process.wait(SECONDS)
+
+    def close(self):
+        self.channel.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Job:
+    """The surroundings of one job's pods: directories, played coordinator, processes."""
+
+    def __init__(self, directory):
+        self.runtime_dir = directory / "run"
+        self.work_dir = directory / "work"
+        self.runtime_dir.mkdir()
+        self.work_dir.mkdir()
+        self.coordinator = PlayedCoordinator(self.runtime_dir)
+        self.processes = []
+
+    def spec(self, role, index=0, **options):
+        return PodSpec(
+            job=JobId("wsjob-test"),
+            role=Role(role),
+            index=index,
+            runtime_dir=self.runtime_dir,
+            work_dir=self.work_dir,
+            management_address="",
+            options=options,
+        )
+
+    def launch(self, module, role, index=0, **options):
+        process = PodProcess(module, self.spec(role, index, **options))
+        self.processes.append(process)
+        return process
+
+    def wait_until_registered(self):
+        names = {process.spec.name for process in self.processes}
+        self.coordinator.wait_for(lambda: names <= set(self.coordinator.registered))
+
+    def stream_files(self):
+        return sorted(path.name for path in self.runtime_dir.glob("*.stream"))
+
+    def close(self):
+        for process in self.processes:
+            process.close()
+        self.coordinator.server.stop(None).wait()
+
+
+@contextlib.contextmanager
+def make_job(directory):
+    """Yield a job; prints the pods' logs if the test fails."""
+    job = Job(directory)
+    try:
+        yield job
+    except BaseException:
+        for process in job.processes:
+            print(f"--- {process.spec.name}\n{process.log()}")
+        raise
+    finally:
+        job.close()

@@ -1,0 +1,34 @@
+"""The client finds every task of its job where its own parser looks for it."""
+
+import pytest
+
+from appliance.wire.cluster_details import GangSize, TaskType, cluster_details, gang_size
+
+
+@pytest.mark.parametrize(("num_systems", "workers"), [(1, 1), (2, 1), (3, 2)])
+def test_tasks_are_counted_per_job_and_per_system(num_systems: int, workers: int) -> None:
+    details = cluster_details(GangSize(num_systems=num_systems, workers_per_system=workers))
+    counts = {TaskType.Name(task.task_type): len(task.task_map) for task in details.tasks}
+    assert counts == {
+        "CRD": 1,
+        "WGT": 1,
+        "BR": 1,
+        "WSE": num_systems,
+        "CHF": num_systems,
+        "ACT": num_systems,
+        "WRK": num_systems * workers,
+    }
+
+
+def test_workers_are_numbered_system_by_system() -> None:
+    details = cluster_details(GangSize(num_systems=2, workers_per_system=3))
+    (workers,) = [task for task in details.tasks if task.task_type == TaskType.WRK]
+    identities = [entry.task_id for entry in workers.task_map]
+    assert [identity.task_id for identity in identities] == list(range(6))
+    assert [identity.wse_id for identity in identities] == [0, 0, 0, 1, 1, 1]
+    assert [list(identity.wse_ids) for identity in identities] == [[0]] * 3 + [[1]] * 3
+
+
+def test_the_size_is_read_back_from_the_tasks() -> None:
+    gang = GangSize(num_systems=3, workers_per_system=2)
+    assert gang_size(cluster_details(gang)) == gang

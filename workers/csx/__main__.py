@@ -1,0 +1,26 @@
+"""Entry point of the chief pod, a simulated CS-2: `python -m workers.csx --spec FILE`.
+
+Options of the spec: `threads`, how many threads an operation may use (default: the machine's cores
+divided by the number of systems).
+"""
+
+import sys
+from collections.abc import Sequence
+
+from appliance.core.pods import PodSpec
+from appliance.pods import shell
+from workers.csx.role import CsxRole
+
+
+def run_pod(spec: PodSpec) -> int:
+    """Be the chief pod that the spec describes; return the exit code."""
+    return shell.run_pod(spec, CsxRole)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run from the command line; return the exit code."""
+    return shell.pod_main(argv, run_pod, program="python -m workers.csx")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

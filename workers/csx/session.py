@@ -1,0 +1,179 @@
+"""One session of a CS-2: carries out what the machine asks for, on streams and executor."""
+
+import contextlib
+import os
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.errors import StreamClosedError
+from appliance.core.plan import Plan
+from appliance.core.run import RunSchedule
+from appliance.core.sharding import BatchShard
+from appliance.pods.context import PodContext
+from appliance.pods.sessions import Loops
+from appliance.streams.protocol import RingReader
+from appliance.streams.topology import (
+    BROADCAST,
+    NUM_RING_SLOTS,
+    batch_layout,
+    batches,
+    gradients,
+    largest,
+    load_layout,
+    sum_layout,
+)
+from appliance.streams.torch_views import SlotTensors
+from workers.csx.executor import Executor, set_compute_threads
+from workers.csx.machine import Action, CsxState, after, next_action
+from workers.csx.memory import MemoryAccount
+
+
+def default_threads(num_systems: int) -> int:
+    """Return the threads of one system when all share this machine's cores evenly."""
+    return max(1, len(os.sched_getaffinity(0)) // num_systems)
+
+
+class CsxSession:
+    """A session of a chief pod; see `appliance.pods.sessions.Session`.
+
+    Args:
+        context: The pod; its index is the system's number.
+        number: The session's number.
+        plan: A verified plan.
+        shard: The system's share of the batch.
+        num_threads: Threads that torch may use for an operation.
+    """
+
+    def __init__(
+        self,
+        context: PodContext,
+        *,
+        number: int,
+        plan: Plan,
+        shard: BatchShard,
+        num_threads: int,
+    ) -> None:
+        self._context, self._number, self._plan = context, number, plan
+        self._num_threads = num_threads
+        set_compute_threads(num_threads)
+        self._executor = Executor(plan, shard)
+        self._load_layouts = tuple(load_layout(plan, step) for step in plan.layer_steps)
+        sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+        self._loads = SlotTensors(self._load_layouts)
+        self._sums = SlotTensors(sum_layouts)
+        self._batches = SlotTensors((batch_layout(plan, shard),))
+        self._account = MemoryAccount()
+        self._held: deque[NDArray[np.uint8]] = deque()
+        self._starved_steps = 0
+        self._input_wait_seconds = 0.0
+        self._weight_wait_seconds = 0.0
+        self._streams = contextlib.ExitStack()
+        self._gradients = self._streams.enter_context(
+            context.serve_ring(
+                number,
+                gradients(context.spec.index),
+                num_slots=NUM_RING_SLOTS,
+                slot_bytes=largest(sum_layouts),
+            )
+        )
+
+    def start(self, schedule: RunSchedule) -> Loops:
+        """Connect to SwarmX and the input, and return the loop."""
+        context, number = self._context, self._number
+        broadcast = self._streams.enter_context(context.connect_ring(number, BROADCAST))
+        batch_ring = self._streams.enter_context(
+            context.connect_ring(number, batches(context.spec.index))
+        )
+        return {"compute": lambda: self._run(schedule.num_steps, broadcast, batch_ring)}
+
+    def close(self) -> None:
+        """Close the streams and wake the loop."""
+        self._streams.close()
+
+    def _run(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
+        set_compute_threads(self._num_threads)
+        clock = self._context.clock
+        state = CsxState(num_steps=num_steps, num_layer_steps=len(self._plan.layer_steps))
+        began = clock.monotonic_seconds()
+        while (action := next_action(state)) is not Action.END:
+            arrived = True
+            match action:
+                case Action.TAKE_BATCH:
+                    self._take_batch(state.step, batch_ring)
+                case Action.ACQUIRE:
+                    self._acquire(state.layer_step, broadcast)
+                case Action.PREFETCH:
+                    arrived = self._prefetch(state.next_layer_step, broadcast)
+                case Action.COMPUTE:
+                    self._compute(state)
+                case Action.RELEASE:
+                    self._held.popleft()
+                    self._account.drop_weights()
+                    broadcast.release()
+                case Action.DROP_BATCH:
+                    self._executor.end()
+                    batch_ring.release()
+                    now = clock.monotonic_seconds()
+                    self._record(state.step + 1, now - began)
+                    began = now
+            state = after(state, action, arrived=arrived)
+        self._gradients.end()
+
+    def _take_batch(self, step: int, batch_ring: RingReader) -> None:
+        try:
+            slot = batch_ring.acquire(0.0)
+        except TimeoutError:
+            began = self._context.clock.monotonic_seconds()
+            slot = batch_ring.acquire()
+            self._starved_steps += 1
+            self._input_wait_seconds += self._context.clock.monotonic_seconds() - began
+        if slot is None:
+            raise StreamClosedError(
+                f"Stream {batches(self._context.spec.index)!r} ended before step {step + 1}."
+            )
+        self._executor.begin(step, self._batches.of(slot, 0))
+
+    def _acquire(self, layer_step: int, broadcast: RingReader) -> None:
+        if not self._prefetch(layer_step, broadcast):
+            began = self._context.clock.monotonic_seconds()
+            self._hold(layer_step, broadcast.acquire())
+            self._weight_wait_seconds += self._context.clock.monotonic_seconds() - began
+
+    def _prefetch(self, layer_step: int, broadcast: RingReader) -> bool:
+        try:
+            slot = broadcast.acquire(0.0)
+        except TimeoutError:
+            return False
+        self._hold(layer_step, slot)
+        return True
+
+    def _hold(self, layer_step: int, slot: NDArray[np.uint8] | None) -> None:
+        if slot is None:
+            name = self._plan.layer_steps[layer_step].name
+            raise StreamClosedError(f"Stream {BROADCAST!r} ended before the weights of {name!r}.")
+        self._held.append(slot)
+        self._account.take_weights(self._load_layouts[layer_step].num_bytes)
+
+    def _compute(self, state: CsxState) -> None:
+        layer_step = state.layer_step
+        loads = self._loads.of(self._held[0], layer_step)
+        sums = self._sums.of(self._gradients.reserve(), layer_step)
+        self._executor.compute(layer_step, loads, sums)
+        self._gradients.publish()
+        if state.step == 0:
+            # Shapes are static: every later step holds the same.
+            self._account.count_activations(self._executor.activations.values())
+
+    def _record(self, num_steps: int, step_seconds: float) -> None:
+        self._context.progress.record(
+            step=num_steps,
+            readings={
+                **self._account.readings(),
+                "wsc_csx_step_seconds": step_seconds,
+                "wsc_csx_input_wait_seconds": self._input_wait_seconds,
+                "wsc_csx_input_starved_steps_total": float(self._starved_steps),
+                "wsc_csx_weight_wait_seconds": self._weight_wait_seconds,
+            },
+        )
