@@ -157,6 +157,8 @@ class Round:
 
     def try_admit(self, slot: int) -> bool:
         """Admit a job if it fits now and delays nobody who was promised a start."""
+        if self.queue.demands[slot].num_systems > self.free.systems.bit_count():
+            return False  # most of those asked fail here; the rest is dearer
         job = self.queue.jobs[slot]
         end = self.end_of(slot)
         capacity = self.free

@@ -6,7 +6,7 @@ factor of two: accounts that had about the same stay first come, first served, a
 told why somebody goes first ("has had between two and four times its share").
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ _EVEN_CLASS = 4
 """First class beyond the share; class 3 had between half its share and all of it."""
 
 _MAX_HALF_LIVES = 64.0
+_LEAST_USE = 1e-9
 
 
 class Account(NamedTuple):
@@ -47,38 +48,37 @@ class UsageLedger:
     def __init__(self, half_life_seconds: float) -> None:
         self._half_life_seconds = half_life_seconds
         self._epoch_seconds = 0.0
-        self._grown: dict[Account, float] = {}
+        self._numbers: dict[Account, int] = {}
+        self._grown: NDArray[np.float64] = np.zeros(0)
 
     def charge(self, account: Account, system_seconds: float, *, at_seconds: float) -> None:
         """Add use that ended at a time."""
-        half_lives = self._half_lives(at_seconds)
-        if half_lives > _MAX_HALF_LIVES:
-            self._rebase(at_seconds)
-            half_lives = 0.0
-        grown = system_seconds * 2.0**half_lives
-        self._grown[account] = self._grown.get(account, 0.0) + grown
+        if self._half_lives(at_seconds) > _MAX_HALF_LIVES:
+            self._grown = self._grown * self._decay(at_seconds)
+            self._epoch_seconds = at_seconds
+        number = self._numbers.setdefault(account, len(self._numbers))
+        if number == len(self._grown):
+            self._grown = np.append(self._grown, 0.0)
+        self._grown[number] += system_seconds / self._decay(at_seconds)
 
     def used(self, account: Account, *, at_seconds: float) -> float:
         """Return an account's use as it counts at a time, in system-seconds."""
-        return float(self._grown.get(account, 0.0) * 2.0 ** -self._half_lives(at_seconds))
+        number = self._numbers.get(account)
+        return 0.0 if number is None else float(self._grown[number] * self._decay(at_seconds))
 
-    def accounts(self) -> Iterator[Account]:
+    def accounts(self) -> list[Account]:
         """Return everybody who ever used anything."""
-        return iter(self._grown)
+        return list(self._numbers)
 
-    def used_by(self, accounts: Sequence[Account], *, at_seconds: float) -> NDArray[np.float64]:
-        """Return the use of many accounts, in system-seconds, in their order."""
-        grown = np.fromiter((self._grown.get(a, 0.0) for a in accounts), np.float64, len(accounts))
-        decay: float = 2.0 ** -self._half_lives(at_seconds)
-        return grown * decay
+    def all_used(self, *, at_seconds: float) -> NDArray[np.float64]:
+        """Return the use of all `accounts`, in system-seconds, in their order."""
+        return self._grown * self._decay(at_seconds)
 
     def _half_lives(self, at_seconds: float) -> float:
         return (at_seconds - self._epoch_seconds) / self._half_life_seconds
 
-    def _rebase(self, at_seconds: float) -> None:
-        factor = 2.0 ** -self._half_lives(at_seconds)
-        self._grown = {account: grown * factor for account, grown in self._grown.items()}
-        self._epoch_seconds = at_seconds
+    def _decay(self, at_seconds: float) -> float:
+        return float(2.0 ** -self._half_lives(at_seconds))
 
 
 class UseClasses(NamedTuple):
@@ -99,16 +99,14 @@ def classify(
         shares: Shares of sessions; those not named have one share.
     """
     numbers: dict[str, int] = {}
-    session = np.fromiter(
-        (numbers.setdefault(account.session, len(numbers)) for account in accounts),
-        np.int64,
-        len(accounts),
-    )
+    session = np.array([numbers.setdefault(a.session, len(numbers)) for a in accounts])
     by_session = np.bincount(session, used, len(numbers)).astype(np.float64)
     share = np.array([shares.get(name, 1.0) for name in numbers])
-    num_users = np.bincount(session, minlength=len(numbers))
-    session_class = _classes(_over(by_session, by_session.sum()), share / share.sum())
-    user_class = _classes(_over(used, by_session[session]), 1.0 / num_users[session])
+    num_users = np.bincount(session)
+    total = max(float(used.sum()), _LEAST_USE)
+    session_class = _classes(by_session / total, share / share.sum())
+    of_session = np.maximum(by_session, _LEAST_USE)[session]
+    user_class = _classes(used / of_session, 1.0 / num_users[session])
     return UseClasses(session_class[session], user_class)
 
 
@@ -124,15 +122,8 @@ def describe_class(number: int) -> str:
     return f"has had between {2**steps} and {2 ** (steps + 1)} times its share"
 
 
-def _over(
-    part: NDArray[np.float64], whole: NDArray[np.float64] | np.float64
-) -> NDArray[np.float64]:
-    return np.divide(part, whole, out=np.zeros_like(part), where=np.asarray(whole) > 0)
-
-
 def _classes(use: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.int64]:
-    ratio = use / np.maximum(share, 1e-12)
-    with np.errstate(divide="ignore"):
-        steps = np.floor(np.log2(ratio)) + _EVEN_CLASS
-    classes: NDArray[np.int64] = np.clip(steps, 0, NUM_CLASSES - 1).astype(np.int64)
-    return classes
+    """Return floor(log2(use / share)), moved so that class 4 begins at the share, within 0 to 15."""
+    steps = np.frexp(use / share)[1] - 1 + _EVEN_CLASS
+    steps[use <= 0.0] = 0
+    return np.minimum(np.maximum(steps, 0), NUM_CLASSES - 1).astype(np.int64)

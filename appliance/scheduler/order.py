@@ -52,19 +52,20 @@ def aged_slots(snapshot: ClusterSnapshot, columns: Columns, size: int) -> NDArra
 def use_classes(snapshot: ClusterSnapshot, accounts: list[Account]) -> UseClasses:
     """Return the classes of use of accounts, what runs now included."""
     now = snapshot.now_seconds
-    everybody = list(accounts)
+    everybody: list[Account] = []
+    used = np.zeros(0)
+    if snapshot.usage is not None:
+        everybody = snapshot.usage.accounts()
+        used = snapshot.usage.all_used(at_seconds=now)
     numbers = {account: number for number, account in enumerate(everybody)}
-    others = () if snapshot.usage is None else snapshot.usage.accounts()
-    for account in (*others, *(grant.account for grant in snapshot.grants)):
+    for account in (*accounts, *(grant.account for grant in snapshot.grants)):
         if numbers.setdefault(account, len(everybody)) == len(everybody):
             everybody.append(account)
-    used = np.zeros(len(everybody))
-    if snapshot.usage is not None:
-        used = snapshot.usage.used_by(everybody, at_seconds=now)
+    used = np.concatenate([used, np.zeros(len(everybody) - len(used))])
     for grant in snapshot.grants:
         if grant.started_seconds is not None:
             used[numbers[grant.account]] += grant.num_systems * (now - grant.started_seconds)
     shares = {quota.name: quota.shares for quota in snapshot.sessions}
     classes = classify(everybody, used, shares)
-    size = len(accounts)
-    return UseClasses(classes.session[:size], classes.user[:size])
+    mine = [numbers[account] for account in accounts]
+    return UseClasses(classes.session[mine], classes.user[mine])

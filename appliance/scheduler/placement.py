@@ -305,6 +305,8 @@ def choose_systems(free: int, count: int, blocks: Sequence[int], preferred: int 
 def _choose_groups(demand: Demand, capacity: Capacity) -> int | None:
     """Pick node groups, the smallest kind that will do first."""
     chosen = 0
+    if not demand.num_node_groups:
+        return chosen
     for kind in GroupKind:
         if kind < demand.group_kind:
             continue
