@@ -11,10 +11,10 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos samples bench up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos samples bench bench-wafer up down clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(INSTALLED) ## Install the appliance and its tools into .venv
 
@@ -58,6 +58,9 @@ protos: $(INSTALLED) ## Generate the gRPC stubs
 
 bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
 	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(PY) "$$benchmark"; done
+
+bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
+	$(PY) benchmarks/wafer.py
 
 up: $(INSTALLED) ## Start an appliance with two systems in the background
 	$(VENV)/bin/appliance up --systems 2

@@ -197,7 +197,7 @@ def _preload(modules: Sequence[str]) -> None:
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError:
+        except Exception:  # whatever ails a role is said by its own pods
             logger.warning("Module is not preloaded", extra={"preload": module}, exc_info=True)
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from appliance.cluster.process_tree import JOB_VARIABLE
@@ -69,6 +70,7 @@ def _detach(spec: PodSpec, parent: int) -> None:
     if os.getppid() != parent:
         os._exit(1)  # the fork server died before the line above took effect
     _prctl(_PR_SET_NAME, ctypes.c_char_p(f"wsc-{spec.role.value}-{spec.index}".encode()[:15]))
+    _set_command_line(spec.name)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -81,6 +83,16 @@ def _detach(spec: PodSpec, parent: int) -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # TextIO in typeshed
     os.environ[JOB_VARIABLE] = spec.job
     os.chdir(spec.work_dir)
+
+
+def _set_command_line(text: str) -> None:
+    # A forked process shows its parent's command line. The kernel reads it from the process's own
+    # memory, between two addresses that /proc names (fields 48 and 49 of stat, see proc(5)).
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        room = end - start
+        ctypes.memmove(start, text.encode()[: room - 1].ljust(room, b"\0"), room)
 
 
 def _run_role(spec: PodSpec, entry_module: str) -> int:

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 _MAX_RUNTIME_PATH = 40
 """Bytes that the runtime root may have, so that the longest socket path stays below 100."""
 
+_RESTART_PAUSE_SECONDS = 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
@@ -72,7 +74,7 @@ class ProcessLauncher:
         self._numbers = itertools.count(1)
         self._replies: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
         self._send_lock = threading.Lock()
-        self._is_closing = False
+        self._closing = threading.Event()
         self._sessions: dict[JobId, tuple[int, ...]] = {}
         self._start_server()
         self._reader = threading.Thread(target=self._read, name="fork-server-reports", daemon=True)
@@ -121,7 +123,9 @@ class ProcessLauncher:
 
     def close(self) -> None:
         """End every pod and the fork server."""
-        self._is_closing = True
+        self._closing.set()
+        if not self._sessions:
+            self._server.kill()  # it may still be importing, which can take long
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
         try:
@@ -180,7 +184,7 @@ class ProcessLauncher:
             with contextlib.suppress(OSError), self._connection.makefile("rb") as lines:
                 for line in lines:
                     self._dispatch(json.loads(line))
-            if self._is_closing:
+            if self._closing.is_set():
                 return
             self._replace_server()
 
@@ -194,6 +198,7 @@ class ProcessLauncher:
         for job, sessions in lost.items():
             process_tree.send(process_tree.find_processes(job, sessions), signal.SIGKILL)
             remove_traces(job, self.runtime_dir(job))
+        self._closing.wait(_RESTART_PAUSE_SECONDS)  # one that cannot start must not spin
         with self._send_lock:
             self._connection.close()
             self._start_server()

@@ -37,6 +37,11 @@ def import_program(text: str) -> Graph:
         ProgramError: The text breaks the grammar, reads an undefined value or contradicts itself;
             the message names line and column.
     """
+    if not text.strip():
+        raise ProgramError(
+            "The program text is empty: the client could not lower the model.",
+            hint="Its own reason is in traceback_*.json under the artifact directory's executors.",
+        )
     return _Importer(Cursor(text)).run()
 
 

@@ -5,14 +5,15 @@ Options: see `appliance.coordinator.options`.
 
 import sys
 
-from appliance.compiler.pipeline import compile_program
-from appliance.coordinator.process import Compiler, run_coordinator
+from appliance.compiler.pipeline import compile_program, plan_key
+from appliance.coordinator.compilation import Compiler
+from appliance.coordinator.process import run_coordinator
 from appliance.core.plan_text import parse_plan, print_plan
 from appliance.core.pods import PodSpec
 from appliance.pods.shell import pod_main
 
 COMPILER = Compiler(
-    compile_program=compile_program, print_plan=print_plan, parse_plan=parse_plan
+    compile_program=compile_program, plan_key=plan_key, print_plan=print_plan, parse_plan=parse_plan
 )
 
 

@@ -39,9 +39,9 @@ class AnswerInterceptor(grpc.ServerInterceptor):
 
     def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Handler | None],
+        continuation: Callable[[grpc.HandlerCallDetails], "Handler | None"],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
+    ) -> "Handler | None":
         """Wrap a method of the client's service."""
         handler = continuation(handler_call_details)
         name = handler_call_details.method.rpartition("/")[2]

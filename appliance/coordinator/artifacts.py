@@ -4,25 +4,15 @@ An artifact is a directory that appears whole (written beside, then renamed) and
 readers need no lock and two writers of the same content cannot disturb each other.
 """
 
-import hashlib
 import os
 import secrets
 import shutil
 from pathlib import Path
 
 from appliance.core.errors import NotFoundError, UserError
-from appliance.core.plan import Precision
 
-_FORMAT = 1
-"""Part of every key; raise it when plans of older text can no longer be read."""
 _PLAN = "plan.txt"
 _PROGRAM = "program.mlir"
-
-
-def content_key(text: str, *, batch_size: int, precision: Precision, num_systems: int) -> str:
-    """Return the name under which a program compiled with these options is stored."""
-    options = f"{_FORMAT}\n{batch_size}\n{precision.value}\n{num_systems}\n"
-    return "cs_" + hashlib.sha256(options.encode() + text.encode()).hexdigest()[:40]
 
 
 class ArtifactStore:

@@ -4,9 +4,10 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Protocol
 
-from appliance.coordinator.artifacts import ArtifactStore, content_key
+from appliance.coordinator.artifacts import ArtifactStore
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.errors import UnschedulableError, UserError, WscError
@@ -18,13 +19,38 @@ logger = logging.getLogger(__name__)
 
 
 class CompileProgram(Protocol):
-    """The compiler, as the coordinator needs it."""
+    """Compiles a program."""
 
     def __call__(
         self, text: str, *, batch_size: int, precision: Precision, num_systems: int
     ) -> Plan:
         """Return the plan of a program; raises `ProgramError`."""
         ...
+
+
+class PlanKey(Protocol):
+    """Names a program's plan by content."""
+
+    def __call__(self, text: str, *, batch_size: int, precision: Precision) -> str:
+        """Return the key that the plan will have."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """The compiler, as the coordinator needs it.
+
+    Attributes:
+        compile_program: Returns the plan of a program.
+        plan_key: Returns its key, without compiling it.
+        print_plan: Returns a plan's text.
+        parse_plan: Reads that text.
+    """
+
+    compile_program: CompileProgram
+    plan_key: PlanKey
+    print_plan: Callable[[Plan], str]
+    parse_plan: Callable[[str], Plan]
 
 
 class Compilation:
@@ -34,8 +60,7 @@ class Compilation:
         options: Precision, cluster size.
         artifacts: Where compiled programs are kept.
         console: Takes lines for the user.
-        compile_program: The compiler.
-        print_plan: Returns a plan's text.
+        compiler: The compiler.
         on_failure: Called with the sentence when a program cannot be compiled.
     """
 
@@ -45,13 +70,11 @@ class Compilation:
         artifacts: ArtifactStore,
         console: Console,
         *,
-        compile_program: CompileProgram,
-        print_plan: Callable[[Plan], str],
+        compiler: Compiler,
         on_failure: Callable[[str], None],
     ) -> None:
         self._options, self._artifacts, self._console = options, artifacts, console
-        self._compile_program, self._print_plan = compile_program, print_plan
-        self._on_failure = on_failure
+        self._compiler, self._on_failure = compiler, on_failure
         self._lock = threading.Lock()
         self._answers: dict[str, Future[CompileResponse]] = {}
 
@@ -81,18 +104,17 @@ class Compilation:
     def _compile(self, request: CompileRequest) -> CompileResponse:
         gang = self._checked_gang(request)
         text, batch_size = request.cirh_content, request.batch_size
-        options = {
-            "batch_size": batch_size,
-            "num_systems": gang.num_systems,
-        }
-        key = content_key(text, precision=self._options.precision, **options)
+        precision, compiler = self._options.precision, self._compiler
+        key = compiler.plan_key(text, batch_size=batch_size, precision=precision)
         directory = self._artifacts.directory(request.compile_dir, key)
         if self._artifacts.has(directory):
             logger.info("Program found in the compile cache", extra={"key": key})
             self._console.write(Topic.COMPILE, "The program was compiled before.")
         else:
-            plan = self._compile_program(text, precision=self._options.precision, **options)
-            self._artifacts.store(directory, plan_text=self._print_plan(plan), program=text)
+            plan = compiler.compile_program(
+                text, batch_size=batch_size, precision=precision, num_systems=gang.num_systems
+            )
+            self._artifacts.store(directory, plan_text=compiler.print_plan(plan), program=text)
             logger.info(
                 "Program compiled", extra={"key": key, "layer_steps": len(plan.layer_steps)}
             )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from google.protobuf.message import Message
+
 from appliance.coordinator import job_machine as machine
 from appliance.coordinator import pod_requests
 from appliance.coordinator.artifacts import ArtifactStore
@@ -204,14 +206,15 @@ class Execution:
             step: The step, 0-based.
             name: Name of the output or of the state tensor.
         """
-        session = self.session
-        self._release_snapshots(session, step)
-        output = session.output(name)
-        if output is not None:
-            values, dtype = session.fetch_output(step, name, self.is_over), output.wire_dtype
-        else:
-            tensor = session.ingress.tensor(name)
-            values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
+        session = self._running_session(step)
+        with self._pods_answering():
+            self._release_snapshots(session, step)
+            output = session.output(name)
+            if output is not None:
+                values, dtype = session.fetch_output(step, name, self.is_over), output.wire_dtype
+            else:
+                tensor = session.ingress.tensor(name)
+                values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
         if values is None:
             raise self.over_error()
         yield from rtfx.messages(values, dtype)
@@ -260,7 +263,7 @@ class Execution:
     def _settle(self) -> None:
         with self._changed:
             self._changed.wait_for(
-                lambda: any(report.blame is Blame.USER for report in self._suspects),
+                lambda: any(report.blame <= Blame.ENDED for report in self._suspects),
                 timeout=_SETTLE_SECONDS,
             )
             failure = cause(self._suspects)
@@ -331,13 +334,8 @@ class Execution:
         session = self.session
         if self._around.initializer is not None:
             self._around.initializer.close()
-        self.gang.ask(
-            (Role.WEIGHT, 0),
-            pods_pb2_grpc.MemoryXStub,
-            "CommitIngest",
-            pod_requests.commit(session.number, session.ingress.written),
-            pods_pb2.CommitIngestReply,
-        )
+        commit = pod_requests.commit(session.number, session.ingress.written)
+        self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
         session.read_outputs()
         self._call_all("Start", pod_requests.start(session.number, action.schedule))
 
@@ -347,13 +345,26 @@ class Execution:
         everyone = dict.fromkeys(self.gang.members, request)
         self.gang.call(method, everyone, self.is_over)
 
-    def _release_snapshots(self, session: Session, step: int) -> None:
-        memoryx = self.gang.stub((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub)
-        for number in session.passed_snapshots(step):
-            # Fire and forget: a snapshot that is not there need not be released.
-            memoryx.ReleaseSnapshot.future(
-                pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
+    def _ask_memoryx(self, method: str, request: Message, reply_type: type[Message]) -> None:
+        self.gang.ask((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub, method, request, reply_type)
+
+    def _running_session(self, step: int) -> Session:
+        """Return the session if a step belongs to its run."""
+        session, schedule = self.session, self._state.schedule
+        if self._state.phase is not machine.SessionPhase.STREAMING or schedule is None:
+            raise ConflictError(
+                f"Nothing of step {step + 1} can be fetched: session {session.number} is "
+                f"{self._state.phase.value}."
             )
+        if step >= schedule.num_steps:
+            raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
+        return session
+
+    def _release_snapshots(self, session: Session, step: int) -> None:
+        for number in session.passed_snapshots(step):
+            request = pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
+            with contextlib.suppress(NotFoundError):
+                self._ask_memoryx("ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply)
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:

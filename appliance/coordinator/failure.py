@@ -17,9 +17,11 @@ class Blame(IntEnum):
 
     USER = 0
     """The user's own code or data."""
-    LOST = 1
-    """A pod's process ended, or it stopped answering."""
-    REPORTED = 2
+    ENDED = 1
+    """Management says how a pod's process ended."""
+    LOST = 2
+    """A pod's process is gone, or it stopped answering."""
+    REPORTED = 3
     """A pod says that it cannot go on; may be a consequence of another's end."""
 
 

@@ -87,6 +87,7 @@ class Gang:
         self._keys = {pod.name: key for key, pod in self._pods.items()}
         self._changed = threading.Condition()
         self._is_closed = False
+        self._farewells: list[object] = []
         self._started_seconds = clock.monotonic_seconds()
         self._thread = threading.Thread(target=self._watch, name="gang", daemon=True)
         self._thread.start()
@@ -124,6 +125,11 @@ class Gang:
                 blame=blame, message=report.message, detail=report.detail, role=role, index=index
             )
         )
+
+    def failure_of(self, name: str, reason: str) -> Failure:
+        """Return the failure that management tells of a pod; its name may be unknown."""
+        role, index = self._keys.get(PodName(name), (Role.COORDINATOR, 0))
+        return Failure(blame=Blame.ENDED, message=reason, role=role, index=index)
 
     @property
     def is_complete(self) -> bool:
@@ -232,8 +238,11 @@ class Gang:
             self._is_closed = True
             channels = [pod.channel for pod in self._pods.values() if pod.channel is not None]
         request = pods_pb2.StopRequest(reason=reason)
-        for channel in channels:
+        # A call whose future is dropped is cancelled, so the futures are kept.
+        self._farewells = [
             pods_pb2_grpc.PodStub(channel).Stop.future(request, timeout=_LOST_SECONDS)
+            for channel in channels
+        ]
 
     def _key(self, name: str) -> Member:
         if name not in self._keys:

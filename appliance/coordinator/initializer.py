@@ -130,6 +130,7 @@ class Initializer:
             log_path.parent.mkdir(parents=True, exist_ok=True)
             self._is_ready = False
             self._program = UserProgram(
+                self._spec.job,
                 "The program that computes initial weights",
                 self._environment,
                 module=_MODULE,

@@ -22,6 +22,8 @@ class CoordinatorOptions:
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
+        bind_host: Address at which clients are served.
+        public_host: Name by which they reach it.
         tls_cert: Certificate chain, PEM; None serves plain text.
         tls_key: Its key, PEM.
         user_uid: The job's user, whose rights the weight program has; None means ours.
@@ -36,6 +38,8 @@ class CoordinatorOptions:
     client_version: str = "2.10.0"
     client_githash: str = ""
     cluster_systems: int = 0
+    bind_host: str = "localhost"
+    public_host: str = "localhost"
     tls_cert: Path | None = None
     tls_key: Path | None = None
     user_uid: int | None = None
@@ -48,8 +52,9 @@ class CoordinatorOptions:
         return cls(
             job_type=JobType(options["job_type"]),
             gang=GangSize(
-                num_systems=int(options.get("num_systems") or 1),
-                workers_per_system=int(options.get("workers_per_system") or 1),
+                # A compile job has none of either.
+                num_systems=max(1, int(options.get("num_systems") or 1)),
+                workers_per_system=max(1, int(options.get("workers_per_system") or 1)),
             ),
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),
@@ -57,6 +62,8 @@ class CoordinatorOptions:
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),
+            bind_host=options.get("bind_host") or "localhost",
+            public_host=options.get("public_host") or "localhost",
             tls_cert=_path(options.get("tls_cert", "")),
             tls_key=_path(options.get("tls_key", "")),
             user_uid=_number(options.get("user_uid", "")),

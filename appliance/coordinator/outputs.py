@@ -66,10 +66,10 @@ class OutputShelf:
                     raise NotFoundError(
                         f"Outputs of step {step} are not kept; the last kept step is {self._last}."
                     )
-                if self._end is not None:
-                    raise StreamClosedError(f"Output {name!r} of step {step}: {self._end}")
                 if is_over():
                     return None
+                if self._end is not None:
+                    raise StreamClosedError(f"Output {name!r} of step {step}: {self._end}")
                 self._changed.wait(_POLL_SECONDS)
             return self._steps[step][name]
 

@@ -7,15 +7,13 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import grpc
 
 from appliance.coordinator.answers import AnswerInterceptor
 from appliance.coordinator.artifacts import ArtifactStore
-from appliance.coordinator.compilation import Compilation, CompileProgram
+from appliance.coordinator.compilation import Compilation, Compiler
 from appliance.coordinator.console import Console
 from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
 from appliance.coordinator.execution import Execution, Surroundings
@@ -27,7 +25,6 @@ from appliance.coordinator.reports import ManagementLink
 from appliance.coordinator.servicer import ApplianceServicer, Desk
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.jobs import JobType, Phase
-from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.pods.refusals import RefusalInterceptor
@@ -51,21 +48,6 @@ _CHANNEL_OPTIONS = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiler:
-    """The compiler, as the coordinator needs it.
-
-    Attributes:
-        compile_program: Returns the plan of a program.
-        print_plan: Returns a plan's text.
-        parse_plan: Reads that text.
-    """
-
-    compile_program: CompileProgram
-    print_plan: Callable[[Plan], str]
-    parse_plan: Callable[[str], Plan]
-
-
 class Coordinator:
     """One job's coordinator.
 
@@ -86,8 +68,7 @@ class Coordinator:
             self._options,
             artifacts,
             self._console,
-            compile_program=compiler.compile_program,
-            print_plan=compiler.print_plan,
+            compiler=compiler,
             on_failure=self._announce_failure,
         )
         self._execution = (
@@ -112,7 +93,7 @@ class Coordinator:
             stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
             stack.callback(self._close)
             logger.info("Coordinator serves", extra={"port": port})
-            self._link.register(f"localhost:{port}", os.getpid())
+            self._link.register(f"{self._options.public_host}:{port}", os.getpid())
             self._link.report_regularly(self._is_running, self._pod_reports)
             reason = self._stop_reasons.get()
             logger.info("Coordinator ends", extra={"reason": reason})
@@ -175,24 +156,32 @@ class Coordinator:
         return server, port
 
     def _add_port(self, server: grpc.Server) -> int:
-        options = self._options
+        options, address = self._options, f"{self._options.bind_host}:0"
         if options.tls_cert is None or options.tls_key is None:
-            return server.add_insecure_port("localhost:0")
+            return server.add_insecure_port(address)
         pair = (options.tls_key.read_bytes(), options.tls_cert.read_bytes())
-        return server.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))
+        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
 
     def _inner_server(self) -> grpc.Server:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
             interceptors=[RefusalInterceptor()],
         )
-        management_pb2_grpc.add_JobControlServicer_to_server(JobControlServicer(self.stop), server)
+        management_pb2_grpc.add_JobControlServicer_to_server(
+            JobControlServicer(self.stop, self._fail), server
+        )
         if self._execution is not None:
             servicer = CoordinatorServicer(self._execution.gang)
             pods_pb2_grpc.add_CoordinatorServicer_to_server(servicer, server)
         server.add_insecure_port(self._spec.control_address())
         server.start()
         return server
+
+    def _fail(self, reason: str, pod: str) -> None:
+        if self._execution is None:
+            self.stop(reason)
+        else:
+            self._execution.suspect(self._execution.gang.failure_of(pod, reason))
 
     def _client_is_done(self) -> None:
         if self._execution is not None:

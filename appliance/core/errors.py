@@ -9,6 +9,7 @@
     |-- ClusterError    the cluster is at fault and a retry may help: HTTP 503, exit 3
     |   |-- PodFailedError      a pod ended or stopped answering
     |   `-- StreamClosedError   the other end of a tensor stream went away
+    |       `-- StreamAbandonedError  it closed the stream itself and says elsewhere why
     `-- InternalError   we are at fault: HTTP 500, exit 4
 
 The message is one sentence that names the object and the numbers that clash; `hint` says what to do
@@ -69,6 +70,10 @@ class PodFailedError(ClusterError):
 
 class StreamClosedError(ClusterError):
     """The other end of a tensor stream went away before the stream was ended."""
+
+
+class StreamAbandonedError(StreamClosedError):
+    """The other end closed the stream before its end, in order: the cause is known there."""
 
 
 class InternalError(WscError):

@@ -16,7 +16,7 @@ Elementwise, all shapes equal
     Gelu (x) {approximation: NONE|TANH}  GeluGrad (dy, x) {approximation}
     Add Sub Mul Div Pow Atan2 (a, b)     And Or Xor (a, b), logical on i1, bitwise on integers
     EluGrad LeakyReluGrad (dy, x) {alpha}  HardSigmoidGrad (dy, x)
-    ReluGrad (dy, y)   SigmoidGrad (dy, y)
+    ReluGrad (dy, y)   SigmoidGrad (y, dy): the result y of Sigmoid comes first
     Compare (a, b) {comparison_direction: EQ|NE|LT|LE|GT|GE} -> i1
     Select (condition, a, b); condition may be rank 0
     Clamp (x, low, high); low and high may be rank 0
@@ -65,23 +65,27 @@ Reduction
 Normalisation; statistics in float32 whatever the element type
     LayerNorm (x, beta, gamma) {epsilon}; normalised over the trailing dims of gamma
     LayerNormGrad (dy, x, beta, gamma) {epsilon} -> dx, dbeta, dgamma (+ for the last two)
-    GroupNorm (x, beta, gamma | x) {epsilon, num_groups, affine, data_format} -> y
-    GroupNormGrad (dy, x, beta, gamma | dy, x) {epsilon, num_groups, affine, data_format} -> dx,
-        dbeta, dgamma (+ for the last two)
+    GroupNorm (x, gamma, beta) {epsilon, num_groups, affine, data_format}; gamma (first, unlike
+        LayerNorm) and beta have the shape [groups, channels / groups]
+    GroupNormGrad (dy, x, gamma | dy, x) {as GroupNorm} -> dx, dgamma, dbeta | dx (+ for the
+        gradients of gamma and beta)
     FusedBatchNorm (x, scale, offset, mean, variance) {epsilon, exponential_avg_factor, data_format,
-        is_training} -> y, batch_mean, batch_variance; the last two are the blended running values
-        (1 - factor) * old + factor * new, the new variance with Bessel's correction
+        is_training} -> y, batch_mean, batch_variance; the vectors may be float32 where x is 16-bit.
+        The last two results are the blended running values (1 - factor) * old + factor * new, the
+        new variance with Bessel's correction
     FusedBatchNormGrad (dy, x, scale) {epsilon, data_format, is_training} -> dx, dscale, doffset
         (+ for the last two); is_training is true
     Pool (x, x) {pool_type: MAX|AVERAGE, data_format: NCDHW|NDHWC, ksize, strides, padding (low and
-        high for each of 5 dims, interleaved), dilation}; AVERAGE counts the padding
+        high for each of 5 dims, interleaved), dilation}; AVERAGE counts the padding. The front end
+        loses default strides, ceil mode and dilation: the shapes say which reading is meant
     Pool (x, dy) {..., gradient: true} -> dx
 Loss
     SparseSoftmaxCrossEntropyWithLogits (logits, labels) {axis} -> loss, softmax - onehot
     SoftmaxCrossEntropyWithLogits (logits, labels) {axis} -> loss, softmax - labels
 Indexing
     Gather (table, indices) {axis, batch_dims}: result dims: table dims before axis, indices dims
-        after batch_dims, table dims after axis
+        after batch_dims, table dims after axis. Where table, indices and result all have the same
+        rank above 1, it is torch.gather: one element for each index
     GatherNd (table, indices) {start_dim}: leading start_dim dims are batch; the last dim of
         indices addresses the next dims of table
     Scatter (base, indices, updates) {axis, reduce_kind: NONE|ADD|MUL|MAX|MIN}: as torch.scatter
@@ -164,6 +168,8 @@ _DOT = tuple(
 SPECS: Mapping[str, OpSpec] = {
     **{op: _unary() for op in UNARY},
     **{op: _binary() for op in BINARY},
+    "Gelu": _unary("approximation"),
+    "GeluGrad": _binary("approximation"),
     "Elu": _unary("alpha"),
     "LeakyRelu": _unary("alpha"),
     "EluGrad": _binary("alpha"),
@@ -258,15 +264,15 @@ SPECS: Mapping[str, OpSpec] = {
         num_operands=(4,), num_results=3, attributes=("epsilon",), infer=shapes.layer_norm_grad
     ),
     "GroupNorm": OpSpec(
-        num_operands=(1, 3),
+        num_operands=(3,),
         attributes=("epsilon", "num_groups", "affine", "data_format"),
-        infer=shapes.first_operand,
+        infer=shapes.group_norm,
     ),
     "GroupNormGrad": OpSpec(
-        num_operands=(2, 4),
-        num_results=3,
+        num_operands=(2, 3),
+        num_results=None,
         attributes=("epsilon", "num_groups", "affine", "data_format"),
-        infer=shapes.channel_norm_grad,
+        infer=shapes.group_norm_grad,
     ),
     "FusedBatchNorm": OpSpec(
         num_operands=(5,),

@@ -12,12 +12,13 @@ Value names are unique over the whole plan, so a value recomputed in two layer s
 The one exception is by design: a value MemoryX streams has the same name on both sides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
 from appliance.core.errors import InternalError
 from appliance.core.graph import Direction, Node
+from appliance.core.ops import VIEW_OPS
 from appliance.core.tensors import DType, TensorType
 
 STEP_START = -1
@@ -139,7 +140,7 @@ class Update:
         after: Index of the layer step whose sums must have arrived; `STEP_START` for none.
         nodes: The computation, in order.
         commits: State overwritten afterwards. No layer step later than `after` loads the old value,
-            and no later update reads it.
+            no later update reads it, be it through a view, and no new value shares its memory.
     """
 
     after: int
@@ -190,6 +191,20 @@ class Plan:
         return tuple((sum_.total, self.types[sum_.total]) for sum_ in step.sums)
 
 
+def defined_values(plan: Plan) -> Iterator[str]:
+    """Yield every value that a plan defines, in order; each once if the plan is sound."""
+    yield from (tensor.value for tensor in plan.state)
+    yield from (tensor.value for tensor in plan.inputs)
+    nodes = [*plan.wafer_constants, *plan.update_constants]
+    for step in plan.layer_steps:
+        nodes += step.nodes
+        yield from (sum_.total for sum_ in step.sums)
+    for update in plan.updates:
+        nodes += update.nodes
+    for node in nodes:
+        yield from node.results
+
+
 def verify(plan: Plan) -> None:
     """Check that a plan can run: order, availability of loads and sums, safety of commits.
 
@@ -199,12 +214,28 @@ def verify(plan: Plan) -> None:
     Raises:
         InternalError: A rule is broken; the message names the value.
     """
+    _verify_names(plan)
     available_after = _verify_updates(plan)
     _verify_wafer(plan, available_after)
+    _verify_crossings(plan)
     _verify_commits(plan)
     for output in plan.outputs:
         if output.value not in available_after:
             raise InternalError(f"Output {output.output_name!r} reads undefined %{output.value}.")
+
+
+def _verify_names(plan: Plan) -> None:
+    seen: set[str] = set()
+    for name in defined_values(plan):
+        if name in seen:
+            raise InternalError(f"The plan defines %{name} twice.")
+        seen.add(name)
+    for name in seen.symmetric_difference(plan.types):
+        raise InternalError(f"The plan defines %{name} and knows no type of it, or the reverse.")
+    for name, axis in plan.sharded.items():
+        type_ = plan.types.get(name)
+        if type_ is None or type_.shape[axis] % plan.batch_size:
+            raise InternalError(f"%{name} is sharded along axis {axis} of {type_}.")
 
 
 def _updates_in_order(plan: Plan) -> Iterator[Update]:
@@ -241,35 +272,72 @@ def _verify_updates(plan: Plan) -> dict[str, int]:
 
 
 def _verify_wafer(plan: Plan, available_after: Mapping[str, int]) -> None:
+    """A view of a streamed value goes when that goes: no later layer step may read it."""
     resident = {tensor.value for tensor in plan.inputs}
     for node in plan.wafer_constants:
+        _verify_reads(node, (resident,), "the wafer constants")
         resident.update(node.results)
     for index, step in enumerate(plan.layer_steps):
         for name in step.loads:
             if available_after.get(name, index) >= index:
                 raise InternalError(f"Layer step {step.name!r} loads %{name} before it exists.")
-        readable = resident | set(step.loads)
+        streamed = set(step.loads)
         for node in step.nodes:
-            for operand in node.operands:
-                if operand not in readable:
-                    raise InternalError(f"Layer step {step.name!r}: {node.op} reads %{operand}.")
-            readable.update(node.results)
-            resident.update(node.results)
+            _verify_reads(node, (resident, streamed), f"layer step {step.name!r}")
+            if node.op in VIEW_OPS and node.operands and node.operands[0] in streamed:
+                streamed.update(node.results)
+            else:
+                resident.update(node.results)
         for sum_ in step.sums:
-            if sum_.partial not in readable:
+            if sum_.partial not in resident:
                 raise InternalError(f"Layer step {step.name!r} sends undefined %{sum_.partial}.")
 
 
+def _verify_reads(node: Node, readable: tuple[Set[str], ...], where: str) -> None:
+    for operand in node.operands:
+        if not any(operand in values for values in readable):
+            raise InternalError(f"In {where}, {node.op} reads %{operand}, which is not there.")
+
+
+def _verify_crossings(plan: Plan) -> None:
+    for step in plan.layer_steps:
+        if len(set(step.loads)) != len(step.loads):
+            raise InternalError(f"Layer step {step.name!r} loads a value twice.")
+        for sum_ in step.sums:
+            if plan.types[sum_.partial] != plan.types[sum_.total]:
+                raise InternalError(f"%{sum_.partial} and its sum %{sum_.total} differ in type.")
+            if sum_.partial in plan.sharded:
+                raise InternalError(f"%{sum_.partial} is added up, but it is sharded.")
+
+
 def _verify_commits(plan: Plan) -> None:
+    """State is overwritten once, after its last load and the last read of its old memory."""
     last_load = {name: index for index, step in enumerate(plan.layer_steps) for name in step.loads}
+    memory = {tensor.value: tensor.value for tensor in plan.state}
     last_read: dict[str, int] = {}
     for position, update in enumerate(plan.updates):
         for node in update.nodes:
-            last_read.update(dict.fromkeys(node.operands, position))
-        last_read.update({commit.value: position for commit in update.commits})
+            reads = [memory[name] for name in node.operands if name in memory]
+            last_read.update(dict.fromkeys(reads, position))
+            if reads and node.op in VIEW_OPS and node.operands[0] in memory:
+                memory.update(dict.fromkeys(node.results, memory[node.operands[0]]))
+    committed: set[str] = set()
     for position, update in enumerate(plan.updates):
         for commit in update.commits:
+            _verify_commit(plan, commit, memory)
+            if commit.state in committed:
+                raise InternalError(f"State %{commit.state} is overwritten twice.")
+            committed.add(commit.state)
             if last_load.get(commit.state, STEP_START) > update.after:
                 raise InternalError(f"State %{commit.state} is overwritten before its last load.")
             if last_read.get(commit.state, position) > position:
                 raise InternalError(f"State %{commit.state} is overwritten before its last read.")
+
+
+def _verify_commit(plan: Plan, commit: Commit, memory: Mapping[str, str]) -> None:
+    if plan.types[commit.state] != plan.types[commit.value]:
+        raise InternalError(f"%{commit.state} is overwritten by %{commit.value} of another type.")
+    if commit.value in memory:
+        raise InternalError(
+            f"%{commit.state} is overwritten by %{commit.value}, which shares memory with state."
+        )

@@ -253,6 +253,22 @@ def channel_norm_grad(node: Node, types: Sequence[TensorType]) -> Shapes:
     return (x.shape, channels, channels)
 
 
+def group_norm(node: Node, types: Sequence[TensorType]) -> Shapes:
+    """Gamma and beta have a row for each group."""
+    x, gamma, beta = types
+    channels = x.shape[channel_dim(node, len(x.shape))]
+    groups = integer(node, "num_groups")
+    _require(gamma.shape == beta.shape == (groups, channels // groups), f"{x}, {gamma} and {beta}")
+    return (x.shape,)
+
+
+def group_norm_grad(node: Node, types: Sequence[TensorType]) -> Shapes:
+    """Gradients of x and, if there is a gamma, of gamma and beta."""
+    dy, x = types[:2]
+    _require(dy.shape == x.shape, f"{dy} and {x}")
+    return (x.shape, types[2].shape, types[2].shape) if len(types) > 2 else (x.shape,)
+
+
 def batch_norm(node: Node, types: Sequence[TensorType]) -> Shapes:
     """Everything but x is a vector of channels."""
     x = types[0]
@@ -263,24 +279,12 @@ def batch_norm(node: Node, types: Sequence[TensorType]) -> Shapes:
 
 
 def pool(node: Node, types: Sequence[TensorType]) -> Shapes:
-    """Window arithmetic forward; the shape of x backward."""
-    if flag(node, "gradient"):
-        return (types[0].shape,)
-    padding = integers(node, "padding")
-    windows = zip(
-        types[0].shape,
-        integers(node, "ksize"),
-        integers(node, "strides"),
-        integers(node, "dilation"),
-        padding[::2],
-        padding[1::2],
-        strict=True,
-    )
-    sizes = [
-        (size + low + high - dilation * (kernel - 1) - 1) // stride + 1
-        for size, kernel, stride, dilation, low, high in windows
-    ]
-    return (tuple(sizes),)
+    """Batch and channels stay; what the windows leave of the rest only the result tells."""
+    x, y = types[0], types[1] if flag(node, "gradient") else node.types[0]
+    channel = channel_dim(node, len(x.shape))
+    _require(len(x.shape) == len(y.shape) == 5, f"{x} and {y}")
+    _require((x.shape[0], x.shape[channel]) == (y.shape[0], y.shape[channel]), f"{x} and {y}")
+    return (types[0].shape if flag(node, "gradient") else node.types[0].shape,)
 
 
 def cross_entropy(node: Node, types: Sequence[TensorType]) -> Shapes:
@@ -291,11 +295,19 @@ def cross_entropy(node: Node, types: Sequence[TensorType]) -> Shapes:
     return (rows, logits)
 
 
+def takes_single_elements(node: Node, types: Sequence[TensorType]) -> bool:
+    """Whether a Gather takes one element for each index, as torch.gather does."""
+    rank = len(types[0].shape)
+    return rank > 1 and len(types[1].shape) == rank == len(node.types[0].shape)
+
+
 def gather(node: Node, types: Sequence[TensorType]) -> Shapes:
     """Dims of the indices take the place of the axis."""
     axis, batch = integer(node, "axis"), integer(node, "batch_dims")
     table, indices = types[0].shape, types[1].shape
     _require(table[:batch] == indices[:batch], f"{types[0]} and {types[1]}")
+    if takes_single_elements(node, types):
+        return (indices,)
     return (table[:axis] + indices[batch:] + table[axis + 1 :],)
 
 

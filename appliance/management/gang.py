@@ -52,6 +52,8 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
         "workers_per_system": str(job.workers_per_system),
         "request_path": str(Path(job.work_dir) / REQUEST_FILE),
         "precision": surroundings.precision,
+        "user_uid": _user_id(job.user.uid),
+        "user_gid": _user_id(job.user.gid),
     }
     return tuple(
         PodSpec(
@@ -65,6 +67,10 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
         )
         for role, index in _members(job)
     )
+
+
+def _user_id(number: int) -> str:
+    return str(number) if number >= 0 else ""
 
 
 def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:

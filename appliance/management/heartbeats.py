@@ -11,7 +11,7 @@ A wrong guess costs nothing but an early end, after which the client opens a new
 
 import asyncio
 import threading
-from collections import defaultdict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -22,7 +22,8 @@ from protos.cluster.cluster_pb2 import HeartbeatRequest, HeartbeatResponse
 CLOSE_DELAY_SECONDS = 0.3
 """From the end of a job to the end of its stream; the client's next statement takes less."""
 
-_MAX_EXPECTED = 8
+_MAX_EXPECTED = 10_000
+"""Connections remembered at most; some clients never open a stream."""
 
 
 class HeartbeatStreams:
@@ -44,20 +45,21 @@ class HeartbeatStreams:
         self._is_alive = is_alive
         self._answer = answer
         self._lock = threading.Lock()
-        self._expected: defaultdict[str, deque[str]] = defaultdict(
-            lambda: deque(maxlen=_MAX_EXPECTED)
-        )
+        self._expected: OrderedDict[str, str] = OrderedDict()
 
     def expect(self, peer: str, lease_id: str) -> None:
         """Take note that a client is about to open a stream for a lease."""
         with self._lock:
-            self._expected[peer].append(lease_id)
+            self._expected[peer] = lease_id
+            self._expected.move_to_end(peer)
+            if len(self._expected) > _MAX_EXPECTED:
+                self._expected.popitem(last=False)
 
     async def serve(
         self, beats: AsyncIterator[HeartbeatRequest], peer: str
     ) -> AsyncIterator[HeartbeatResponse]:
         """Answer beats until the client stops, or what they keep alive has ended."""
-        lease_id = self._claim(peer)
+        lease_id = await self._claim(peer)
         next_beat = asyncio.ensure_future(_next(beats))
         try:
             while True:
@@ -73,13 +75,13 @@ class HeartbeatStreams:
         finally:
             next_beat.cancel()
 
-    def _claim(self, peer: str) -> str:
+    async def _claim(self, peer: str) -> str:
         with self._lock:
-            expected = self._expected.get(peer)
-            lease_id = expected.popleft() if expected else ""
-            if not expected:
-                self._expected.pop(peer, None)
-            return lease_id
+            lease_id = self._expected.pop(peer, "")
+        if not lease_id:
+            return ""
+        is_alive = await asyncio.to_thread(self._is_alive, lease_id)
+        return lease_id if is_alive else ""
 
     async def _wait(
         self, next_beat: "asyncio.Future[HeartbeatRequest | None]", lease_id: str

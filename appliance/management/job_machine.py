@@ -169,6 +169,9 @@ Event = (
 )
 
 
+_AfterLaunch = Reported | PodExited | Stopped | TimeElapsed | CompileFinalized
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enter:
     """Keep a new phase."""
@@ -222,7 +225,7 @@ def step(state: JobState, event: Event) -> Step:
     An event that comes too late to matter (a pod's end while the job is stopped anyway) changes
     nothing.
     """
-    if state.phase.is_terminal:
+    if state.phase.is_terminal or (_is_queued(state) and isinstance(event, _AfterLaunch)):
         return state, ()
     match event:
         case Admitted() | Rejected() | Launched() | LaunchFailed() | CoordinatorReady():
@@ -244,6 +247,10 @@ def step(state: JobState, event: Event) -> Step:
             return _on_stopped(replace(state, is_stopped=True))
         case _:
             assert_never(event)
+
+
+def _is_queued(state: JobState) -> bool:
+    return state.phase in (Phase.CREATED, Phase.QUEUED)
 
 
 def _on_start(
@@ -315,7 +322,7 @@ def _verdict_of_orderly_end(state: JobState) -> Verdict:
 
 def _on_end_request(state: JobState, verdict: Verdict) -> Step:
     known = state.verdict
-    if known is None and state.phase in (Phase.CREATED, Phase.QUEUED):
+    if known is None and _is_queued(state):
         return _finish(replace(state, verdict=verdict))
     if known is None:
         tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)

@@ -94,8 +94,8 @@ class TensorStore:
 
     def keep_snapshot(self, step_number: int) -> None:
         """Copy the state into the segment of a step's snapshot (steps counted from 1)."""
-        kept = self._server.add_segment(snapshot_segment(step_number), self._layout)
-        kept[:] = self._bytes
+        name = snapshot_segment(step_number)
+        self._server.add_segment(name, self._layout, content=self._bytes)
 
     def release_snapshot(self, step_number: int) -> None:
         """Drop a snapshot.

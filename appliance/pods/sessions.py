@@ -12,7 +12,7 @@ from typing import Protocol
 
 import grpc
 
-from appliance.core.errors import ConflictError
+from appliance.core.errors import ConflictError, StreamAbandonedError
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext, failure_of
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -105,6 +105,11 @@ class SessionRun:
                 logger.debug("Loop ended", extra={"loop": loop, "reason": str(error)})
                 return
             self._is_over = True
+        if isinstance(error, StreamAbandonedError):
+            # Whoever closed the stream in order has been told to, or has reported the cause.
+            logger.warning("Session abandoned", extra={"loop": loop, "reason": str(error)})
+            self._close()
+            return
         pod = self._context.spec.name
         failure = failure_of(error, pod=pod, where=f"its {loop} loop")
         logger.error("Session failed", extra={"session": self.number}, exc_info=error)
@@ -182,6 +187,11 @@ class SessionServicer(pods_pb2_grpc.PodServicer):
         """End the process in order."""
         self._context.stop(request.reason or "the coordinator asked for it")
         return pods_pb2.StopReply()
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a session is loaded and not finished."""
+        return self._run is not None
 
     def close(self) -> None:
         """Give up on a session that is not finished."""

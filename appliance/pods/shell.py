@@ -44,6 +44,10 @@ _STOP_GRACE_SECONDS = 2.0
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    # A socket that is not there yet is tried again soon; by default, after a second.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 300),
 ]
 
 
@@ -85,12 +89,18 @@ class CoordinatorLink:
     def heartbeat(self, context: PodContext) -> bool:
         """Report progress; return whether the coordinator took it."""
         session, step, readings = context.progress.snapshot()
+        memory = own_memory()
         request = pods_pb2.HeartbeatRequest(
             pod=self._spec.name,
             session=session,
             step=step,
-            resident_bytes=own_memory().resident_bytes,
-            readings=readings,
+            resident_bytes=memory.resident_bytes,
+            readings={
+                **readings,
+                "wsc_pod_anonymous_bytes": memory.anonymous_bytes,
+                "wsc_pod_shared_bytes": memory.shared_bytes,
+                "wsc_pod_peak_bytes": memory.peak_bytes,
+            },
         )
         try:
             self._stub.Heartbeat(request, timeout=_CALL_SECONDS)
@@ -165,15 +175,18 @@ def run_pod(
         stack.callback(link.close)
         context = PodContext(spec, clock=clock or SystemClock(), report_failure=link.report_failure)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: context.stop("the process was told to end"))
+            signal.signal(number, lambda number, _: context.stop(signal.Signals(number).name))
         try:
-            _serve(context, build, link, stack)
+            servicer = _serve(context, build, link, stack)
         except WscError as error:
             logger.exception("Pod could not start")
             link.report_failure(failure_of(error, pod=spec.name, where="its start"))
             return EXIT_FAILED
         exit_code, reason = context.wait_for_stop()
         logger.info("Pod ends", extra={"reason": reason, "exit_code": exit_code})
+        if reason in signal.Signals.__members__ and servicer.has_session:
+            message = f"{spec.name} was ended by {reason} during a session."
+            link.report_failure(Failure(message=message, detail="", is_user_error=False))
     return exit_code
 
 
@@ -182,7 +195,7 @@ def _serve(
     build: Callable[[PodContext], PodRole],
     link: CoordinatorLink,
     stack: contextlib.ExitStack,
-) -> None:
+) -> SessionServicer:
     """Bring the pod up; `stack` takes it down again in reverse order."""
     role = build(context)
     stack.callback(role.close)
@@ -202,6 +215,7 @@ def _serve(
     interval_seconds = link.register()
     stack.callback(Heartbeats(link, context, interval_seconds).close)
     logger.info("Pod registered", extra={"pid": os.getpid()})
+    return servicer
 
 
 def pod_main(argv: Sequence[str] | None, run: Callable[[PodSpec], int], *, program: str) -> int:

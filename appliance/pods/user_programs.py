@@ -29,6 +29,7 @@ from appliance.core.errors import (
     StreamClosedError,
     UserError,
 )
+from appliance.core.ids import JobId
 from appliance.pods import leash
 from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
@@ -38,12 +39,18 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 120.0
 """How long a program may take to listen: it imports torch, from a cold disk at worst."""
 
+_JOB_VARIABLE = "WSC_JOB"
+"""What `appliance.cluster` knows the processes of a job by."""
 _STOP_SECONDS = 2.0
 _LOG_TAIL_BYTES = 4000
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_metadata_size", 1 << 24),  # a user's traceback travels as status details
+    # A socket that is not there yet is tried again soon; by default, after a second.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 300),
 ]
 
 Reply = TypeVar("Reply", bound=Message)
@@ -112,7 +119,8 @@ class UserProgram:
     """One running program of the client that runs the user's code.
 
     Args:
-        name: For messages, as in `input worker 3`.
+        job: The job it belongs to; marks the process, so that the launcher can find it.
+        name: For messages, as in `Input worker 3`.
         environment: Where and as whom to run.
         module: Module of the client to run.
         details: Text of the file that the program takes its settings from; `{address}` in it is
@@ -125,6 +133,7 @@ class UserProgram:
 
     def __init__(
         self,
+        job: JobId,
         name: str,
         environment: UserEnvironment,
         *,
@@ -136,6 +145,7 @@ class UserProgram:
         on_exit: Callable[[int], None] | None = None,
     ) -> None:
         self.name = name
+        self._variables = {**_variables(environment), _JOB_VARIABLE: job}
         self._environment, self._module = environment, module
         self._log_path, self._work_dir, self._socket_dir = log_path, work_dir, socket_dir
         self._on_exit = on_exit
@@ -284,7 +294,7 @@ class UserProgram:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self._work_dir,
-                env=_variables(environment),
+                env=self._variables,
                 user=environment.uid,
                 group=environment.gid,
                 extra_groups=None if environment.uid is None else [],

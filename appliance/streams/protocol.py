@@ -26,6 +26,7 @@ class RingWriter(Protocol):
 
         Raises:
             StreamClosedError: A reader went away; the message names the stream and the reader.
+            StreamAbandonedError: A reader closed its end in order.
             TimeoutError: No slot became free in time.
         """
         ...
@@ -62,6 +63,7 @@ class RingReader(Protocol):
 
         Raises:
             StreamClosedError: The writer went away without ending the stream.
+            StreamAbandonedError: The writer closed its end in order, without ending the stream.
             TimeoutError: Nothing was published in time.
         """
         ...

@@ -3,7 +3,8 @@
 The writer owns one segment that holds all slots and listens at a Unix socket. Each reader connects
 there once and gets the segment's descriptor; from then on a message is one sequence number: the
 writer rings "slot n is published" to every reader, each reader rings back "slot n is released". No
-tensor is copied by the transport itself.
+tensor is copied by the transport itself. An end that is closed before the stream's end says so, so
+that the other side can tell a pod that gave up from one that died.
 
 The number of messages in flight is bounded by the number of slots, so a send never blocks. A ring's
 end belongs to one thread, except `close`, which any thread may call and which wakes the owner.
@@ -22,7 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.clock import Clock, SystemClock
-from appliance.core.errors import InternalError, StreamClosedError, WscError
+from appliance.core.errors import (
+    InternalError,
+    StreamAbandonedError,
+    StreamClosedError,
+    WscError,
+)
 from appliance.streams.doorbell import (
     Bell,
     Deadline,
@@ -45,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 _SEQUENCE = struct.Struct("<q")
 _END = _SEQUENCE.pack(-1)
+_ABANDONED = _SEQUENCE.pack(-2)
 _PAGE_BYTES = 4096
 _HANDSHAKE_SECONDS = 10.0
 _MAX_SLOTS = 64
@@ -117,6 +124,7 @@ class SharedMemoryRingWriter:
             message = _SEQUENCE.pack(sequence)
             for reader in self._readers:
                 if not send(reader.connection, message):
+                    self._take_releases(reader)
                     raise self._lost(reader)
             self._num_published += 1
             self._is_reserved = False
@@ -143,6 +151,8 @@ class SharedMemoryRingWriter:
             self._entrance.join()
             with self._lock:
                 for reader in self._readers + self._joined:
+                    if not self._is_ended:
+                        send(reader.connection, _ABANDONED)
                     reader.connection.close()
                 self._slots = ()
                 self._bell.close()
@@ -199,6 +209,10 @@ class SharedMemoryRingWriter:
         while (message := receive(reader.connection, _SEQUENCE.size)) is not None:
             if not message:
                 raise self._lost(reader)
+            if message == _ABANDONED:
+                raise StreamAbandonedError(
+                    f"Stream {self._name!r} was abandoned by its reader {reader.label}."
+                )
             reader.num_released = _SEQUENCE.unpack(message)[0] + 1
 
     def _lost(self, reader: _Reader) -> StreamClosedError:
@@ -278,6 +292,9 @@ class SharedMemoryRingReader:
         self._num_acquired = self._num_released = 0
         self._is_ended = self._is_closed = False
         self._bell = Bell()
+        self._poller = select.poll()
+        self._poller.register(connection, select.POLLIN)
+        self._poller.register(self._bell, select.POLLIN)
         self._lock = threading.Lock()
         self._closing = threading.Lock()
 
@@ -299,6 +316,10 @@ class SharedMemoryRingReader:
                 raise StreamClosedError(
                     f"Stream {self._name!r} lost its writer {self._writer} after "
                     f"{self._num_acquired} messages."
+                )
+            if message == _ABANDONED:
+                raise StreamAbandonedError(
+                    f"Stream {self._name!r} was abandoned by its writer {self._writer}."
                 )
             if message == _END:
                 self._is_ended = True
@@ -327,6 +348,8 @@ class SharedMemoryRingReader:
             self._is_closed = True
             self._bell.ring()
             with self._lock:
+                if not self._is_ended:
+                    send(self._connection, _ABANDONED)
                 self._connection.close()
                 self._slots = ()
                 self._bell.close()
@@ -350,7 +373,7 @@ class SharedMemoryRingReader:
         deadline = Deadline(self._clock, timeout_seconds)
         message = None
         while message is None:
-            if not wait_readable(self._connection, self._bell, deadline):
+            if not self._poller.poll(deadline.remaining_milliseconds()):
                 raise TimeoutError(
                     f"Stream {self._name!r}: {self._writer} published nothing in "
                     f"{timeout_seconds:g} s, after {self._num_acquired} messages."

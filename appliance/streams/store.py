@@ -67,23 +67,33 @@ class StoreServer:
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
         self._thread.start()
 
-    def add_segment(self, name: str, layout: SlotLayout) -> NDArray[np.uint8]:
-        """Create a segment and return its bytes, zeroed.
+    def add_segment(
+        self, name: str, layout: SlotLayout, *, content: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
+        """Create a segment and return its bytes.
+
+        Args:
+            name: The segment's name.
+            layout: Where each tensor lies in it.
+            content: What it holds from the first moment it can be attached; None means zeros.
 
         Raises:
             InternalError: A segment of that name exists, or the store is closed.
         """
-        content = json.dumps([_item_fields(item) for item in layout.items]).encode()
+        items = json.dumps([_item_fields(item) for item in layout.items]).encode()
         segment = _Segment(
             memory=create_segment(name, layout.num_bytes),
-            layout=segment_of_bytes(f"{name}-layout", content),
+            layout=segment_of_bytes(f"{name}-layout", items),
         )
+        memory = map_segment(segment.memory)
+        if content is not None:
+            memory[:] = content
         with self._lock:
             if self._is_closed or name in self._segments:
                 segment.close()
                 raise InternalError(f"Segment {name!r} exists already, or the store is closed.")
             self._segments[name] = segment
-        return map_segment(segment.memory)
+        return memory
 
     def remove_segment(self, name: str) -> None:
         """Forget a segment; its memory is freed when the last process unmaps it.

@@ -107,11 +107,13 @@ def test_stop_ends_the_process_in_order(trivial):
     assert lines[-1]["pod"] == "wsjob-test-chief-0"
 
 
-def test_sigterm_ends_the_process_in_order(trivial):
+def test_sigterm_ends_the_process_in_order_and_is_reported(job, trivial):
     load(trivial, "wait")
     start(trivial)
     trivial.process.send_signal(signal.SIGTERM)
     assert trivial.wait() == 0
+    report = job.coordinator.failures.get(timeout=SECONDS)
+    assert report.message == "wsjob-test-chief-0 was ended by SIGTERM during a session."
 
 
 def test_the_loss_of_the_coordinator_ends_the_process(job, trivial):

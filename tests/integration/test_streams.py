@@ -9,7 +9,12 @@ import threading
 import numpy as np
 import pytest
 
-from appliance.core.errors import InternalError, NotFoundError, StreamClosedError
+from appliance.core.errors import (
+    InternalError,
+    NotFoundError,
+    StreamAbandonedError,
+    StreamClosedError,
+)
 from appliance.core.tensors import DType, TensorType
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import connect_ring, serve_ring
@@ -200,6 +205,27 @@ def test_a_writer_may_leave_after_the_end_with_slots_still_out(address):
         assert reader.acquire(_SECONDS) is not None
         reader.release()
         assert reader.acquire(_SECONDS) is None
+
+
+def test_a_reader_that_leaves_in_order_is_told_apart_from_one_that_dies(address):
+    writer, reader = pair(address, num_slots=1)
+    with writer, reader:
+        writer.reserve(_SECONDS)
+        writer.publish()
+        reader.close()
+        with pytest.raises(StreamAbandonedError, match="abandoned by its reader"):
+            writer.reserve(_SECONDS)
+
+
+def test_a_writer_that_leaves_in_order_is_told_apart_from_one_that_dies(address):
+    writer, reader = pair(address)
+    with writer, reader:
+        writer.reserve(_SECONDS)
+        writer.publish()
+        writer.close()
+        assert reader.acquire(_SECONDS) is not None
+        with pytest.raises(StreamAbandonedError, match="abandoned by its writer"):
+            reader.acquire(_SECONDS)
 
 
 def test_asking_for_another_stream_is_refused_and_harms_nobody(address):

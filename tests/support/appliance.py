@@ -96,8 +96,8 @@ class Appliance:
 
 
 def shared_memory_segments() -> set[str]:
-    """Return the names of all POSIX shared memory segments of this machine."""
-    return set(os.listdir("/dev/shm"))
+    """Return the names of all POSIX shared memory segments that any appliance made."""
+    return {name for name in os.listdir("/dev/shm") if name.startswith("wsc-")}
 
 
 @contextmanager

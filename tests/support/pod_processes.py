@@ -53,6 +53,10 @@ class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
         with self._changed:
             assert self._changed.wait_for(condition, SECONDS)
 
+    def wait_for_step(self, pod, step):
+        """Wait until a pod has completed so many steps."""
+        self.wait_for(lambda: any(beat.step >= step for beat in self.heartbeats.get(pod, [])))
+
     def next_heartbeat(self, pod):
         """Return a heartbeat that was sent after this call."""
         count = len(self.heartbeats.get(pod, []))
@@ -121,6 +125,14 @@ class Job:
     def wait_until_registered(self):
         names = {process.spec.name for process in self.processes}
         self.coordinator.wait_for(lambda: names <= set(self.coordinator.registered))
+
+    def drain_failures(self):
+        """Return the failures that were reported and not looked at yet."""
+        failures = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                failures.append(self.coordinator.failures.get_nowait())
+        return failures
 
     def stream_files(self):
         return sorted(path.name for path in self.runtime_dir.glob("*.stream"))

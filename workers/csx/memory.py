@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from appliance.observability.process_memory import own_memory
-
 
 class MemoryAccount:
     """Counts weights as they come and go, and activations when asked to."""
@@ -37,13 +35,10 @@ class MemoryAccount:
 
     def readings(self) -> Mapping[str, float]:
         """Return the account as metrics."""
-        memory = own_memory()
         return {
             "wsc_csx_layer_steps_held": float(len(self._held)),
             "wsc_csx_layer_steps_held_peak": float(self._peak_layer_steps),
             "wsc_csx_weight_bytes": float(self._weight_bytes),
             "wsc_csx_weight_peak_bytes": float(self._peak_weight_bytes),
             "wsc_csx_activation_peak_bytes": float(self._peak_activation_bytes),
-            "wsc_csx_anonymous_bytes": float(memory.anonymous_bytes),
-            "wsc_csx_shared_bytes": float(memory.shared_bytes),
         }

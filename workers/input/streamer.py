@@ -143,6 +143,7 @@ class Streamer:
         log_path = spec.work_dir / "logs" / f"streamer-{spec.index}.log"
         log_path.parent.mkdir(parents=True, exist_ok=True)
         return UserProgram(
+            spec.job,
             self.name,
             self._environment,
             module=_MODULE,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from appliance.core.attributes import flag, integer, integers, text
 from appliance.core.graph import Node
 from appliance.core.ops import ELEMENTWISE
-from appliance.core.shapes import channel_dim
+from appliance.core.shapes import channel_dim, takes_single_elements
 from appliance.core.tensors import TensorType
 
 Labels = tuple[int | None, ...]
@@ -46,6 +46,8 @@ def find_dim_map(node: Node, types: Sequence[TensorType]) -> DimMap | None:
     rule = _RULES.get(node.op)
     if rule is None:
         return None
+    if node.op == "Gather" and takes_single_elements(node, types):
+        return _gather_elements(node, [type_.shape for type_ in types])
     return rule(node, [type_.shape for type_ in types])
 
 
@@ -176,8 +178,9 @@ def _bias_add(node: Node, shapes: _Shapes) -> DimMap:
 
 def _bias_add_grad(node: Node, shapes: _Shapes) -> DimMap:
     dim = integer(node, "dim")
-    labels = _all(len(shapes[0]))
-    return DimMap(operands=(labels,), results=((dim,),), sums=frozenset(labels) - {dim})
+    rank = len(shapes[0])
+    sums = frozenset(range(rank)) - {dim}
+    return DimMap(operands=(_all(rank),), results=((dim,),), sums=sums)
 
 
 def _reduce(node: Node, shapes: _Shapes) -> DimMap:
@@ -213,16 +216,14 @@ def _layer_norm_grad(node: Node, shapes: _Shapes) -> DimMap:
 
 def _group_norm(node: Node, shapes: _Shapes) -> DimMap:
     batch = (0, *_none(len(shapes[0]) - 1))
-    vectors = ((None,),) * (len(shapes) - 1)
-    return DimMap(operands=(batch, *vectors), results=(batch,))
+    return DimMap(operands=(batch, _none(2), _none(2)), results=(batch,))
 
 
 def _group_norm_grad(node: Node, shapes: _Shapes) -> DimMap:
     batch = (0, *_none(len(shapes[0]) - 1))
-    vectors = ((None,),) * (len(shapes) - 2)
     return DimMap(
-        operands=(batch, batch, *vectors),
-        results=(batch, (None,), (None,)),
+        operands=(batch, batch, _none(2))[: len(shapes)],
+        results=(batch, _none(2), _none(2))[: len(node.results)],
         sums=frozenset({0}),
     )
 
@@ -269,6 +270,14 @@ def _gather(node: Node, shapes: _Shapes) -> DimMap:
     indices = tuple(dim if dim < batch else rank + dim for dim in range(len(shapes[1])))
     result = table[:axis] + indices[batch:] + table[axis + 1 :]
     return DimMap(operands=(table, indices), results=(result,))
+
+
+def _gather_elements(node: Node, shapes: _Shapes) -> DimMap:
+    axis, (table, indices) = integer(node, "axis"), shapes
+    labels = tuple(
+        dim if dim != axis and table[dim] == size else None for dim, size in enumerate(indices)
+    )
+    return DimMap(operands=(labels, labels), results=(labels,))
 
 
 def _gather_nd(node: Node, shapes: _Shapes) -> DimMap:

@@ -71,9 +71,28 @@ def normalise(graph: Graph) -> Graph:
     Raises:
         ProgramError: A parameter is not constant, or a node contradicts its signature.
     """
-    result = without_dead_nodes(_Normaliser(graph).run())
+    result = without_dead_nodes(_Normaliser(_without_unfetched_results(graph)).run())
     check_signatures(result)
     return result
+
+
+def _without_unfetched_results(graph: Graph) -> Graph:
+    """Drop results that are neither output nor new state: something the script still held."""
+    aliased = {a.aliased_result for a in graph.arguments if a.aliased_result is not None}
+    kept = [
+        index
+        for index, result in enumerate(graph.results)
+        if index in aliased or result.output_name is not None
+    ]
+    position = {old: new for new, old in enumerate(kept)}
+    return replace(
+        graph,
+        arguments=tuple(
+            a if a.aliased_result is None else replace(a, aliased_result=position[a.aliased_result])
+            for a in graph.arguments
+        ),
+        results=tuple(graph.results[index] for index in kept),
+    )
 
 
 class _Normaliser:
@@ -86,6 +105,7 @@ class _Normaliser:
         self._constants: dict[str, Constant] = {}
         self._renamed: dict[str, str] = {}
         self._nodes: list[Node] = []
+        self._epsilons: dict[str, Attribute] = {}
         self._num_random = 0
 
     def run(self) -> Graph:
@@ -95,7 +115,7 @@ class _Normaliser:
                 self._renamed.update(zip(node.results, node.operands, strict=False))
                 continue
             self._remember_constant(node)
-            handler = _HANDLERS.get(node.op)
+            handler = _HANDLERS.get((node.op, len(node.operands)))
             self._nodes += handler(self, node) if handler else [self._plain(node)]
         return with_nodes(self._graph, self._nodes, self._renamed)
 
@@ -134,7 +154,9 @@ class _Normaliser:
 
     def _plain(self, node: Node, extra: Mapping[str, Attribute] | None = None) -> Node:
         """Fill in and filter attributes; `extra` replaces the operands that it stands for."""
-        spec = SPECS[node.op]
+        spec = SPECS.get(node.op)
+        if spec is None:
+            self._refuse(node, f"has {len(node.operands)} operands")
         attributes = {**_DEFAULTS.get(node.op, {}), **node.attributes, **(extra or {})}
         kept = {
             name: value
@@ -147,9 +169,10 @@ class _Normaliser:
         return replace(node, attributes=kept)
 
     def _counted_from_front(self, node: Node, value: Attribute) -> Attribute:
-        of_result = node.op in _AXIS_OPS_OF_RESULT
-        type_ = node.types[0] if of_result else self._types[node.operands[0]]
-        rank = len(type_.shape)
+        types = [self._types[name] for name in node.operands]
+        if node.op in _AXIS_OPS_OF_RESULT or not types:
+            types = list(node.types)
+        rank = len(types[0].shape) if types else 0
         if isinstance(value, tuple):
             return tuple(axis + rank if axis < 0 else axis for axis in value)
         if isinstance(value, int) and value < 0:
@@ -208,10 +231,22 @@ class _Normaliser:
 
     def pad(self, node: Node) -> list[Node]:
         fill = node.attributes.get("constant_values")
+        if fill is None:
+            return [self._plain(node)]
         values = np.unique(fill.to_numpy()) if isinstance(fill, Constant) else np.zeros(1)
         if values.size != 1:
             self._refuse(node, "pads with several numbers")
         return [self._plain(node, {"value": float(values[0])})]
+
+    def group_norm(self, node: Node) -> list[Node]:
+        plain = self._plain(node)
+        self._epsilons[node.operands[0]] = plain.attributes["epsilon"]
+        return [plain]
+
+    def group_norm_grad(self, node: Node) -> list[Node]:
+        """The front end forgets epsilon; it is that of the forward pass over the same values."""
+        epsilon = self._epsilons.get(node.operands[1])
+        return [self._plain(node, None if epsilon is None else {"epsilon": epsilon})]
 
     def top_k(self, node: Node) -> list[Node]:
         return [self._plain(replace(node, results=node.results[:2], types=node.types[:2]))]
@@ -280,17 +315,21 @@ class _Normaliser:
 
 
 _Handler = Callable[[_Normaliser, Node], list[Node]]
-_HANDLERS: Mapping[str, _Handler] = {
-    "Arange": _Normaliser.arange,
-    "FusedBatchNorm": _Normaliser.batch_norm,
-    "MatrixBandPart": _Normaliser.band_part,
-    "OneHot": _Normaliser.one_hot,
-    "RandomNormal": _Normaliser.random_normal,
-    "RandomUniform": _Normaliser.random_uniform,
-    "Slice": _Normaliser.slice,
-    "StridedSlice": _Normaliser.strided_slice,
-    "StridedSliceGrad": _Normaliser.strided_slice_grad,
-    "TopK": _Normaliser.top_k,
-    "Transpose": _Normaliser.transpose,
-    "pad": _Normaliser.pad,
+_HANDLERS: Mapping[tuple[str, int], _Handler] = {
+    ("Arange", 3): _Normaliser.arange,
+    ("FusedBatchNorm", 5): _Normaliser.batch_norm,
+    ("GroupNorm", 3): _Normaliser.group_norm,
+    ("GroupNormGrad", 2): _Normaliser.group_norm_grad,
+    ("GroupNormGrad", 3): _Normaliser.group_norm_grad,
+    ("MatrixBandPart", 3): _Normaliser.band_part,
+    ("OneHot", 5): _Normaliser.one_hot,
+    ("RandomNormal", 2): _Normaliser.random_normal,
+    ("RandomUniform", 3): _Normaliser.random_uniform,
+    ("Slice", 3): _Normaliser.slice,
+    ("StridedSlice", 4): _Normaliser.strided_slice,
+    ("StridedSliceGrad", 5): _Normaliser.strided_slice_grad,
+    ("TopK", 1): _Normaliser.top_k,
+    ("Transpose", 2): _Normaliser.transpose,
+    ("pad", 1): _Normaliser.pad,
 }
+"""How an operation is read that is not in normal form yet, by its number of operands."""

@@ -215,6 +215,11 @@ def _one_float(literal: str, dtype: DType) -> float:
 
 def _round_to(values: NDArray[np.float64], dtype: DType) -> NDArray[np.generic]:
     """Undo the decimal rounding of the text: the nearest number of the format was meant."""
+    if dtype is DType.BF16:
+        bits = values.astype(np.float32).view(np.uint32)
+        nearest = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+        rounded = (nearest & np.uint32(0xFFFF0000)).view(np.float32)
+        return np.where(np.isnan(values), np.float32(np.nan), rounded)
     with np.errstate(over="ignore"):
         return values.astype(_STORAGE.get(dtype, np.dtype(np.float32)))
 

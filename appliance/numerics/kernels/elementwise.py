@@ -61,7 +61,7 @@ def _divide(node: Node, types: Sequence[TensorType]) -> Kernel:
 
 
 def _approximate(node: Node) -> str:
-    return "tanh" if text(node, "approximation", "NONE") == "TANH" else "none"
+    return "tanh" if text(node, "approximation") == "TANH" else "none"
 
 
 def _gelu(node: Node, _types: Sequence[TensorType]) -> Kernel:
@@ -104,6 +104,11 @@ def _relu_grad(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return result
 
 
+def _sigmoid_grad(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.aten.sigmoid_backward.default(dy, y)
+    return result
+
+
 BUILDERS: Builders = {
     "Abs": direct(torch.abs),
     "Add": direct(torch.add),
@@ -140,7 +145,7 @@ BUILDERS: Builders = {
     "Rsqrt": direct(torch.rsqrt),
     "Select": direct(torch.where),
     "Sigmoid": direct(torch.sigmoid),
-    "SigmoidGrad": plain(torch.ops.aten.sigmoid_backward.default),
+    "SigmoidGrad": plain(_sigmoid_grad),
     "Sign": direct(torch.sign),
     "Sin": direct(torch.sin),
     "Softplus": _softplus,

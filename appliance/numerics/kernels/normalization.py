@@ -50,15 +50,16 @@ def _group_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
     sizes = (batch, channels, math.prod(spatial), groups)
     forward = torch.ops.aten.native_group_norm.default
     backward = torch.ops.aten.native_group_norm_backward.default
-    mask, shape = [True, True, True], types[2].shape
 
-    def call(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor) -> Values:
-        x = x.contiguous()
+    def call(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor | None = None) -> Values:
+        x, flat = x.contiguous(), None if gamma is None else gamma.reshape(-1)
         _, mean, rstd = forward(x, None, None, *sizes, epsilon)
-        dx, dgamma, dbeta = backward(
-            dy.contiguous(), x, mean, rstd, gamma.reshape(-1), *sizes, mask
-        )
-        return dx, dgamma.reshape(shape), dbeta.reshape(shape)
+        mask = [True, gamma is not None, gamma is not None]
+        dx, dgamma, dbeta = backward(dy.contiguous(), x, mean, rstd, flat, *sizes, mask)
+        if gamma is None:
+            result: torch.Tensor = dx
+            return result
+        return dx, dgamma.reshape(gamma.shape), dbeta.reshape(gamma.shape)
 
     return Kernel(call=call)
 

@@ -70,14 +70,14 @@ def gelu(node: Node, x: Array) -> Array:
 
     Source: Hendrycks, Gimpel, Gaussian error linear units, 2016, section 2, arXiv:1606.08415.
     """
-    if text(node, "approximation", "NONE") == "TANH":
+    if text(node, "approximation") == "TANH":
         return 0.5 * x * (1.0 + np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x**3)))
     return 0.5 * x * (1.0 + _error_function(x / _SQRT_2))
 
 
 def gelu_grad(node: Node, dy: Array, x: Array) -> Array:
     """Gradient of `gelu` given its input, by the product rule."""
-    if text(node, "approximation", "NONE") == "TANH":
+    if text(node, "approximation") == "TANH":
         tanh = np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x**3))
         inner = _SQRT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * x**2)
         return dy * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh**2) * inner)
@@ -189,7 +189,7 @@ DEFINITIONS: dict[str, Definition] = {
     "Rsqrt": formula(lambda x: 1.0 / np.sqrt(x)),
     "Select": select,
     "Sigmoid": formula(_sigmoid),
-    "SigmoidGrad": formula(lambda dy, y: dy * y * (1.0 - y)),
+    "SigmoidGrad": formula(lambda y, dy: dy * y * (1.0 - y)),
     "Sign": formula(_sign),
     "Sin": formula(np.sin),
     "Softplus": softplus,

@@ -62,12 +62,16 @@ def group_norm(node: Node, x: Array, gamma: Array, beta: Array) -> Array:
     return normalised.reshape(x.shape) * _per_channel(gamma, x) + _per_channel(beta, x)
 
 
-def group_norm_grad(node: Node, dy: Array, x: Array, gamma: Array) -> tuple[Array, Array, Array]:
-    """Gradients of x, gamma and beta."""
+def group_norm_grad(
+    node: Node, dy: Array, x: Array, gamma: Array | None = None
+) -> Array | tuple[Array, Array, Array]:
+    """Gradients of x, gamma and beta; of x alone where there is no gamma."""
     grouped, axes = _grouped(node, x)
     epsilon = _group_epsilon(node)
-    g = (dy * _per_channel(gamma, x)).reshape(grouped.shape)
-    dx = _input_gradient(g, grouped, axes, epsilon).reshape(x.shape)
+    g = dy if gamma is None else dy * _per_channel(gamma, x)
+    dx = _input_gradient(g.reshape(grouped.shape), grouped, axes, epsilon).reshape(x.shape)
+    if gamma is None:
+        return dx
     normalised = _normalised(grouped, axes, epsilon)[0].reshape(x.shape)
     rest = tuple(axis for axis in range(x.ndim) if axis != 1)
     dgamma, dbeta = np.sum(dy * normalised, axis=rest), np.sum(dy, axis=rest)

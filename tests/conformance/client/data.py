@@ -73,7 +73,8 @@ local rank 0.
 loader, and the client sends `initial_state`. A loader that cannot restart stays alive while its
 id is in `live_dataloaders`, and goes on where it stopped; each worker then still has its own W-th
 of the batches, so the round robin must go on as well: step j of the new run is batch K + j, K
-batches having been taken from this loader before, and comes from local rank (K + j) % W.
+batches having been taken from this loader before, and comes from local rank (K + j) % W. The CPU
+backend differs: every run iterates the loader anew, from its beginning.
 
 *Unpickling.* Functions of importable modules are pickled by reference, those of `__main__` by
 value. PYTHONPATH of a streamer must hold `user_sidecar_env.python_path` and every entry of
@@ -145,11 +146,16 @@ class Samples(Dataset):
 
 
 def loader(
-    dataset: Dataset, batch_size: int, *, shuffle: bool = False, seed: int = 7
+    dataset: Dataset,
+    batch_size: int,
+    *,
+    shuffle: bool = False,
+    seed: int = 7,
+    start_index: int = 0,
 ) -> DataLoader:
     """Make a loader of global batches; in a streamer, of this worker's share of them."""
     sampler = cstorch.utils.data.DistributedSampler(
-        dataset, shuffle=shuffle, seed=seed, batch_size=batch_size
+        dataset, shuffle=shuffle, seed=seed, start_index=start_index, batch_size=batch_size
     )
     return DataLoader(dataset, batch_sampler=sampler, num_workers=0)
 
@@ -163,11 +169,17 @@ class RestartableLoader:
     """
 
     def __init__(
-        self, dataset: Dataset, batch_size: int, *, shuffle: bool = True, seed: int = 7
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        *,
+        shuffle: bool = True,
+        seed: int = 7,
+        start_index: int = 0,
     ) -> None:
         self.dataset = dataset
         self.options = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
-        self.num_consumed_before = 0
+        self.num_consumed_before = start_index
         self.sampler = None
 
     def __len__(self) -> int:

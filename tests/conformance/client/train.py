@@ -63,14 +63,17 @@ class Run:
         self.step = 0
         self.phases: list[Phase] = []
         self.checkpoints: list[dict[str, Any]] = []
-        self.loaders = {
-            "train": self._loader(recipe.dataset),
-            "eval": self._loader(replace(recipe.dataset, seed=recipe.dataset.seed + 1)),
+        self.datasets = {
+            "train": recipe.dataset,
+            "eval": replace(recipe.dataset, seed=recipe.dataset.seed + 1),
         }
+        self.loaders = {kind: self.make_loader(kind) for kind in self.datasets}
+        self.num_consumed = dict.fromkeys(self.datasets, 0)
         if options.load:
             self.load(options.load)
 
-    def _loader(self, dataset: data.Samples):
+    def make_loader(self, kind: str, start_index: int = 0):
+        """Make the loader that the options name, from a sample on."""
         options = self.options
         named = {
             "plain": data.loader,
@@ -81,7 +84,11 @@ class Run:
         # Functions of the module `data` travel by reference, so a streamer has to import it.
         make = named[options.loader]
         return cstorch.utils.data.DataLoader(
-            make, dataset, options.batch_size, shuffle=options.shuffle
+            make,
+            self.datasets[kind],
+            options.batch_size,
+            shuffle=options.shuffle,
+            start_index=start_index,
         )
 
     def run(self, kind: str, num_steps: int) -> None:
@@ -102,6 +109,9 @@ class Run:
         def save():
             self.save(self.step)
 
+        if self.options.backend == "CPU" and self.num_consumed[kind]:
+            # On CSX the next phase goes on with the loader, the CPU backend starts it again.
+            self.loaders[kind] = self.make_loader(kind, self.num_consumed[kind])
         loader = self.loaders[kind]
         saves = kind == "train" and self.options.save is not None
         every = (self.options.checkpoint_steps or num_steps) if saves else 0
@@ -116,6 +126,7 @@ class Run:
             self.step += kind == "train"
             if saves:
                 save()
+        self.num_consumed[kind] += num_steps * self.options.batch_size
 
     def save(self, step: int) -> None:
         """Write a checkpoint; `{step}` in the path is replaced."""
@@ -147,6 +158,7 @@ class Run:
             session.grad_scaler.load_state_dict(state["grad_scaler"])
         if "dataloader" in state:
             self.loaders["train"].load_state_dict(state["dataloader"])
+            self.num_consumed["train"] = int(state["dataloader"]["num_consumed"])
 
 
 def start_backend(options: argparse.Namespace) -> None:
@@ -160,7 +172,7 @@ def start_backend(options: argparse.Namespace) -> None:
         num_csx=options.num_csx,
         num_workers_per_csx=options.num_workers_per_csx,
         job_labels=options.job_label,
-        job_priority=options.job_priority,
+        job_priority=options.job_priority or cstorch.distributed.ClusterConfig.DEFAULT,
         python_paths=[str(HERE)],
     )
     cstorch.backend(
@@ -188,7 +200,7 @@ def parse() -> argparse.Namespace:
     add("--num-csx", type=int, default=1)
     add("--num-workers-per-csx", type=int, default=1)
     add("--job-label", action="append", default=[], metavar="KEY=VALUE")
-    add("--job-priority", default=None)
+    add("--job-priority", choices=["p1", "p2", "p3"])
     add("--compile-dir", default=None)
     add("--compile-only", action="store_true")
     add("--validate-only", action="store_true")

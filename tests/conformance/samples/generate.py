@@ -1,6 +1,6 @@
 """Generate golden samples: program text traced by the client, and the numbers it must give.
 
-Run it with the client's Python (`cerebras-pytorch` 2.10 installed, its `bin` first on PATH):
+Run it with the client's Python (`cerebras-pytorch` 2.10 installed):
 
     python tests/conformance/samples/generate.py [--only NAME ...] [--out DIR]
 
@@ -15,6 +15,8 @@ Each sample becomes two files:
     `input/<cs.input_name>`        batches, stacked: shape (n, *batch)
     `output/<cs.output_name>`      outputs of every step, stacked: shape (n, *output)
     `final/<tf.resource_name>`     state after the last step
+    `tolerance`                    only where the client's program approximates a function: the
+                                   relative difference to expect
 
 Naming rule: a state tensor is `state.` plus its path in the backend's state tree, joined by dots:
 `state.model.<key in model.state_dict()>`, `state.optimizer.state.<index of the parameter over all
@@ -22,6 +24,9 @@ groups>.<key>`, `state.schedulers.<index>.last_epoch`, `state.grad_scaler.<index
 is `input_` plus its path in the batch joined by underscores (`input_0` in a tuple, `input_ids` in
 a dict becomes `input_input_ids`). An output is `output_` plus the name of the step closure's
 argument. A tied weight has one entry, under the name the program text uses.
+
+A tensor that a step makes for itself is state as well, named `placeholder<N>`, without
+`tf.aliasing_output`.
 
 Only names that occur in the program text are recorded. State that the program returns as it came
 in (running statistics of batch norm: see `carried_over`) has its initial value in `final/`. The
@@ -35,16 +40,16 @@ from one parent that has imported the client.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import io
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -58,8 +63,10 @@ import torch  # noqa: E402
 from catalog import SAMPLES  # noqa: E402
 from catalog.sample import Sample  # noqa: E402
 from data import loader  # noqa: E402
+from report import coverage, readme  # noqa: E402
 from training import Session, named_inputs, named_state  # noqa: E402
 
+TOOL_SAID = re.compile(r"(?:error|LLVM ERROR): (.*?)(?:\. If this is intended|$)", re.MULTILINE)
 RETURN = re.compile(r"^    return (.*?) : ", re.MULTILINE)
 STATE_ARGUMENT = re.compile(
     r"(%arg\d+): tensor<[^>]*> {[^}]*tf\.aliasing_output = (\d+) : i64, "
@@ -99,8 +106,8 @@ def trace(sample: Sample, artifact_dir: Path) -> str:
     executor_dir = artifact_dir / "executors" / "000001"
     text = (executor_dir / "cirh.mlir").read_text()
     if not text:  # with validate_only the client keeps a failed lowering to itself
-        (report_file,) = executor_dir.glob("traceback_*.json")
-        raise LoweringError(json.loads(report_file.read_text())["message"])
+        reports = [json.loads(path.read_text()) for path in executor_dir.glob("traceback_*.json")]
+        raise LoweringError(reports[0]["message"] if reports else "the lowering tool died")
     return text
 
 
@@ -113,14 +120,16 @@ def compute(sample: Sample, artifact_dir: Path) -> dict[str, np.ndarray]:
     inputs = [dict(named_inputs(batch)) for batch in islice(batches, sample.num_steps)]
     for name in inputs[0]:
         golden[f"input/{name}"] = np.stack([to_numpy(step[name]) for step in inputs])
-    if sample.is_random:
+    if sample.without_numbers:
         return golden
     steps: list[dict[str, np.ndarray]] = []
     run_steps(
         session,
         sample,
         sample.num_steps,
-        lambda outputs: steps.append({name: to_numpy(value) for name, value in outputs.items()}),
+        lambda outputs: steps.append(
+            {name: to_numpy(value) for name, value in (outputs | schedule_values(session)).items()}
+        ),
     )
     for name in steps[0]:
         golden[f"output/output_{name}"] = np.stack([step[name] for step in steps])
@@ -128,10 +137,33 @@ def compute(sample: Sample, artifact_dir: Path) -> dict[str, np.ndarray]:
     return golden
 
 
+def schedule_values(session: Session) -> dict[str, torch.Tensor]:
+    """Return what a schedule reports in each step: its value for the *next* step, by group."""
+    values = session.scheduler.get_last_value() if session.scheduler is not None else []
+    return {f"values_{k}": torch.as_tensor(v, dtype=torch.float32) for k, v in enumerate(values)}
+
+
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     """Copy a tensor; numpy has no bfloat16, so that becomes f32."""
     tensor = tensor.detach()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).clone().numpy()
+
+
+def one_line(error: BaseException) -> str:
+    """Return the part of the client's error that says what it cannot do."""
+    text = str(error) or type(error).__name__
+    if undefined := re.search(r"torch::lazy::compute_shape_(\w+)", text):
+        return f"{type(error).__name__}: no shape inference for {undefined.group(1)}"
+    text = " ".join(text.split())
+    for detail in (
+        " To re-run:",
+        " Called with",
+        " Check graph dump",
+        " Stack Trace",
+        " see current operation",
+    ):
+        text = text.split(detail)[0]
+    return f"{type(error).__name__}: {text[:200]}".replace("|", "/")
 
 
 def in_child(task: Callable[[Path], bytes]) -> tuple[bytes | None, str]:
@@ -148,14 +180,18 @@ def in_child(task: Callable[[Path], bytes]) -> tuple[bytes | None, str]:
                 artifacts.mkdir()
                 os.chdir(scratch)
                 result.write_bytes(task(artifacts))
-            except BaseException:  # noqa: BLE001 - the parent reports whatever the client raised
-                error.write_text(traceback.format_exc())
+            except BaseException as failure:  # noqa: BLE001 - the parent reports what it was
+                error.write_text(one_line(failure))
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
         if result.exists():
             return result.read_bytes(), ""
-        return None, error.read_text() if error.exists() else "the process died"
+        reason = error.read_text() if error.exists() else "the process died"
+        log = (Path(scratch) / "log").read_text(errors="replace")
+        if reason.endswith("failed:") and (said := TOOL_SAID.search(log)):
+            reason = f"{reason} {said.group(1)[:120]}"
+        return None, reason
 
 
 def save_npz(arrays: dict[str, np.ndarray]) -> bytes:
@@ -173,6 +209,11 @@ def strip_paths(text: str) -> str:
     return text
 
 
+def natural_order(name: str) -> int:
+    """Sort `placeholder10` after `placeholder9`."""
+    return int(re.sub(r"\D", "", name))
+
+
 def carried_over(text: str) -> set[str]:
     """Return the state names whose new value is their old one: the function returns its argument.
 
@@ -187,9 +228,18 @@ def carried_over(text: str) -> set[str]:
     }
 
 
-def keep_program_names(text: str, golden: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Drop arrays the program does not name; fail if it names one that is missing."""
+def keep_program_names(
+    text: str, golden: dict[str, np.ndarray], constants: tuple[torch.Tensor, ...]
+) -> dict[str, np.ndarray]:
+    """Drop arrays the program does not name; fail if it names one that is missing.
+
+    A tensor that a step makes itself (`torch.tensor([1, 2], device=x.device)`) is a state argument
+    named `placeholder<N>` that the program never changes. The samples give such values by hand.
+    """
     names = {name for _, name in NAME_IN_PROGRAM.findall(text)}
+    placeholders = sorted((n for n in names if n.startswith("placeholder")), key=natural_order)
+    for name, value in zip(placeholders, constants, strict=True):
+        golden[f"initial/{name}"] = golden[f"final/{name}"] = to_numpy(value)
     kept = {key: value for key, value in golden.items() if key.split("/", 1)[1] in names}
     recorded = {key.split("/", 1)[1] for key in kept}
     missing = sorted(name for name in names - recorded if not name.startswith("output_"))
@@ -209,11 +259,50 @@ def generate(name: str, sample: Sample, out: Path) -> str:
     raw, error = in_child(lambda scratch: save_npz(compute(sample, scratch)))
     if raw is None:
         return "CPU run: " + error
-    golden = keep_program_names(program, dict(np.load(io.BytesIO(raw))))
+    arrays = dict(np.load(io.BytesIO(raw)))
+    try:
+        golden = keep_program_names(program, arrays, sample.constants)
+    except (KeyError, ValueError) as failure:
+        return one_line(failure)
+    if sample.tolerance:
+        golden["tolerance"] = np.float64(sample.tolerance)
     packed = gzip.compress(program.encode(), 9, mtime=0)
     (out / f"{name}.mlir.gz").write_bytes(packed)
     (out / f"{name}.npz").write_bytes(save_npz(golden))
     return ""
+
+
+def generate_or_forward(name: str, sample: Sample, out: Path) -> dict[str, str]:
+    """Write one sample, or its forward pass alone if the client can lower only that.
+
+    Returns the client's errors by the name of the sample that failed.
+    """
+    if sample.lost:
+        return {name: f"lowers, but without {sample.lost}"}
+    error = generate(name, sample, out)
+    if not error:
+        return {}
+    if not sample.training or name.startswith("train."):
+        return {name: error}
+    forward_error = generate(f"{name}.forward", replace(sample, training=False), out)
+    return {name: error} | ({f"{name}.forward": forward_error} if forward_error else {})
+
+
+@contextlib.contextmanager
+def lowering_tool() -> Iterator[None]:
+    """Put a `torch-cirh-opt` on PATH that starts at once.
+
+    The client's own is a Python script that imports the whole client to find the program beside it.
+    It also drops the program's exit status, so that a failed lowering leaves an empty program text
+    and no error; with this one the client raises.
+    """
+    program = Path(cstorch.__path__[0]) / "lib" / "torch-cirh-opt"
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "torch-cirh-opt"
+        script.write_text(f'#!/bin/sh\nexec "{program}" "$@"\n')
+        script.chmod(0o755)
+        os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+        yield
 
 
 def main() -> int:
@@ -222,15 +311,17 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="names; all samples if empty")
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
-    if shutil.which("torch-cirh-opt") is None:
-        parser.error("torch-cirh-opt is not on PATH; put the client's bin directory first")
     options.out.mkdir(parents=True, exist_ok=True)
-    failures = 0
-    for name in options.only or SAMPLES:
-        error = generate(name, SAMPLES[name], options.out)
-        failures += bool(error)
-        print(f"{name:32} {error or 'ok'}", flush=True)
-    return 1 if failures else 0
+    errors: dict[str, str] = {}
+    with lowering_tool():
+        for name in options.only or SAMPLES:
+            failed = generate_or_forward(name, SAMPLES[name], options.out)
+            print(f"{name:40} {failed or 'ok'}", flush=True)
+            errors |= failed
+    if not options.only:
+        (options.out / "README.md").write_text(readme(errors, options.out))
+        (options.out / "COVERAGE.md").write_text(coverage(options.out))
+    return 0
 
 
 if __name__ == "__main__":

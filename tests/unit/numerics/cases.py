@@ -28,7 +28,9 @@ DTYPES = {
     np.dtype(np.float64): DType.F64,
 }
 
-SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, np.inf, -np.inf, np.nan, 1e-30, 3e38])
+SPECIAL = np.array(
+    [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, np.inf, -np.inf, np.nan, 1e-30, 3e38]
+)
 
 
 def shapes(*, min_rank: int = 0, max_rank: int = 4, min_size: int = 0, max_size: int = 4):

@@ -114,8 +114,13 @@ def test_a_comparison(direction, seed, shape):
 def test_select_and_clamp(seed, shape, is_scalar):
     a, b = numbers(seed, shape, special=True), numbers(seed + 1, shape, special=True)
     condition = numbers(seed + 2, () if is_scalar else shape) > 0
-    assert_agree(make_node("Select", condition, a, b, shape=shape, dtype=DType.F32), condition, a, b)
-    low, high = np.float32(-0.5) + np.zeros(() if is_scalar else shape, np.float32), numbers(seed, ())
+    assert_agree(
+        make_node("Select", condition, a, b, shape=shape, dtype=DType.F32), condition, a, b
+    )
+    low, high = (
+        np.float32(-0.5) + np.zeros(() if is_scalar else shape, np.float32),
+        numbers(seed, ()),
+    )
     assert_agree(make_node("Clamp", a, low, high, shape=shape), a, low, high)
 
 

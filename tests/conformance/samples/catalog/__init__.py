@@ -15,7 +15,7 @@ from catalog.sample import Sample
 from catalog.shapes import INDEXING, MOVEMENT
 
 MODELS: dict[str, Sample] = {name: Sample(recipe=recipe) for name, recipe in RECIPES.items()}
-MODELS["dropout"] = replace(MODELS["dropout"], is_random=True)
+MODELS["dropout"] = replace(MODELS["dropout"], without_numbers=True)
 MODELS["gpt_adamw"] = replace(MODELS["gpt_adamw"], num_steps=6)
 MODELS["dynamic_loss_scale"] = replace(MODELS["dynamic_loss_scale"], num_steps=8)
 MODELS |= {

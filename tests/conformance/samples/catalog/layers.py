@@ -44,14 +44,18 @@ POOLING = {
     "max_pool1d": layer(lambda: nn.MaxPool1d(2), LINE),
     "max_pool2d": layer(lambda: nn.MaxPool2d(2), PLANE),
     "max_pool2d_overlapping": layer(lambda: nn.MaxPool2d(3, stride=2, padding=1), PLANE),
-    "max_pool2d_dilation": layer(lambda: nn.MaxPool2d(2, stride=1, dilation=2), PLANE),
+    "max_pool2d_dilation": layer(
+        lambda: nn.MaxPool2d(2, stride=1, dilation=2), PLANE, lost="dilation"
+    ),
     "max_pool2d_ceil": layer(lambda: nn.MaxPool2d(4, stride=3, ceil_mode=True), PLANE),
     "max_pool3d": layer(lambda: nn.MaxPool3d(2), SPACE),
     "avg_pool1d": layer(lambda: nn.AvgPool1d(2), LINE),
     "avg_pool2d": layer(lambda: nn.AvgPool2d(2), PLANE),
     "avg_pool2d_padding": layer(lambda: nn.AvgPool2d(3, stride=2, padding=1), PLANE),
     "avg_pool2d_exclude_padding": layer(
-        lambda: nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False), PLANE
+        lambda: nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False),
+        PLANE,
+        lost="count_include_pad=False",
     ),
     "avg_pool2d_overlapping": layer(lambda: nn.AvgPool2d(4, stride=2), PLANE),
     "avg_pool3d": layer(lambda: nn.AvgPool3d(2), SPACE),
@@ -96,6 +100,9 @@ NORMALISATION = {
     "group_norm_no_affine": layer(lambda: nn.GroupNorm(2, 4, affine=False), (4, 3, 3)),
     "instance_norm1d": layer(lambda: nn.InstanceNorm1d(3), LINE),
     "instance_norm2d": layer(lambda: nn.InstanceNorm2d(3), PLANE),
+    "instance_norm2d_running": layer(
+        spread(lambda: nn.InstanceNorm2d(3, affine=True, track_running_stats=True)), PLANE
+    ),
     "instance_norm2d_affine": layer(spread(lambda: nn.InstanceNorm2d(3, affine=True)), PLANE),
     "layer_norm": layer(spread(lambda: nn.LayerNorm(8)), (3, 8)),
     "layer_norm_no_affine": layer(lambda: nn.LayerNorm(8, elementwise_affine=False), (3, 8)),
@@ -116,10 +123,10 @@ def manual_attention(x):
 ATTENTION = {
     "attention_f16_softmax": op(manual_attention, shape=(2, 3, 4)),
     "scaled_dot_product_attention": op(
-        lambda x: F.scaled_dot_product_attention(x, x, x), shape=(2, 3, 4)
+        lambda x: F.scaled_dot_product_attention(x, x, x), shape=(2, 3, 16)
     ),
     "scaled_dot_product_causal": op(
-        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), shape=(2, 3, 4)
+        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), shape=(2, 3, 16)
     ),
     "multihead_attention": op(
         lambda m, x: m(x, x, x)[0],
@@ -127,35 +134,42 @@ ATTENTION = {
         shape=(3, 8),
     ),
     "transformer_encoder_layer": layer(
-        lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (3, 8)
+        lambda: nn.TransformerEncoderLayer(16, 1, 16, dropout=0.0, batch_first=True), (3, 16)
     ),
     "transformer_decoder_layer": op(
         lambda m, x: m(x, x),
-        make=lambda: nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
-        shape=(3, 8),
+        make=lambda: nn.TransformerDecoderLayer(16, 1, 16, dropout=0.0, batch_first=True),
+        shape=(3, 16),
     ),
-    "bilinear": op(lambda m, x: m(x, x), make=lambda: nn.Bilinear(8, 8, 4)),
+    "bilinear": op(lambda m, x: m(x.float(), x.float()), make=lambda: nn.Bilinear(8, 8, 4)),
     "linear_3d": layer(lambda: nn.Linear(8, 5), (3, 8)),
     "linear_no_bias": layer(lambda: nn.Linear(8, 5, bias=False), (8,)),
     "lstm": op(lambda m, x: m(x)[0], make=lambda: nn.LSTM(8, 4, batch_first=True), shape=(3, 8)),
     "gru": op(lambda m, x: m(x)[0], make=lambda: nn.GRU(8, 4, batch_first=True), shape=(3, 8)),
+    "lstm_f32": op(
+        lambda m, x: m(x.float())[0], make=lambda: nn.LSTM(8, 4, batch_first=True), shape=(3, 8)
+    ),
+    "gru_f32": op(
+        lambda m, x: m(x.float())[0], make=lambda: nn.GRU(8, 4, batch_first=True), shape=(3, 8)
+    ),
     "rnn_cell": op(lambda m, x: m(x), make=lambda: nn.RNNCell(8, 4)),
     "lstm_cell": op(lambda m, x: m(x)[0], make=lambda: nn.LSTMCell(8, 4)),
 }
 
 RANDOM = {
-    "dropout_f32": op(lambda x: F.dropout(x.float(), 0.25), is_random=True),
-    "dropout2d": layer(lambda: nn.Dropout2d(0.25), PLANE, is_random=True),
-    "alpha_dropout": layer(lambda: nn.AlphaDropout(0.25), (8,), is_random=True),
-    "rand_like": op(lambda x: x * torch.rand_like(x), is_random=True),
+    "dropout_f32": op(lambda x: F.dropout(x.float(), 0.25), without_numbers=True),
+    "dropout2d": layer(lambda: nn.Dropout2d(0.25), PLANE, without_numbers=True),
+    "alpha_dropout": layer(lambda: nn.AlphaDropout(0.25), (8,), without_numbers=True),
+    "rand_like": op(lambda x: x * torch.rand_like(x), without_numbers=True),
     "rand_twice": op(
         lambda x: x * torch.rand(4, 8, device=x.device) + torch.rand(4, 8, device=x.device),
-        is_random=True,
+        without_numbers=True,
     ),
-    "randn_like": op(lambda x: x + torch.randn_like(x), is_random=True),
-    "bernoulli": op(lambda x: x * torch.bernoulli(torch.sigmoid(x).detach()), is_random=True),
+    "randn_like": op(lambda x: x + torch.randn_like(x), without_numbers=True),
+    "bernoulli": op(lambda x: x * torch.bernoulli(torch.sigmoid(x).detach()), without_numbers=True),
     "multinomial": op(
-        lambda x: x[:, :1] * torch.multinomial(torch.softmax(x.float(), -1), 1), is_random=True
+        lambda x: x[:, :1] * torch.multinomial(torch.softmax(x.float(), -1), 1),
+        without_numbers=True,
     ),
-    "randint": op(lambda x: x * torch.randint(0, 4, (4, 8), device=x.device), is_random=True),
+    "randint": op(lambda x: x * torch.randint(0, 4, (4, 8), device=x.device), without_numbers=True),
 }

@@ -13,6 +13,7 @@ from catalog.probes import bits, index, loss, normal
 LABEL = {"labels": index(high=8)}
 LABEL_64 = {"labels": index(high=8, dtype=torch.int64)}
 TARGET = {"target": normal(8)}
+WEIGHTS = torch.arange(1.0, 9.0)
 PAIR = {"other": normal(8), "sign": index(high=2)}
 
 
@@ -38,10 +39,9 @@ CROSS_ENTROPY = {
         lambda x, labels: F.cross_entropy(x, labels.long(), label_smoothing=0.125), fields=LABEL
     ),
     "cross_entropy_weights": loss(
-        lambda x, labels: F.cross_entropy(
-            x, labels.long(), weight=torch.arange(1.0, 9.0).to(x.device)
-        ),
+        lambda x, labels: F.cross_entropy(x, labels.long(), weight=WEIGHTS.to(x.device)),
         fields=LABEL,
+        constants=(WEIGHTS,),
     ),
     "cross_entropy_soft_labels": loss(
         lambda x, target: F.cross_entropy(x, torch.softmax(target, -1)), fields=TARGET
@@ -74,9 +74,10 @@ DISTRIBUTION = {
     ),
     "bce_with_logits_pos_weight": loss(
         lambda x, bit: F.binary_cross_entropy_with_logits(
-            x, bit.float(), pos_weight=torch.arange(1.0, 9.0).to(x.device)
+            x, bit.float(), pos_weight=WEIGHTS.to(x.device)
         ),
         fields={"bit": bits(8)},
+        constants=(WEIGHTS,),
     ),
     "bce": loss(
         lambda x, bit: F.binary_cross_entropy(torch.sigmoid(x.float()), bit.float()),

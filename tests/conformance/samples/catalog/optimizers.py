@@ -8,7 +8,7 @@ from functools import partial
 import cerebras.pytorch as cstorch
 import torch
 from data import Field, Samples
-from models import MLP, RECIPES, optimizer
+from models import MLP, RECIPES, classify, optimizer
 
 from catalog.sample import Sample
 
@@ -20,19 +20,30 @@ def by(name: str, **options) -> Sample:
     return Sample(recipe=MLP(optimizer=optimizer(name, **options)))
 
 
+def muon_for_matrices(named_parameters):
+    """Muon takes matrices only, so the biases are not trained. The CPU backend cannot run it."""
+    return cstorch.optim.Muon([p for _, p in named_parameters if p.dim() > 1], lr=0.02)
+
+
+def classify_f32(model, batch):
+    """Cross entropy of class labels, with features of any format."""
+    features, labels = batch
+    return classify(model, (features.float(), labels))
+
+
 OPTIMIZERS = {
     "sgd_nesterov": by("SGD", lr=0.1, momentum=0.9, nesterov=True),
     "sgd_dampening_maximize": by("SGD", lr=0.1, momentum=0.9, dampening=0.5, maximize=True),
     "adam": by("Adam", lr=0.01),
     "adam_amsgrad": by("Adam", lr=0.01, amsgrad=True),
-    "adam_no_bias_correction": by("Adam", lr=0.01, correct_bias=False),
-    "adam_l2": by("Adam", lr=0.01, l2_regularization_rate=0.01),
+    "adam_l2": by("Adam", lr=0.01, weight_decay=0.1),
     "adamw": by("AdamW", lr=0.01, weight_decay=0.1),
+    "adamw_no_bias_correction": by("AdamW", lr=0.01, correct_bias=False),
     "adamw_amsgrad": by("AdamW", lr=0.01, weight_decay=0.1, amsgrad=True),
     "adamax": by("Adamax", lr=0.01),
     "adadelta": by("Adadelta", lr=1.0),
     "adafactor": by("Adafactor", lr=0.01),
-    "adafactor_beta1": by("Adafactor", lr=0.01, beta1=0.9, scale_parameter=False),
+    "adafactor_unscaled": by("Adafactor", lr=0.01, scale_parameter=False),
     "adagrad": by("Adagrad", lr=0.1, lr_decay=0.1),
     "asgd": by("ASGD", lr=0.1, t0=1.0),
     "lamb": by("Lamb", lr=0.01, weight_decay=0.1),
@@ -40,9 +51,9 @@ OPTIMIZERS = {
     "nadam": by("NAdam", lr=0.01),
     "radam": by("RAdam", lr=0.01),
     "rmsprop": by("RMSprop", lr=0.01),
-    "rmsprop_centered_momentum": by("RMSprop", lr=0.01, centered=True, momentum=0.9),
+    "rmsprop_centered_momentum": by("RMSprop", lr=0.01, centered=True, momentum=0.9, eps=1e-3),
     "rprop": by("Rprop", lr=0.01),
-    "muon": by("Muon", lr=0.02),
+    "muon": Sample(recipe=MLP(optimizer=muon_for_matrices), without_numbers=True),
 }
 
 
@@ -157,7 +168,9 @@ FORMATS = {
     "mlp_bfloat16": Sample(recipe=replace(RECIPES["mlp_sgd"], half_dtype="bfloat16")),
     "mlp_cbfloat16": Sample(recipe=replace(RECIPES["mlp_sgd"], half_dtype="cbfloat16")),
     "mlp_labels_int64": Sample(recipe=MLP(dataset=LABELS_64, optimizer=SGD())),
-    "mlp_features_float16": Sample(recipe=MLP(dataset=FEATURES_16, optimizer=SGD())),
+    "mlp_features_float16": Sample(
+        recipe=MLP(dataset=FEATURES_16, outputs=classify_f32, optimizer=SGD())
+    ),
     "gpt_cbfloat16": Sample(recipe=replace(RECIPES["gpt_adamw"], half_dtype="cbfloat16")),
     "gpt_bfloat16": Sample(recipe=replace(RECIPES["gpt_adamw"], half_dtype="bfloat16")),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from recipes import Recipe
 
 
@@ -14,5 +15,11 @@ class Sample:
     recipe: Recipe
     num_steps: int = 3
     training: bool = True
-    is_random: bool = False
-    """The program draws random numbers, so the CPU backend's outputs are not comparable."""
+    without_numbers: bool = False
+    """The CPU backend's outputs are not comparable: random ops, or the client fails there."""
+    constants: tuple[torch.Tensor, ...] = ()
+    """Tensors that the step makes for itself, in the order in which it makes them."""
+    tolerance: float = 0.0
+    """Relative difference to expect, where the client replaces a function by an approximation."""
+    lost: str = ""
+    """What the client leaves out of the program, so that it cannot give the CPU's numbers."""

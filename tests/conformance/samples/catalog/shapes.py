@@ -92,18 +92,20 @@ def _with_buffer():
 ROW = {"i": index(5, high=8)}
 ROWS = {"i": index(2, 4, high=3)}
 
+THREE, EDGES = torch.tensor([3, 1, 1]), torch.tensor([-1.0, 0.0, 1.0])
+SCALES = torch.tensor([1.0, -2.0, 0.5, 3.0])
+
 INDEXING = {
+    "constant_tensor": op(lambda x: x * SCALES.to(x.device), shape=GRID, constants=(SCALES,)),
     "one_hot": op(
         lambda x, i: x * F.one_hot(i.long(), 8).sum(1).to(x.dtype), fields={"i": index(3, high=8)}
     ),
     "gather": op(lambda x, i: torch.gather(x, 1, i.long()), fields=ROW),
     "gather_middle_axis": op(lambda x, i: torch.gather(x, 1, i.long()), shape=GRID, fields=ROWS),
     "take_along_dim": op(lambda x, i: torch.take_along_dim(x, i.long(), 1), fields=ROW),
-    "index_select": op(
-        lambda x: torch.index_select(x, 1, torch.tensor([3, 1, 1], device=x.device))
-    ),
+    "index_select": op(lambda x: torch.index_select(x, 1, THREE.to(x.device)), constants=(THREE,)),
     "index_add": op(
-        lambda x: torch.index_add(x, 1, torch.tensor([3, 1], device=x.device), x[:, :2])
+        lambda x: torch.index_add(x, 1, THREE.to(x.device), x[:, :3]), constants=(THREE,)
     ),
     "index_one_list": op(lambda x, i: x[:, i[0].long()], fields=ROW),
     "index_two_lists": op(
@@ -139,7 +141,8 @@ INDEXING = {
         fields={"i": index(3, high=16)},
     ),
     "bucketize": op(
-        lambda x, v: x * torch.bucketize(v, torch.tensor([-1.0, 0.0, 1.0], device=v.device)),
+        lambda x, v: x * torch.bucketize(v, EDGES.to(v.device)),
+        constants=(EDGES,),
         fields={"v": normal(8)},
     ),
     "nonzero": op(lambda x: torch.nonzero(x).float()),

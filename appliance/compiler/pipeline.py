@@ -1,0 +1,135 @@
+"""The compiler's one entry: program text and options in, `Plan` out.
+
+    import -> support -> normalise -> formats -> canonicalise -> batch sharding -> partition
+           -> updates -> plan
+
+The graph is verified after every pass; a dump of each can be had for debugging.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+from appliance.compiler.assembly import Parts, assemble
+from appliance.compiler.importer import import_program
+from appliance.compiler.passes.batch_sharding import shard_batch
+from appliance.compiler.passes.canonicalise import canonicalise
+from appliance.compiler.passes.formats import carry_formats
+from appliance.compiler.passes.normalise import normalise
+from appliance.compiler.passes.partition import partition
+from appliance.compiler.passes.support import check_support
+from appliance.compiler.passes.updates import order_updates
+from appliance.core.errors import ProgramError
+from appliance.core.graph import Graph, verify
+from appliance.core.graph_text import print_graph
+from appliance.core.ops import verify_ops
+from appliance.core.plan import Plan, Precision
+from appliance.core.plan import verify as verify_plan
+
+COMPILER_VERSION: Final = 1
+"""Part of every plan's key; raised when the same text would give another plan."""
+
+Dump = Callable[[str, str], None]
+"""Receives the name of a pass and the graph after it, as text."""
+
+
+def plan_key(text: str, *, batch_size: int, precision: Precision) -> str:
+    """Return the content hash under which the plan of a program is kept."""
+    digest = hashlib.sha256()
+    digest.update(f"{COMPILER_VERSION}\n{batch_size}\n{precision.value}\n".encode())
+    digest.update(text.encode())
+    return f"cs_{digest.hexdigest()[:40]}"
+
+
+def compile_program(
+    text: str,
+    *,
+    batch_size: int,
+    precision: Precision,
+    num_systems: int = 1,
+    dump: Dump | None = None,
+) -> Plan:
+    """Compile a program.
+
+    The plan does not depend on the number of systems; that is only checked against the batch.
+
+    Args:
+        text: Program text as the client sends it.
+        batch_size: Global batch.
+        precision: How 16-bit formats are carried.
+        num_systems: Systems that the job will use, at most `batch_size`.
+        dump: Receives the graph after each pass.
+
+    Returns:
+        The plan; `appliance.core.plan.verify` holds.
+
+    Raises:
+        ProgramError: The program is malformed or not supported, or the batch too small.
+    """
+    check_batch(batch_size, num_systems)
+    return compile_graph(
+        import_program(text),
+        key=plan_key(text, batch_size=batch_size, precision=precision),
+        batch_size=batch_size,
+        precision=precision,
+        dump=dump,
+    )
+
+
+def compile_graph(
+    written: Graph, *, key: str, batch_size: int, precision: Precision, dump: Dump | None = None
+) -> Plan:
+    """Compile an imported program; see `compile_program`.
+
+    Raises:
+        ProgramError: The program is not supported.
+    """
+    graph = lower(written, precision=precision, dump=dump)
+    sharded = shard_batch(graph, batch_size)
+    _checked("batch_sharding", sharded.graph, dump)
+    parts = partition(sharded)
+    program = order_updates(sharded.graph, parts)
+    plan = assemble(
+        Parts(written=written, sharded=sharded, wafer=parts, updates=program),
+        key=key,
+        batch_size=batch_size,
+        precision=precision,
+    )
+    verify_plan(plan)
+    return plan
+
+
+def check_batch(batch_size: int, num_systems: int) -> None:
+    """Refuse a batch that leaves a system without a sample.
+
+    Raises:
+        ProgramError: It names both numbers.
+    """
+    if batch_size < num_systems:
+        raise ProgramError(
+            f"A batch of {batch_size} samples cannot be shared by {num_systems} systems.",
+            hint=f"Use at least {num_systems} samples a batch, or at most {batch_size} systems.",
+        )
+
+
+def lower(graph: Graph, *, precision: Precision, dump: Dump | None = None) -> Graph:
+    """Bring an imported graph into the form that batch sharding starts from.
+
+    Raises:
+        ProgramError: The program is not supported.
+    """
+    check_support(graph)
+    graph = normalise(graph)
+    _checked("normalise", graph, dump)
+    graph = carry_formats(graph, precision)
+    _checked("formats", graph, dump)
+    graph = canonicalise(graph)
+    _checked("canonicalise", graph, dump)
+    return graph
+
+
+def _checked(name: str, graph: Graph, dump: Dump | None) -> None:
+    verify(graph)
+    verify_ops(graph)
+    if dump is not None:
+        dump(name, print_graph(graph))

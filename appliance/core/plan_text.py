@@ -1,0 +1,171 @@
+"""A plan as text: what is stored and sent between pods; parsing it gives an equal plan.
+
+Sections of one line for each entry, in the order of `Plan`'s fields; nodes are written as in
+`appliance.core.graph_text`. Types are written once, beside the value's name, and constants in
+full.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from appliance.core.errors import InternalError
+from appliance.core.graph import Direction, Node
+from appliance.core.graph_text import LocationCodec, parse_node, parse_type, print_node
+from appliance.core.plan import (
+    Commit,
+    InputTensor,
+    LayerStep,
+    Output,
+    Plan,
+    Precision,
+    StateTensor,
+    Sum,
+    Update,
+)
+from appliance.core.tensors import DType, TensorType
+
+FORMAT = 1
+"""Version of the text; another one is refused."""
+
+
+def print_plan(plan: Plan, *, with_locations: bool = True) -> str:
+    """Return a plan as text.
+
+    Args:
+        plan: The plan.
+        with_locations: Whether nodes say where in the user's code they come from.
+    """
+    locations = LocationCodec() if with_locations else None
+    return "\n".join(_lines(plan, locations)) + "\n"
+
+
+def _lines(plan: Plan, locations: LocationCodec | None) -> Iterator[str]:
+    head = {"key": plan.key, "batch_size": plan.batch_size, "precision": plan.precision.value}
+    yield f"plan {json.dumps({'format': FORMAT, **head})}"
+    for state in plan.state:
+        yield _tensor("state", state.resource_name, state.value, state.type, state.wire_dtype)
+    for batch in plan.inputs:
+        yield _tensor("input", batch.input_name, batch.value, batch.type, batch.wire_dtype)
+    for output in plan.outputs:
+        yield _tensor("output", output.output_name, output.value, output.type, output.wire_dtype)
+    yield "wafer_constants"
+    yield from _node_lines(plan.wafer_constants, locations)
+    for step in plan.layer_steps:
+        fields = {
+            "name": step.name,
+            "module": step.module,
+            "direction": step.direction.value if step.direction else None,
+            "loads": step.loads,
+            "sums": [[sum_.partial, sum_.total] for sum_ in step.sums],
+        }
+        yield f"layer_step {json.dumps(fields)}"
+        yield from _node_lines(step.nodes, locations)
+    yield "update_constants"
+    yield from _node_lines(plan.update_constants, locations)
+    for update in plan.updates:
+        commits = [[commit.state, commit.value] for commit in update.commits]
+        yield f"update {json.dumps({'after': update.after, 'commits': commits})}"
+        yield from _node_lines(update.nodes, locations)
+    yield f"sharded {json.dumps(dict(plan.sharded))}"
+    yield f"types {json.dumps({name: str(type_) for name, type_ in plan.types.items()})}"
+
+
+def _tensor(kind: str, name: str, value: str, type_: TensorType, wire_dtype: DType) -> str:
+    return f"{kind} {json.dumps([name, value, str(type_), wire_dtype.value])}"
+
+
+def _node_lines(nodes: tuple[Node, ...], locations: LocationCodec | None) -> Iterator[str]:
+    for node in nodes:
+        yield f" {print_node(node, locations)}"
+
+
+def parse_plan(text: str) -> Plan:
+    """Read a plan as `print_plan` writes it.
+
+    Raises:
+        InternalError: The text is no plan, or one of another format version.
+    """
+    return _PlanReader().read(text)
+
+
+class _PlanReader:
+    """Collects the sections of a plan."""
+
+    def __init__(self) -> None:
+        self._locations = LocationCodec()
+        # Sections by keyword, each entry its JSON and its nodes; JSON has no better type than Any.
+        self._entries: dict[str, list[tuple[Any, list[Node]]]] = {}
+
+    def read(self, text: str) -> Plan:
+        nodes: list[Node] = []
+        for line in text.splitlines():
+            if line.startswith(" "):
+                nodes.append(parse_node(line[1:], self._locations))
+                continue
+            nodes = []
+            kind, _, rest = line.partition(" ")
+            self._entries.setdefault(kind, []).append((json.loads(rest) if rest else None, nodes))
+        return self._build()
+
+    def _only(self, kind: str) -> tuple[Any, list[Node]]:
+        entries = self._entries.get(kind, ())
+        if len(entries) != 1:
+            raise InternalError(f"The text has {len(entries)} sections {kind!r}; a plan has one.")
+        return entries[0]
+
+    def _build(self) -> Plan:
+        head, _ = self._only("plan")
+        if head["format"] != FORMAT:
+            raise InternalError(f"The plan has format {head['format']}; this reads {FORMAT}.")
+        return Plan(
+            key=head["key"],
+            batch_size=head["batch_size"],
+            precision=Precision(head["precision"]),
+            state=tuple(
+                StateTensor(resource_name=name, value=value, type=type_, wire_dtype=dtype)
+                for name, value, type_, dtype in self._tensors("state")
+            ),
+            inputs=tuple(
+                InputTensor(input_name=name, value=value, type=type_, wire_dtype=dtype)
+                for name, value, type_, dtype in self._tensors("input")
+            ),
+            outputs=tuple(
+                Output(output_name=name, value=value, type=type_, wire_dtype=dtype)
+                for name, value, type_, dtype in self._tensors("output")
+            ),
+            wafer_constants=tuple(self._only("wafer_constants")[1]),
+            layer_steps=tuple(
+                _layer_step(fields, nodes) for fields, nodes in self._entries.get("layer_step", ())
+            ),
+            update_constants=tuple(self._only("update_constants")[1]),
+            updates=tuple(
+                _update(fields, nodes) for fields, nodes in self._entries.get("update", ())
+            ),
+            sharded=self._only("sharded")[0],
+            types={name: parse_type(type_) for name, type_ in self._only("types")[0].items()},
+        )
+
+    def _tensors(self, kind: str) -> Iterator[tuple[str, str, TensorType, DType]]:
+        for (name, value, type_, wire_dtype), _ in self._entries.get(kind, ()):
+            yield name, value, parse_type(type_), DType(wire_dtype)
+
+
+def _layer_step(fields: dict[str, Any], nodes: list[Node]) -> LayerStep:
+    direction = fields["direction"]
+    return LayerStep(
+        name=fields["name"],
+        module=fields["module"],
+        direction=Direction(direction) if direction else None,
+        loads=tuple(fields["loads"]),
+        nodes=tuple(nodes),
+        sums=tuple(Sum(partial=partial, total=total) for partial, total in fields["sums"]),
+    )
+
+
+def _update(fields: dict[str, Any], nodes: list[Node]) -> Update:
+    return Update(
+        after=fields["after"],
+        nodes=tuple(nodes),
+        commits=tuple(Commit(state=state, value=value) for state, value in fields["commits"]),
+    )

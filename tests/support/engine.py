@@ -1,0 +1,188 @@
+"""The engine's pods as real processes; the test plays the coordinator and the input pods."""
+
+import contextlib
+import itertools
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from appliance.core.errors import StreamClosedError
+from appliance.core.plan_text import print_plan
+from appliance.core.pods import stream_address
+from appliance.core.run import RunSchedule
+from appliance.core.sharding import split_batch
+from appliance.streams import topology
+from appliance.streams.shared_memory import connect_ring, serve_ring
+from appliance.streams.store import attach_store
+from protos.wsc.v1 import pods_pb2
+from tests.support.pod_processes import SECONDS, make_job
+
+
+@dataclass
+class SessionResult:
+    """What a session yielded.
+
+    Attributes:
+        outputs: For each step that keeps outputs, the tensors by output name and `step`.
+        snapshots: For each checkpoint step, the state by resource name.
+        readings: The readings of each pod after the last step, by role and index.
+    """
+
+    outputs: list = field(default_factory=list)
+    snapshots: dict = field(default_factory=dict)
+    readings: dict = field(default_factory=dict)
+
+
+class Engine:
+    """One weight pod, one broadcastreduce pod and the chiefs, all running."""
+
+    def __init__(self, job, num_systems, options):
+        self.job, self.num_systems = job, num_systems
+        self.weight = job.launch("appliance.memoryx", "weight", **options)
+        self.broadcastreduce = job.launch("appliance.swarmx", "broadcastreduce", **options)
+        self.chiefs = [
+            job.launch("workers.csx", "chief", index, **{"threads": "1", **options})
+            for index in range(num_systems)
+        ]
+        self.pods = [self.weight, self.broadcastreduce, *self.chiefs]
+        job.wait_until_registered()
+        self._rings = []
+        self._threads = []
+
+    def address(self, session, stream):
+        return stream_address(self.job.runtime_dir, session, stream)
+
+    def load(self, plan, session=1):
+        request = pods_pb2.LoadRequest(
+            session=session, plan=print_plan(plan).encode(), num_systems=self.num_systems
+        )
+        for pod in self.pods:
+            pod.pod.Load(request)
+
+    def ingest(self, plan, state, session=1):
+        """Write the state tensors that are given; return how many are still missing."""
+        with attach_store(self.address(session, topology.STORE)) as store:
+            memory = store.attach(topology.STATE_SEGMENT)
+            views = topology.state_layout(plan).views(memory)
+            for tensor in plan.state:
+                if tensor.resource_name in state:
+                    views[tensor.value][...] = state[tensor.resource_name]
+        request = pods_pb2.CommitIngestRequest(session=session, resource_names=list(state))
+        return self.weight.memoryx.CommitIngest(request).num_missing
+
+    def feed(self, plan, batches, session=1, *, endless=False):
+        """Begin to play the input pods; endless ones begin again after the last batch."""
+        shards = split_batch(plan.batch_size, self.num_systems)
+        for system, shard in enumerate(shards):
+            layout = topology.batch_layout(plan, shard)
+            ring = serve_ring(
+                self.address(session, topology.batches(system)),
+                name=topology.batches(system),
+                num_slots=topology.NUM_BATCH_SLOTS,
+                slot_bytes=layout.num_bytes,
+                num_readers=1,
+            )
+            self._rings.append(ring)
+            arguments = (ring, layout, shard, itertools.cycle(batches) if endless else batches)
+            thread = threading.Thread(target=_feed, args=arguments, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def start(self, plan, schedule, session=1):
+        self.take_outputs(plan, session)
+        request = pods_pb2.StartRequest(
+            session=session,
+            num_steps=schedule.num_steps,
+            output_interval=schedule.output_interval,
+            checkpoint_steps=sorted(schedule.checkpoint_steps),
+        )
+        for pod in self.pods:
+            pod.pod.Start(request)
+
+    def take_outputs(self, plan, session=1):
+        """Begin to play the coordinator that reads the outputs."""
+        ring = connect_ring(
+            self.address(session, topology.OUTPUTS), name=topology.OUTPUTS, timeout_seconds=SECONDS
+        )
+        layout = topology.output_layout(plan)
+        self._outputs = []
+        arguments = (ring, layout, self._outputs)
+        self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
+        self._reader.start()
+
+    def outputs(self):
+        """Return the outputs of all steps, once the last has come."""
+        self._reader.join(SECONDS)
+        assert not self._reader.is_alive()
+        return self._outputs
+
+    def snapshot(self, plan, step_number, session=1):
+        with attach_store(self.address(session, topology.STORE)) as store:
+            memory = store.attach(topology.snapshot_segment(step_number))
+            views = topology.state_layout(plan).views(memory)
+            return {tensor.resource_name: np.array(views[tensor.value]) for tensor in plan.state}
+
+    def finish(self, session=1, wait_for_steps=True):
+        request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait_for_steps)
+        steps = [pod.pod.Finish(request, timeout=SECONDS).steps_completed for pod in self.pods]
+        self.stop_feeding()
+        return steps
+
+    def stop_feeding(self):
+        for ring in self._rings:
+            ring.close()
+        for thread in self._threads:
+            thread.join()
+        self._rings, self._threads = [], []
+
+    def readings(self, process):
+        return dict(self.job.coordinator.next_heartbeat(process.spec.name).readings)
+
+    def run(self, plan, state, batches, *, session=1, output_interval=1, checkpoint_steps=()):
+        """Run a whole session and return what it yielded."""
+        schedule = RunSchedule(
+            num_steps=len(batches),
+            output_interval=output_interval,
+            checkpoint_steps=frozenset(checkpoint_steps),
+        )
+        result = SessionResult()
+        self.load(plan, session)
+        assert self.ingest(plan, state, session) == 0
+        self.feed(plan, batches, session)
+        self.start(plan, schedule, session)
+        result.outputs = self.outputs()
+        for process in self.pods:
+            result.readings[process.spec.role.value, process.spec.index] = self.readings(process)
+        assert self.finish(session) == [len(batches)] * len(self.pods)
+        for number in checkpoint_steps:
+            result.snapshots[number] = self.snapshot(plan, number, session)
+        return result
+
+
+def _read(ring, layout, outputs):
+    with ring, contextlib.suppress(StreamClosedError):
+        while (slot := ring.acquire()) is not None:
+            outputs.append({name: np.array(view) for name, view in layout.views(slot).items()})
+            ring.release()
+
+
+def _feed(ring, layout, shard, batches):
+    part = slice(shard.offset, shard.offset + shard.size)
+    with contextlib.suppress(StreamClosedError):
+        for batch in batches:
+            for name, view in layout.views(ring.reserve()).items():
+                view[...] = batch[name][part]
+            ring.publish()
+        ring.end()
+
+
+@contextlib.contextmanager
+def make_engine(directory, *, num_systems, **options):
+    """Yield a running engine; prints the pods' logs if the test fails."""
+    with make_job(directory) as job:
+        engine = Engine(job, num_systems, options)
+        try:
+            yield engine
+        finally:
+            engine.stop_feeding()

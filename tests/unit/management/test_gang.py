@@ -1,0 +1,75 @@
+"""Which pods a job consists of."""
+
+from collections import Counter
+from pathlib import Path
+
+from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
+from appliance.core.jobs import JobType, Phase
+from appliance.core.records import JobRecord, User
+from appliance.management.gang import Surroundings, plan_pods
+from tests.support.clock import FakeClock
+
+SURROUNDINGS = Surroundings(
+    management_address="unix:/run/m.sock",
+    compile_root=Path("/data/compile"),
+    precision="f32",
+    cluster_systems=4,
+    bind_host="127.0.0.1",
+    public_host="localhost",
+    tls_cert="",
+    tls_key="",
+    client_githash="abc",
+    client_version="2.10.0",
+    num_cores=8,
+)
+
+
+def record(type_: JobType, *, num_systems: int = 0, workers: int = 0) -> JobRecord:
+    return JobRecord(
+        id=JobId("wsjob-a"),
+        type=type_,
+        session="job-operator",
+        workflow=WorkflowId("wflow-1"),
+        user=User(),
+        num_systems=num_systems,
+        workers_per_system=workers,
+        work_dir="/data/jobs/wsjob-a",
+        sequence=1,
+        phase=Phase.SCHEDULED,
+        message="",
+        systems=(),
+        service_address="",
+        artifact_dir="",
+        created_at=FakeClock().now(),
+        started_at=None,
+        ended_at=None,
+    )
+
+
+def test_a_compile_job_is_a_coordinator_alone():
+    (pod,) = plan_pods(record(JobType.COMPILE), Path("/run/j"), SURROUNDINGS)
+    assert pod.role is Role.COORDINATOR
+    assert pod.options["job_type"] == "compile"
+    assert pod.options["cluster_systems"] == "4"
+    assert pod.options["request_path"] == "/data/jobs/wsjob-a/request.bin"
+
+
+def test_an_execute_job_has_one_chief_for_each_system_and_all_its_workers():
+    job = record(JobType.EXECUTE, num_systems=3, workers=2)
+    pods = plan_pods(job, Path("/run/j"), SURROUNDINGS)
+    assert Counter(pod.role for pod in pods) == {
+        Role.COORDINATOR: 1,
+        Role.WEIGHT: 1,
+        Role.BROADCASTREDUCE: 1,
+        Role.CHIEF: 3,
+        Role.ACTIVATION: 3,
+        Role.WORKER: 6,
+    }
+    assert [pod.index for pod in pods if pod.role is Role.WORKER] == list(range(6))
+    assert all(pod.options["num_systems"] == "3" for pod in pods)
+
+
+def test_the_longest_socket_path_fits_an_address():
+    runtime_dir = Path("/" + "r" * 39) / new_job_id()
+    longest = len(f"{runtime_dir}/broadcastreduce-0.sock")
+    assert longest < 100

@@ -1,0 +1,209 @@
+"""A job's life, event by event."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.core.ids import JobId, PodName, Role
+from appliance.core.jobs import JobType, Phase, may_follow
+from appliance.management import job_machine as machine
+from appliance.management.job_machine import (
+    Admitted,
+    CompileFinalized,
+    CoordinatorReady,
+    EndRequested,
+    Enter,
+    Explain,
+    Launched,
+    LaunchFailed,
+    LeaseExpired,
+    PodExited,
+    Rejected,
+    Remind,
+    Reported,
+    Stopped,
+    StopPods,
+    TellCoordinator,
+    TimeElapsed,
+)
+
+ADMITTED = Admitted(systems=("s0",))
+TO_RUNNING = (ADMITTED, Launched(), CoordinatorReady())
+
+
+def pod_exit(role: Role = Role.WEIGHT, exit_code: int = 137) -> PodExited:
+    return PodExited(
+        pod=PodName(f"wsjob-x-{role.value}-0"),
+        role=role,
+        exit_code=exit_code,
+        reason=f"exited with code {exit_code}",
+    )
+
+
+def end(phase: Phase, message: str = "") -> EndRequested:
+    return EndRequested(phase=phase, message=message)
+
+
+def run(*events: machine.Event, type_: JobType = JobType.EXECUTE):
+    """Return the state after the events, and the actions of the last one."""
+    state = machine.JobState(job=JobId("wsjob-x"), type=type_, phase=Phase.QUEUED)
+    actions: tuple[machine.Action, ...] = ()
+    for event in events:
+        state, actions = machine.step(state, event)
+    return state, actions
+
+
+def test_a_job_runs_when_its_coordinator_listens():
+    state, actions = run(*TO_RUNNING)
+    assert state.phase is Phase.RUNNING
+    assert actions == (Enter(phase=Phase.RUNNING),)
+
+
+def test_a_coordinator_that_registers_before_the_launch_is_confirmed_is_not_forgotten():
+    state, actions = run(ADMITTED, CoordinatorReady(), Launched())
+    assert state.phase is Phase.RUNNING
+    assert actions == (Enter(phase=Phase.INITIALIZING), Enter(phase=Phase.RUNNING))
+
+
+def test_a_killed_pod_fails_the_job_by_name_and_lets_the_client_know_first():
+    state, actions = run(*TO_RUNNING, pod_exit())
+    assert state.phase is Phase.FAILING
+    entered, told, reminded = actions
+    assert isinstance(entered, Enter)
+    assert "wsjob-x-weight-0" in entered.message
+    assert "exited with code 137" in entered.message
+    assert told == TellCoordinator(reason=entered.message, is_failure=True, pod="wsjob-x-weight-0")
+    assert isinstance(reminded, Remind)
+    assert reminded.seconds < 10
+    state, actions = machine.step(state, TimeElapsed())
+    assert actions == (StopPods(),)
+    state, actions = machine.step(state, Stopped())
+    assert actions == (Enter(phase=Phase.FAILED, message=entered.message),)
+
+
+def test_a_killed_coordinator_stops_the_job_at_once():
+    _, actions = run(*TO_RUNNING, pod_exit(Role.COORDINATOR))
+    assert StopPods() in actions
+
+
+def test_the_coordinators_own_report_replaces_what_was_concluded_from_an_exit():
+    report = Reported(phase=Phase.FAILED, message="KeyError: 'x' in your dataloader")
+    state, actions = run(*TO_RUNNING, pod_exit(Role.WORKER, 1), report)
+    assert actions == (Explain(message=report.message),)
+    _, actions = machine.step(machine.step(state, TimeElapsed())[0], Stopped())
+    assert actions == (Enter(phase=Phase.FAILED, message=report.message),)
+
+
+def test_a_reported_failure_outlives_the_pods_that_end_after_it():
+    report = Reported(phase=Phase.FAILED, message="no such op")
+    state, _ = run(*TO_RUNNING, report, pod_exit(Role.COORDINATOR, 0), Stopped())
+    assert state.phase is Phase.FAILED
+    assert state.verdict is not None
+    assert state.verdict.message == "no such op"
+
+
+def test_a_pod_that_ends_in_order_before_the_coordinator_fails_nothing():
+    state, actions = run(*TO_RUNNING, pod_exit(Role.CHIEF, 0))
+    assert state.phase is Phase.RUNNING
+    assert actions == ()
+
+
+def test_a_finished_execute_job_waits_for_the_clients_word():
+    state, actions = run(*TO_RUNNING, pod_exit(Role.COORDINATOR, 0), Stopped())
+    assert state.phase is Phase.RUNNING
+    assert isinstance(actions[0], Remind)
+    state, _ = machine.step(state, end(Phase.CANCELLED, "Ctrl-C"))
+    assert state.phase is Phase.CANCELLED
+
+
+def test_a_finished_execute_job_has_succeeded_if_the_client_says_nothing():
+    state, _ = run(*TO_RUNNING, pod_exit(Role.COORDINATOR, 0), Stopped(), TimeElapsed())
+    assert state.phase is Phase.SUCCEEDED
+
+
+def test_a_compile_job_succeeds_once_its_artifacts_were_recorded():
+    compile_ = JobType.COMPILE
+    ended = (pod_exit(Role.COORDINATOR, 0), Stopped())
+    state, _ = run(*TO_RUNNING, CompileFinalized(), *ended, type_=compile_)
+    assert state.phase is Phase.SUCCEEDED
+    state, _ = run(*TO_RUNNING, *ended, type_=compile_)
+    assert state.phase is Phase.CANCELLED
+
+
+def test_a_queued_job_is_cancelled_without_further_ado():
+    state, actions = run(end(Phase.CANCELLED, "enough"))
+    assert actions == (Enter(phase=Phase.CANCELLED, message="enough"),)
+    assert state.phase is Phase.CANCELLED
+
+
+def test_a_running_job_is_stopped_before_it_counts_as_cancelled():
+    state, actions = run(*TO_RUNNING, end(Phase.CANCELLED))
+    assert state.phase is Phase.RUNNING
+    assert isinstance(actions[0], TellCoordinator)
+    state, actions = machine.step(state, pod_exit(Role.COORDINATOR, 0))
+    assert actions == (StopPods(),)
+    state, _ = machine.step(state, Stopped())
+    assert state.phase is Phase.CANCELLED
+
+
+def test_a_client_that_learnt_of_a_failure_ends_the_grace_period():
+    state, actions = run(*TO_RUNNING, pod_exit(), end(Phase.FAILED, "seen"))
+    assert actions == (StopPods(),)
+    assert state.phase is Phase.FAILING
+
+
+def test_an_expired_lease_cancels_with_a_reason():
+    state, _ = run(*TO_RUNNING, LeaseExpired(seconds=30), TimeElapsed(), Stopped())
+    assert state.phase is Phase.CANCELLED
+    assert state.verdict is not None
+    assert "30 seconds" in state.verdict.message
+
+
+def test_a_launch_that_fails_fails_the_job():
+    state, actions = run(ADMITTED, LaunchFailed(message="no memory"))
+    assert StopPods() in actions
+    state, _ = machine.step(state, Stopped())
+    assert state.phase is Phase.FAILED
+
+
+def test_a_job_that_can_never_run_fails_in_the_queue():
+    state, _ = run(Rejected(message="requested 3, 2 exist"))
+    assert state.phase is Phase.FAILED
+
+
+EVENTS = st.sampled_from(
+    [
+        ADMITTED,
+        Rejected(message="r"),
+        Launched(),
+        LaunchFailed(message="l"),
+        CoordinatorReady(),
+        CompileFinalized(),
+        LeaseExpired(seconds=30),
+        TimeElapsed(),
+        Stopped(),
+        *(Reported(phase=phase, message="m") for phase in Phase),
+        *(pod_exit(role, code) for role in Role for code in (0, 1, 137)),
+        *(end(phase) for phase in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)),
+    ]
+)
+
+
+@given(st.sampled_from(JobType), st.lists(EVENTS, max_size=30))
+def test_the_machine_never_leaves_its_table(type_, events):
+    state = machine.JobState(job=JobId("wsjob-x"), type=type_, phase=Phase.QUEUED)
+    phase = state.phase
+    for event in events:
+        state, actions = machine.step(state, event)
+        for action in actions:
+            if isinstance(action, Enter):
+                assert may_follow(phase, action.phase), (phase, action.phase, event)
+                phase = action.phase
+        assert phase is state.phase
+
+
+@given(st.sampled_from(JobType), st.lists(EVENTS, max_size=20))
+def test_a_job_that_is_ended_reaches_its_end(type_, events):
+    state = machine.JobState(job=JobId("wsjob-x"), type=type_, phase=Phase.QUEUED)
+    for event in (*events, end(Phase.CANCELLED), TimeElapsed(), Stopped(), TimeElapsed()):
+        state, _ = machine.step(state, event)
+    assert state.phase.is_terminal

@@ -1,0 +1,73 @@
+"""What requests ask for, and which are refused."""
+
+import pytest
+
+from appliance.core.errors import UserError
+from appliance.core.jobs import JobType
+from appliance.wire.caller import caller
+from appliance.wire.submissions import (
+    check_labels,
+    compile_submission,
+    execute_submission,
+    parse_priority,
+)
+from protos.appliance.common_config_pb2 import DebugArgs, JobMode
+from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
+from tests.support.appliance_process import execute_request
+
+
+def test_the_number_of_systems_is_that_of_wse_tasks():
+    submission = execute_submission(execute_request(3, 2))
+    assert (submission.num_systems, submission.workers_per_system) == (3, 2)
+    assert ExecuteJobRequest.FromString(submission.request).job_mode.job == JobMode.EXECUTE
+
+
+def test_a_compile_job_needs_no_system_and_carries_labels_and_priority():
+    request = CompileJobRequest(job_mode=JobMode(job=JobMode.COMPILE))
+    request.debug_args.debug_mgr.labels["model"] = "gpt"
+    request.debug_args.debug_mgr.job_priority = DebugArgs.DebugMGR.JOB_PRIORITY_P1
+    submission = compile_submission(request)
+    assert submission.type is JobType.COMPILE
+    assert (submission.num_systems, submission.priority) == (0, 199)
+    assert submission.labels == {"model": "gpt"}
+
+
+def test_an_execute_job_without_systems_is_refused():
+    with pytest.raises(UserError, match="0 WSE tasks"):
+        execute_submission(ExecuteJobRequest(job_mode=JobMode(job=JobMode.EXECUTE)))
+
+
+def test_a_job_of_another_mode_is_refused_by_name():
+    with pytest.raises(UserError, match="INFERENCE_COMPILE"):
+        compile_submission(CompileJobRequest(job_mode=JobMode(job=JobMode.INFERENCE_COMPILE)))
+
+
+@pytest.mark.parametrize("labels", [{"-a": "1"}, {"a": "b c"}, {"a": ""}, {"a": "x" * 64}])
+def test_a_label_that_is_not_well_formed_is_refused(labels):
+    with pytest.raises(UserError, match="Label"):
+        check_labels(labels)
+
+
+@pytest.mark.parametrize(("text", "value"), [("p0", 99), ("P2", 299), ("0", 0), ("399", 399)])
+def test_a_priority_is_a_bucket_or_a_number(text, value):
+    assert parse_priority(text) == value
+
+
+@pytest.mark.parametrize("text", ["p4", "400", "-1", "high", ""])
+def test_other_priorities_are_refused(text):
+    with pytest.raises(UserError, match="priority"):
+        parse_priority(text)
+
+
+def test_the_caller_is_who_the_metadata_say():
+    who = caller(
+        [
+            ("auth-uid", "1000"),
+            ("auth-gid", "x"),
+            ("auth-username", "ada"),
+            ("client-build-version", "2.10.0+abc"),
+            ("workflow-id", "wflow-1"),
+        ]
+    )
+    assert (who.user.uid, who.user.gid, who.user.name) == (1000, -1, "ada")
+    assert (who.client_version, who.workflow) == ("2.10.0", "wflow-1")

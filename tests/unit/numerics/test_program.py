@@ -1,0 +1,240 @@
+"""A program runs its nodes in order, frees what is not needed, and writes where it is told."""
+
+import numpy as np
+import pytest
+import torch
+
+from appliance.core.errors import InternalError
+from appliance.core.graph import Direction, Frame, Location, Node
+from appliance.core.ops import SPECS
+from appliance.core.tensors import Constant, DType, TensorType
+from appliance.numerics.kernels import supported_ops
+from appliance.numerics.program import Program
+from appliance.numerics.reference import defined_ops
+
+MATRIX = TensorType((4, 4), DType.F32)
+VECTOR = TensorType((4,), DType.F32)
+FLAT = TensorType((16,), DType.F32)
+
+
+def node(op, operands, result, type_=MATRIX, location=None, **attributes):
+    extra = {} if location is None else {"location": location}
+    return Node(
+        op=op,
+        operands=tuple(operands.split()),
+        results=(result,),
+        types=(type_,),
+        attributes=attributes,
+        **extra,
+    )
+
+
+def constant(result, value, type_=MATRIX):
+    data = np.float32(value).tobytes()
+    return node("Const", "", result, type_, value=Constant(type_, data))
+
+
+def matmul(operands, result, **attributes):
+    return node("MatMul", operands, result, transpose_a=False, transpose_b=False, **attributes)
+
+
+def tensors(**names):
+    return {name: torch.randn(shape) for name, shape in names.items()}
+
+
+def test_every_operation_of_the_table_has_a_kernel_and_a_definition():
+    assert SPECS.keys() == supported_ops() == defined_ops()
+
+
+def test_only_what_lives_out_stays_in_the_table():
+    program = Program(
+        [constant("two", 2.0), node("Mul", "x two", "y"), node("Add", "y w", "z")],
+        types={"x": MATRIX, "w": MATRIX},
+        live_out={"z", "w"},
+    )
+    values = tensors(x=(4, 4), w=(4, 4), bystander=(1,))
+    expected = values["x"] * 2 + values["w"]
+    program.run(values, step=0)
+    assert values.keys() == {"z", "w", "bystander"}
+    torch.testing.assert_close(values["z"], expected)
+
+
+def test_a_result_that_nobody_reads_is_deleted():
+    split = Node(
+        op="Split",
+        operands=("x",),
+        results=("a", "b"),
+        types=(TensorType((1, 4), DType.F32), TensorType((3, 4), DType.F32)),
+        attributes={"axis": 0, "split_sizes": (1, 3)},
+    )
+    program = Program([split], types={"x": MATRIX}, live_out={"b"})
+    values = tensors(x=(4, 4))
+    program.run(values, step=0)
+    assert values.keys() == {"b"}
+
+
+def test_a_constant_may_live_out_and_the_program_runs_again():
+    program = Program([constant("c", 3.0)], types={}, live_out={"c"})
+    for _ in range(2):
+        values = {}
+        program.run(values, step=0)
+        assert values["c"].shape == (4, 4)
+        assert set(values["c"].flatten().tolist()) == {3.0}
+
+
+@pytest.mark.parametrize("through", ["nothing", "reshape", "transpose", "unit axes"])
+def test_a_result_is_computed_straight_into_the_callers_tensor(through):
+    nodes = [matmul("x w", "p")]
+    match through:
+        case "nothing":
+            name, type_ = "p", MATRIX
+        case "reshape":
+            name, type_ = "g", FLAT
+            nodes.append(node("Reshape", "p", "g", FLAT))
+        case "transpose":
+            name, type_ = "g", MATRIX
+            nodes.append(node("Transpose", "p", "g", permutation=(1, 0)))
+        case _:
+            name, type_ = "g", TensorType((1, 4, 4), DType.F32)
+            nodes.append(node("BroadcastInDim", "p", "g", type_, broadcast_dimensions=(1, 2)))
+    program = Program(nodes, types={"x": MATRIX, "w": MATRIX}, live_out=())
+    values = tensors(x=(4, 4), w=(4, 4))
+    product = values["x"] @ values["w"]
+    expected = product.T if through == "transpose" else product.reshape(type_.shape)
+    slot = torch.zeros(type_.shape)
+    allocated = count_allocations(lambda: program.run(values, step=0, out={name: slot}))
+    torch.testing.assert_close(slot, expected.contiguous())
+    assert not values
+    assert allocated == 0
+
+
+def count_allocations(action):
+    """Return how many new tensors of the matrix's size an action makes."""
+    with torch.profiler.profile(profile_memory=True) as profile:
+        action()
+    return sum(event.self_cpu_memory_usage >= 64 for event in profile.key_averages())
+
+
+def test_a_value_that_lives_out_as_well_keeps_memory_of_its_own():
+    program = Program(
+        [matmul("x w", "p"), node("Transpose", "p", "view", permutation=(1, 0))],
+        types={"x": MATRIX, "w": MATRIX},
+        live_out={"view"},
+    )
+    values = tensors(x=(4, 4), w=(4, 4))
+    expected = values["x"] @ values["w"]
+    slot = torch.zeros(4, 4)
+    program.run(values, step=0, out={"p": slot})
+    torch.testing.assert_close(slot, expected)
+    slot.zero_()
+    torch.testing.assert_close(values["view"], expected.T)
+
+
+def test_a_value_written_out_is_still_read_by_later_nodes():
+    program = Program(
+        [matmul("x w", "p"), node("Tanh", "p", "y")],
+        types={"x": MATRIX, "w": MATRIX},
+        live_out={"y"},
+    )
+    values = tensors(x=(4, 4), w=(4, 4))
+    expected = values["x"] @ values["w"]
+    slot = torch.zeros(4, 4)
+    program.run(values, step=0, out={"p": slot})
+    torch.testing.assert_close(slot, expected)
+    torch.testing.assert_close(values["y"], torch.tanh(expected))
+
+
+def test_values_from_outside_and_several_results_can_be_written_out():
+    layer_norm = Node(
+        op="LayerNormGrad",
+        operands=("dy", "x", "b", "g"),
+        results=("dx", "db", "dg"),
+        types=(MATRIX, VECTOR, VECTOR),
+        attributes={"epsilon": 1e-5},
+    )
+    types = {"dy": MATRIX, "x": MATRIX, "b": VECTOR, "g": VECTOR}
+    program = Program([layer_norm], types=types, live_out={"dx"})
+    values = tensors(dy=(4, 4), x=(4, 4), b=(4,), g=(4,))
+    given, again = values["b"].clone(), dict(values)
+    out = {name: torch.zeros(4) for name in ("db", "dg", "b")}
+    program.run(values, step=0, out=out)
+    torch.testing.assert_close(out["b"], given)
+    plain = Program([layer_norm], types=types, live_out={"dx", "db", "dg"})
+    plain.run(again, step=0)
+    for name in ("db", "dg"):
+        torch.testing.assert_close(out[name], again[name])
+
+
+def test_borrowers_are_the_live_out_values_that_may_share_memory():
+    program = Program(
+        [
+            node("Reshape", "w", "flat", FLAT),
+            node("Reshape", "flat", "square", MATRIX),
+            node("Tanh", "w", "other"),
+        ],
+        types={"w": MATRIX},
+        live_out={"square", "other"},
+    )
+    assert program.borrowers(["w"]) == {"square"}
+
+
+def test_random_nodes_see_the_step():
+    random = node("RandomUniform", "", "r", VECTOR, low=0.0, high=1.0, seed=1, stream=0)
+    program = Program([random], types={}, live_out={"r"})
+    drawn = []
+    for step in (0, 1, 0):
+        values = {}
+        program.run(values, step=step)
+        assert values.keys() == {"r"}
+        drawn.append(values["r"].tolist())
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_a_failing_kernel_is_reported_with_node_shapes_and_place():
+    where = Location(
+        module="fc1",
+        direction=Direction.FORWARD,
+        frames=(Frame(function="forward", file="model.py", line=12),),
+    )
+    program = Program(
+        [matmul("x w", "p", location=where)], types={"x": MATRIX, "w": MATRIX}, live_out={"p"}
+    )
+    with pytest.raises(InternalError) as failure:
+        program.run(tensors(x=(4, 4), w=(3, 4)), step=0)
+    message = str(failure.value)
+    assert message.startswith("MatMul at fc1.fwd (model.py:12) failed on (%x: tensor<4x4xf32>")
+    assert "(found (3, 4))" in message
+    with pytest.raises(InternalError, match=r"%w: tensor<4x4xf32> \(found missing\)"):
+        program.run(tensors(x=(4, 4)), step=0)
+
+
+def test_an_operation_without_a_kernel_is_refused_when_the_program_is_made():
+    with pytest.raises(InternalError, match="'Frobnicate' at the step function has no kernel"):
+        Program([node("Frobnicate", "x", "y")], types={"x": MATRIX}, live_out={"y"})
+
+
+def test_the_same_values_give_the_same_bits():
+    nodes = [
+        matmul("x w", "p"),
+        node("Softmax", "p", "s", axis=1),
+        node("Reduce", "s", "r", VECTOR, dimensions=(0,), keep_dims=(), reduce_kind="ADD"),
+    ]
+    big = TensorType((256, 256), DType.F32)
+    nodes = [
+        Node(
+            op=n.op,
+            operands=n.operands,
+            results=n.results,
+            types=(big if n.op != "Reduce" else TensorType((256,), DType.F32),),
+            attributes=n.attributes,
+        )
+        for n in nodes
+    ]
+    program = Program(nodes, types={"x": big, "w": big}, live_out={"r"})
+    x, w = torch.randn(256, 256), torch.randn(256, 256)
+    results = set()
+    for _ in range(5):
+        values = {"x": x, "w": w}
+        program.run(values, step=0)
+        results.add(values["r"].numpy().tobytes())
+    assert len(results) == 1

@@ -1,0 +1,49 @@
+import io
+import json
+import logging
+
+import pytest
+
+from appliance.observability.logging import configure_logging, log_fields
+
+
+@pytest.fixture
+def stream():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_pod_logs_json_with_its_own_fields_and_those_of_the_moment(stream):
+    configure_logging(as_json=True, fields={"pod": "chief-0"}, stream=stream)
+    with log_fields(job="wsjob-1"):
+        logging.getLogger("x").info("Step done", extra={"step": 3})
+    line = json.loads(stream.getvalue())
+    assert line["message"] == "Step done"
+    assert (line["pod"], line["job"], line["step"]) == ("chief-0", "wsjob-1", 3)
+    assert line["level"] == "INFO"
+
+
+def test_bound_fields_end_with_their_context(stream):
+    configure_logging(as_json=True, stream=stream)
+    with log_fields(job="wsjob-1"):
+        pass
+    logging.getLogger("x").info("Later")
+    assert "job" not in json.loads(stream.getvalue())
+
+
+def test_a_terminal_gets_one_readable_line(stream):
+    configure_logging(as_json=False, stream=stream)
+    logging.getLogger("x").warning("Slow", extra={"seconds": 2})
+    assert stream.getvalue().endswith("WARNING Slow seconds=2\n")
+
+
+def test_a_traceback_is_kept(stream):
+    configure_logging(as_json=True, stream=stream)
+    try:
+        raise KeyError("lost")
+    except KeyError:
+        logging.getLogger("x").exception("Failed")
+    assert "KeyError: 'lost'" in json.loads(stream.getvalue())["traceback"]

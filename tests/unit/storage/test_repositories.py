@@ -1,0 +1,188 @@
+"""What is kept, and that a change and its event are one."""
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from appliance.core.errors import ConflictError, InternalError, NotFoundError
+from appliance.core.ids import JobId, Role, WorkflowId, pod_name
+from appliance.core.jobs import JobType, Phase
+from appliance.core.records import NewJob, PodRecord, User
+from appliance.core.systems import System
+from appliance.management.state import State
+from appliance.storage.database import Database
+from appliance.storage.jobs import JobFilter
+from appliance.storage.tables import Base
+from tests.support.clock import FakeClock
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def state(tmp_path, clock):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    yield State.over(database, clock)
+    database.close()
+
+
+def new_job(name: str = "wsjob-a", **changes) -> NewJob:
+    fields = {
+        "id": JobId(name),
+        "type": JobType.EXECUTE,
+        "session": "job-operator",
+        "workflow": WorkflowId("wflow-1"),
+        "user": User(uid=1000, gid=100, name="ada"),
+        "num_systems": 2,
+        "workers_per_system": 1,
+    }
+    return NewJob(**{**fields, **changes})
+
+
+def run_to(state: State, job: str, *phases: Phase) -> None:
+    current = Phase.QUEUED
+    for phase in phases:
+        systems = ["s1", "s0"] if phase is Phase.SCHEDULED else None
+        state.jobs.change_phase(JobId(job), current, phase, systems=systems)
+        current = phase
+
+
+def test_the_migrations_make_the_tables_that_the_code_expects(state):
+    with state.database.engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_a_new_job_is_queued_and_its_creation_is_in_its_events(state, clock):
+    state.jobs.create(new_job(labels={"model": "gpt"}))
+    job = state.jobs.load(JobId("wsjob-a"))
+    assert job.phase is Phase.QUEUED
+    assert job.labels == {"model": "gpt"}
+    assert job.user.name == "ada"
+    assert job.created_at == clock.now()
+    assert [e.phase for e in state.jobs.events(job.id)] == [Phase.CREATED, Phase.QUEUED]
+
+
+def test_a_phase_change_keeps_times_systems_and_an_event(state, clock):
+    state.jobs.create(new_job())
+    clock.advance(5)
+    run_to(state, "wsjob-a", Phase.SCHEDULED, Phase.INITIALIZING)
+    clock.advance(10)
+    state.jobs.change_phase(JobId("wsjob-a"), Phase.INITIALIZING, Phase.FAILED, message="pod died")
+    job = state.jobs.load(JobId("wsjob-a"))
+    assert job.systems == ("s1", "s0")
+    assert (job.started_at - job.created_at).total_seconds() == 5
+    assert (job.ended_at - job.created_at).total_seconds() == 15
+    last = state.jobs.events(job.id)[-1]
+    assert (last.phase, last.message, last.is_warning) == (Phase.FAILED, "pod died", True)
+
+
+def test_a_writer_that_is_out_of_date_changes_nothing(state):
+    state.jobs.create(new_job())
+    run_to(state, "wsjob-a", Phase.SCHEDULED)
+    with pytest.raises(ConflictError, match="not QUEUED any more"):
+        state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.CANCELLED)
+    assert state.jobs.load(JobId("wsjob-a")).phase is Phase.SCHEDULED
+    assert len(state.jobs.events(JobId("wsjob-a"))) == 3
+
+
+def test_an_impossible_phase_change_is_a_defect(state):
+    state.jobs.create(new_job())
+    with pytest.raises(InternalError, match="QUEUED to RUNNING"):
+        state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.RUNNING)
+
+
+def test_an_unknown_job_is_named(state):
+    with pytest.raises(NotFoundError, match="wsjob-nix"):
+        state.jobs.load(JobId("wsjob-nix"))
+
+
+def test_filters_combine_and_the_newest_comes_first_within_a_priority(state):
+    state.jobs.create(new_job("wsjob-old", labels={"a": "1", "b": "2"}))
+    state.jobs.create(new_job("wsjob-new", labels={"a": "1"}))
+    state.jobs.create(new_job("wsjob-urgent", priority=199, user=User(uid=7)))
+    state.jobs.create(new_job("wsjob-done"))
+    state.jobs.change_phase(JobId("wsjob-done"), Phase.QUEUED, Phase.CANCELLED)
+
+    def names(**wanted):
+        return [job.id for job in state.jobs.list(JobFilter(**wanted))]
+
+    assert names() == ["wsjob-urgent", "wsjob-new", "wsjob-old"]
+    assert names(with_finished=True)[1] == "wsjob-done"
+    assert names(labels={"a": "1", "b": "2"}) == ["wsjob-old"]
+    assert names(uid=7) == ["wsjob-urgent"]
+    assert names(limit=1) == ["wsjob-urgent"]
+    assert names(session="other") == []
+
+
+def test_labels_are_added_replaced_and_removed(state):
+    state.jobs.create(new_job(labels={"keep": "1", "change": "1", "drop": "1"}))
+    job = state.jobs.patch_labels(JobId("wsjob-a"), {"change": "2", "drop": None, "add": "3"})
+    assert job.labels == {"keep": "1", "change": "2", "add": "3"}
+
+
+def test_only_a_job_that_has_ended_can_be_deleted(state):
+    state.jobs.create(new_job(labels={"a": "1"}))
+    with pytest.raises(ConflictError):
+        state.jobs.delete(JobId("wsjob-a"))
+    state.jobs.change_phase(JobId("wsjob-a"), Phase.QUEUED, Phase.CANCELLED)
+    state.jobs.delete(JobId("wsjob-a"))
+    assert state.jobs.find(JobId("wsjob-a")) is None
+    assert state.jobs.events(JobId("wsjob-a")) == []
+
+
+def test_pods_are_listed_by_role_and_number(state, clock):
+    state.jobs.create(new_job())
+    job = JobId("wsjob-a")
+    wanted = [(Role.COORDINATOR, 0), (Role.WEIGHT, 0), (Role.CHIEF, 0), (Role.CHIEF, 1)]
+    state.pods.create(
+        PodRecord(name=pod_name(job, role, n), job=job, role=role, index=n, node="n")
+        for role, n in reversed(wanted)
+    )
+    state.pods.set_running({pod_name(job, Role.CHIEF, 1): 42})
+    state.pods.set_ended(pod_name(job, Role.CHIEF, 0), exit_code=137, message="m", at=clock.now())
+    state.pods.set_stopped(job, at=clock.now())
+    pods = state.pods.of_job(job)
+    assert [(pod.role, pod.index) for pod in pods] == wanted
+    assert [pod.phase for pod in pods] == ["Succeeded", "Succeeded", "Failed", "Succeeded"]
+    assert pods[3].pid == 42
+
+
+def test_a_lease_expires_unless_it_is_renewed(state, clock):
+    state.leases.grant("wsjob-a", seconds=30)
+    clock.advance(25)
+    assert state.leases.renew("wsjob-a", holder="laptop")
+    clock.advance(25)
+    assert state.leases.expired() == []
+    clock.advance(5)
+    (lease,) = state.leases.expired()
+    assert (lease.id, lease.seconds, lease.holder) == ("wsjob-a", 30, "laptop")
+    state.leases.end("wsjob-a")
+    assert not state.leases.renew("wsjob-a", holder="laptop")
+
+
+def test_a_client_may_ask_for_a_longer_lease(state, clock):
+    state.leases.grant("wflow-1", seconds=30)
+    state.leases.renew("wflow-1", holder="", seconds=120)
+    clock.advance(119)
+    assert state.leases.expired() == []
+
+
+def test_a_workflow_that_the_client_names_itself_is_kept_once(state):
+    user = User(uid=1)
+    state.workflows.ensure(WorkflowId("wflow-x"), session="job-operator", user=user)
+    state.workflows.ensure(WorkflowId("wflow-x"), session="other", user=User(uid=2))
+    workflow = state.workflows.find(WorkflowId("wflow-x"))
+    assert workflow is not None
+    assert (workflow.session, workflow.user) == ("job-operator", user)
+    state.workflows.release(WorkflowId("wflow-x"))
+    with pytest.raises(NotFoundError):
+        state.workflows.release(WorkflowId("wflow-y"))
+
+
+def test_systems_are_replaced_as_a_whole(state):
+    state.systems.replace([System(name="a"), System(name="b")])
+    state.systems.replace([System(name="c", is_healthy=False, notes="hot")])
+    assert state.systems.list() == [System(name="c", is_healthy=False, notes="hot")]

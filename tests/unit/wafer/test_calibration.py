@@ -1,0 +1,49 @@
+import pytest
+
+from workers.csx.wafer.calibration import BY_FOLD, Calibration, Fold
+from workers.csx.wafer.fitting import fit, relative_error, rows_of
+from workers.csx.wafer.logs import EARLIER_LOGS, FITTED_LOGS
+
+
+@pytest.mark.parametrize("fold", list(Fold))
+def test_the_stored_numbers_are_what_the_fit_gives(fold: Fold) -> None:
+    stored, fitted = BY_FOLD[fold], fit(rows_of(fold))
+    assert stored.dispatch_cycles == pytest.approx(fitted.dispatch_cycles, rel=0.01)
+    assert stored.layer_step_seconds == pytest.approx(fitted.layer_step_seconds, rel=0.01)
+    assert stored.files_per_second == pytest.approx(fitted.files_per_second, rel=0.01)
+    assert sorted(stored.fitted_on) == sorted(fitted.fitted_on)
+
+
+def test_the_halves_are_every_other_row() -> None:
+    assert rows_of(Fold.ODD) == FITTED_LOGS[0::2]
+    assert rows_of(Fold.EVEN) == FITTED_LOGS[1::2]
+
+
+def test_each_half_predicts_the_other() -> None:
+    errors = [
+        abs(relative_error(row, BY_FOLD[fold]))
+        for fold, other in ((Fold.ODD, Fold.EVEN), (Fold.EVEN, Fold.ODD))
+        for row in rows_of(other)
+    ]
+    assert sum(errors) / len(errors) <= 0.10
+    assert max(errors) <= 0.20
+
+
+def test_dispatch_stays_within_what_the_official_simulator_shows() -> None:
+    for calibration in BY_FOLD.values():
+        assert 6 <= calibration.dispatch_cycles <= 35
+
+
+def test_older_releases_were_slower_than_the_model_of_the_mature_one() -> None:
+    errors = [relative_error(row, BY_FOLD[Fold.ALL]) for row in EARLIER_LOGS]
+    assert errors[0] > errors[1] > 0
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(-1.0, 0.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0)],
+)
+def test_impossible_costs_are_refused(numbers: tuple[float, float, float]) -> None:
+    dispatch, step, files = numbers
+    with pytest.raises(ValueError, match="calibration"):
+        Calibration(dispatch_cycles=dispatch, layer_step_seconds=step, files_per_second=files)

@@ -1,0 +1,54 @@
+import itertools
+import json
+
+import pytest
+
+from workers.csx.wafer.layer_timing import StepTiming, step_timing
+from workers.csx.wafer.machine import CS2
+from workers.csx.wafer.profile import module_shares, trace_events
+from workers.csx.wafer.transformer import Transformer
+
+
+@pytest.fixture
+def timing() -> StepTiming:
+    model = Transformer(
+        name="small", layers=4, hidden=512, heads=8, ffn=2048, vocab=32_000, sequence=512
+    )
+    return step_timing(model.step_program(), machine=CS2, batch_size=64, micro_batch=32)
+
+
+def test_percentages_sum_to_one_hundred(timing: StepTiming) -> None:
+    assert sum(row.percent for row in module_shares(timing)) == pytest.approx(100)
+
+
+def test_the_most_expensive_module_comes_first_and_backward_costs_more(timing: StepTiming) -> None:
+    rows = module_shares(timing)
+    seconds = {(row.module, row.direction): row.seconds for row in rows}
+    assert [row.seconds for row in rows] == sorted(seconds.values(), reverse=True)
+    assert seconds["blocks.2", "bwd"] > seconds["blocks.2", "fwd"]
+
+
+def test_shares_are_all_of_the_computation(timing: StepTiming) -> None:
+    whole = sum(row.seconds for row in module_shares(timing))
+    assert whole == pytest.approx(timing.num_micro_batches * timing.layers[-1].end_seconds)
+
+
+def test_the_trace_is_what_perfetto_reads(timing: StepTiming) -> None:
+    events = json.loads(json.dumps({"traceEvents": trace_events(timing)}))["traceEvents"]
+    complete = [event for event in events if event["ph"] == "X"]
+    assert {event["tid"] for event in complete} == {0, 1, 2}
+    for event in complete:
+        assert event["ts"] >= 0
+        assert event["dur"] > 0
+        assert {"name", "cat", "pid", "tid"} <= event.keys()
+
+
+def test_nothing_on_one_track_overlaps(timing: StepTiming) -> None:
+    for track in (0, 2):
+        spans = [
+            (event["ts"], event["dur"])
+            for event in trace_events(timing)
+            if event["ph"] == "X" and event["tid"] == track
+        ]
+        for (start, length), (following, _) in itertools.pairwise(spans):
+            assert following >= start + length - 1e-6  # type: ignore[operator]

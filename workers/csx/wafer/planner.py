@@ -1,0 +1,180 @@
+"""What N systems would do with a model, before anything is bought or queued.
+
+Pure: a description in, numbers out; commands and the REST interface only print them. All times are
+simulated.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from appliance.core.errors import UserError
+from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
+from workers.csx.wafer.layer_timing import InputPipeline, StepTiming, step_timing
+from workers.csx.wafer.machine import Machine
+from workers.csx.wafer.memory import largest_micro_batch, micro_batch_choices
+from workers.csx.wafer.phases import PhaseTimes, phase_times
+from workers.csx.wafer.scaling_law import (
+    MupAdvice,
+    compute_optimal_loss,
+    compute_optimal_tokens,
+    mup_advice,
+)
+from workers.csx.wafer.step_program import StepProgram
+from workers.csx.wafer.transformer import Transformer
+
+MEMORYX_BYTES_PER_PARAMETER = 20.0
+"""2.4 PB hold 120 T parameters (data sheet): weight, gradient, two moments and room."""
+_SECONDS_PER_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """One entry of a scaling curve.
+
+    Attributes:
+        num_systems: Systems.
+        batch_size: Global batch.
+        timing: Its step.
+        speedup: Samples per second over those of one system.
+    """
+
+    num_systems: int
+    batch_size: int
+    timing: StepTiming
+    speedup: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The planner's answer.
+
+    Attributes:
+        name: Of the model.
+        machine: Name of the machine.
+        step: The step on the systems asked for.
+        tokens_per_second: Of all systems.
+        num_parameters: Trainable elements.
+        tokens: Training tokens that `days` and `energy_kwh` are for.
+        days: Simulated training time, without staging and checkpoints.
+        energy_kwh: Of the systems alone; MemoryX, SwarmX and hosts not included.
+        memoryx_bytes: Parameter store needed.
+        loss: Expected loss if the model were trained compute-optimally with this compute; None for
+        a
+            program, whose family is unknown.
+        mup: Hyper-parameter advice; None for a program.
+        phases: Times around the steps.
+        weak_scaling: Batch grows with the systems.
+        strong_scaling: Batch stays; ends where a system would get less than a sample.
+    """
+
+    name: str
+    machine: str
+    step: StepTiming
+    tokens_per_second: float
+    num_parameters: float
+    tokens: float
+    days: float
+    energy_kwh: float
+    memoryx_bytes: float
+    loss: float | None
+    mup: MupAdvice | None
+    phases: PhaseTimes
+    weak_scaling: tuple[ScalingPoint, ...]
+    strong_scaling: tuple[ScalingPoint, ...]
+
+
+def estimate(
+    model: Transformer | StepProgram,
+    *,
+    machine: Machine,
+    num_systems: int = 1,
+    batch_size: int | None = None,
+    micro_batch: int | None = None,
+    tokens: float | None = None,
+    calibration: Calibration = DEFAULT_CALIBRATION,
+    inputs: InputPipeline | None = None,
+) -> Estimate:
+    """Return what a number of systems would do with a model.
+
+    Args:
+        model: A description, or the step program of a compiled plan.
+        machine: What each system is.
+        num_systems: How many; beyond the 192 that SwarmX is sold for is allowed.
+        batch_size: Global batch; what fills every system's memory once if None.
+        micro_batch: Samples per pass and system; chosen if None.
+        tokens: To train on; 20 per parameter if None.
+        calibration: Costs of the software.
+        inputs: Input workers.
+
+    Raises:
+        UserError: The batch or the systems make no sense, or the model does not fit.
+    """
+    program = model.step_program() if isinstance(model, Transformer) else model
+    if num_systems < 1:
+        raise UserError(
+            f"{program.name}: {num_systems} systems were asked for, at least 1 is needed."
+        )
+    batch = batch_size if batch_size is not None else _filling_batch(program, machine, num_systems)
+
+    def time(systems: int, size: int) -> StepTiming:
+        return step_timing(
+            program,
+            machine=machine,
+            batch_size=size,
+            num_systems=systems,
+            micro_batch=micro_batch,
+            calibration=calibration,
+            inputs=inputs,
+        )
+
+    step = time(num_systems, batch)
+    share = math.ceil(batch / num_systems)
+    counts = curve_counts(num_systems)
+    weak = _curve([(count, time(count, share * count)) for count in counts])
+    strong = _curve([(count, time(count, batch)) for count in counts if count <= batch])
+    total = tokens if tokens is not None else compute_optimal_tokens(program.num_parameters)
+    rate = step.samples_per_second * program.tokens_per_sample
+    seconds = total / rate
+    flops = 2.0 * float(program.table.macs().sum()) / program.tokens_per_sample * total
+    is_described = isinstance(model, Transformer)
+    return Estimate(
+        name=program.name,
+        machine=machine.name,
+        step=step,
+        tokens_per_second=rate,
+        num_parameters=program.num_parameters,
+        tokens=total,
+        days=seconds / _SECONDS_PER_DAY,
+        energy_kwh=num_systems * machine.power_watts * seconds / 3.6e6,
+        memoryx_bytes=program.num_parameters * MEMORYX_BYTES_PER_PARAMETER,
+        loss=compute_optimal_loss(flops) if is_described else None,
+        mup=mup_advice(model.hidden, model.heads) if isinstance(model, Transformer) else None,
+        phases=phase_times(program.num_parameters, machine),
+        weak_scaling=weak,
+        strong_scaling=strong,
+    )
+
+
+def curve_counts(num_systems: int) -> tuple[int, ...]:
+    """Return the system counts of a scaling curve: powers of two up to the number, and itself."""
+    powers = [2**power for power in range(num_systems.bit_length()) if 2**power < num_systems]
+    return (*powers, num_systems)
+
+
+def _filling_batch(program: StepProgram, machine: Machine, num_systems: int) -> int:
+    micro_batch_choices(program, machine, 1)  # refuses what does not fit at all
+    return largest_micro_batch(program, machine) * num_systems
+
+
+def _curve(points: Sequence[tuple[int, StepTiming]]) -> tuple[ScalingPoint, ...]:
+    first = points[0][1].samples_per_second
+    return tuple(
+        ScalingPoint(
+            num_systems=count,
+            batch_size=timing.batch_size,
+            timing=timing,
+            speedup=timing.samples_per_second / first,
+        )
+        for count, timing in points
+    )

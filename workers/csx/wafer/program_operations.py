@@ -1,0 +1,367 @@
+"""A compiled plan, turned into the operations and traffic that the timing model prices.
+
+Sharding tells most of the story: a product of a batch-sharded value with a replicated one streams a
+weight; a product of two sharded values whose result is a partial sum is a weight gradient; a
+batched product of two sharded values is attention. Reshapes, broadcasts and casts cost nothing of
+their own: they are ways to read the same elements. An input of four dimensions is taken for image
+files. Scores (results of `SCORES` and what is made of them) are never resident as a whole: rows of
+them are made, used and dropped, and made again in the backward pass.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import accumulate
+
+from appliance.core.graph import Direction, Node
+from appliance.core.plan import LayerStep, Plan, Precision
+from appliance.core.tensors import DType, TensorType
+from workers.csx.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
+from workers.csx.wafer.step_program import StepProgram
+
+_FREE = frozenset(
+    {"Arange", "BroadcastInDim", "Cast", "Const", "Reshape", "Split", "StridedSlice", "Concat"}
+)
+_LOOKUPS = frozenset({"Gather", "ScatterNd", "ScatterAdd", "EmbeddingGrad"})
+_NORMALISATIONS: Mapping[str, float] = {
+    "LayerNorm": 8.0,
+    "LayerNormGrad": 16.0,
+    "BatchNorm": 8.0,
+    "BatchNormGrad": 16.0,
+    "GroupNorm": 8.0,
+    "GroupNormGrad": 16.0,
+}
+_WORK: Mapping[str, float] = {
+    "Div": 4.0,
+    "Reciprocal": 4.0,
+    "Sqrt": 6.0,
+    "Rsqrt": 6.0,
+    "Pow": 10.0,
+    "Exp": 8.0,
+    "Log": 8.0,
+    "Sin": 8.0,
+    "Cos": 8.0,
+    "Tanh": 10.0,
+    "Sigmoid": 10.0,
+    "Silu": 12.0,
+    "Gelu": 12.0,
+    "GeluGrad": 24.0,
+    "Softmax": 10.0,
+    "RandomUniform": 6.0,
+    "SparseSoftmaxCrossEntropyWithLogits": 20.0,
+}
+"""Instructions per element where it is more than one: polynomials, Newton steps, several passes."""
+
+
+def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
+    """Return the step program of a plan, for one sample.
+
+    Args:
+        plan: A verified plan.
+        name: For reports.
+    """
+    operations: list[Operation] = []
+    for index, step in enumerate(plan.layer_steps):
+        operations.extend(_step_operations(plan, step, index))
+    scores = _score_values(plan)
+    working, largest, boundary = _resident(plan, scores)
+    weights = {name for step in plan.layer_steps for name in step.loads}
+    shapes = [tensor.type.shape for tensor in plan.inputs]
+    tokens = [shape[1] for shape in shapes if len(shape) == 2]
+    return StepProgram(
+        name=name,
+        table=OperationTable.from_operations(operations),
+        layers=tuple(_traffic(plan, step, scores) for step in plan.layer_steps),
+        num_parameters=float(sum(plan.types[weight].num_elements for weight in weights)),
+        working_bytes_per_sample=max(working, 1.0),
+        largest=largest,
+        boundary_bytes_per_sample=boundary,
+        tokens_per_sample=max(tokens, default=1),
+        is_file_per_sample=any(len(shape) == 4 for shape in shapes),
+        waits_for_norm=_waits_for_norm(plan, weights),
+    )
+
+
+def _waits_for_norm(plan: Plan, weights: set[str]) -> bool:
+    """Return whether no weight is overwritten before the last of several sums has arrived."""
+    sending = [index for index, step in enumerate(plan.layer_steps) if step.sums]
+    points = {
+        update.after
+        for update in plan.updates
+        if any(commit.state in weights for commit in update.commits)
+    }
+    return len(sending) > 1 and points == {sending[-1]}
+
+
+def _traffic(plan: Plan, step: LayerStep, scores: set[str]) -> LayerTraffic:
+    loads = sum(type_.num_elements for _, type_ in plan.load_types(step))
+    sums = sum(type_.num_elements for _, type_ in plan.sum_types(step))
+    return LayerTraffic(
+        name=step.name,
+        module=step.module,
+        is_backward=step.direction is Direction.BACKWARD,
+        weight_elements=float(loads),
+        gradient_elements=float(sums),
+        activation_bytes=_read_from_earlier(plan, step, scores) / plan.batch_size,
+    )
+
+
+def _step_operations(plan: Plan, step: LayerStep, index: int) -> Iterator[Operation]:
+    is_backward = step.direction is Direction.BACKWARD
+    for node in step.nodes:
+        if node.op in _FREE or not node.types:
+            continue
+        operation = _operation(plan, node, index)
+        if operation is None:
+            continue
+        if operation.kind is Kind.SCORES and is_backward:
+            # The scores' gradient; the scores themselves were not kept and are made again.
+            operation = replace(operation, repeat=2)
+        yield operation
+
+
+def _operation(plan: Plan, node: Node, index: int) -> Operation | None:
+    if not any(value in plan.sharded for value in (*node.operands, *node.results)):
+        return None
+    if node.op in ("MatMul", "DotGeneral"):
+        return _product(plan, node, index)
+    if node.op == "Convolution":
+        return _convolution(plan, node, index)
+    return _other(plan, node, index)
+
+
+def _bits(plan: Plan, type_: TensorType, op: str = "") -> int:
+    """Return the width in which the real wafer would hold and compute a value.
+
+    A plan with `precision=f32` no longer says which values were written in 16 bits: products and
+    plain arithmetic are then taken for 16 bits, statistics, exponentials and losses for 32, as
+    mixed precision has them. A plan with `precision=exact` is taken at its word.
+    """
+    if type_.dtype.is_half or type_.dtype in _NARROW:
+        return 16
+    if plan.precision is Precision.F32 and type_.dtype is DType.F32 and op not in _WIDE:
+        return 16
+    return 32
+
+
+_NARROW = frozenset({DType.I1, DType.I8, DType.U8, DType.I16, DType.U16})
+_WIDE = frozenset(
+    {*_NORMALISATIONS, "Softmax", "SparseSoftmaxCrossEntropyWithLogits", "Exp", "Log"}
+)
+
+
+def _operand_bits(plan: Plan, node: Node) -> int:
+    """Return the width of a product: that of its operands, whatever it adds up in."""
+    return max(_bits(plan, plan.types[value]) for value in node.operands[:2])
+
+
+def _contracted(plan: Plan, node: Node) -> int:
+    """Return the length of the contraction of a product."""
+    left = plan.types[node.operands[0]].shape
+    axes = node.attributes.get("lhs_contracting_dimensions")
+    if isinstance(axes, tuple):
+        return math.prod(left[axis] for axis in axes)
+    if isinstance(axes, int):
+        return left[axes]
+    return left[-2] if node.attributes.get("transpose_a") else left[-1]
+
+
+def _product(plan: Plan, node: Node, index: int) -> Operation:
+    result = node.types[0]
+    contracted = _contracted(plan, node)
+    sharded = [value in plan.sharded for value in node.operands[:2]]
+    if not all(sharded):
+        outer = result.shape[-1]
+        return Operation(
+            name=node.op,
+            kind=Kind.MATMUL,
+            layer_step=index,
+            tokens=result.num_elements / outer / plan.batch_size,
+            inner=contracted,
+            outer=outer,
+            bits=_operand_bits(plan, node),
+        )
+    if node.results[0] not in plan.sharded:
+        inner = result.shape[-1]
+        return Operation(
+            name=node.op,
+            kind=Kind.WEIGHT_GRADIENT,
+            layer_step=index,
+            tokens=contracted / plan.batch_size,
+            inner=inner,
+            outer=max(1, result.num_elements // inner),
+            bits=_operand_bits(plan, node),
+        )
+    return _batched_product(plan, node, index, contracted)
+
+
+def _contracts_features(plan: Plan, node: Node) -> bool:
+    """Return whether both operands are contracted along their last axis, as q and k are."""
+    for operand, side in zip(node.operands[:2], ("lhs", "rhs"), strict=True):
+        axes = node.attributes.get(f"{side}_contracting_dimensions")
+        last = len(plan.types[operand].shape) - 1
+        if axes not in (last, (last,)):
+            return False
+    return True
+
+
+def _batched_product(plan: Plan, node: Node, index: int, contracted: int) -> Operation:
+    result = node.types[0]
+    rows, columns = result.shape[-2:] if len(result.shape) > 1 else (1, result.shape[-1])
+    heads = max(1, result.num_elements // (rows * columns) // plan.batch_size)
+    is_scores = _contracts_features(plan, node) or (rows == columns > contracted)
+    width = contracted if is_scores else columns
+    return Operation(
+        name=node.op,
+        kind=Kind.SCORES if is_scores else Kind.CONTEXT,
+        layer_step=index,
+        tokens=float(rows),
+        inner=heads * width,
+        outer=heads * width,
+        sequence=columns if is_scores else contracted,
+        num_heads=heads,
+        bits=_operand_bits(plan, node),
+    )
+
+
+def _convolution(plan: Plan, node: Node, index: int) -> Operation:
+    """Price a convolution as the product it is: positions times (kernel, channels)."""
+    result = node.types[0]
+    left, right = (plan.types[value] for value in node.operands[:2])
+    if node.results[0] not in plan.sharded:
+        inner = math.prod(result.shape[1:])
+        positions = left.num_elements / left.shape[1]
+        return Operation(
+            name=node.op,
+            kind=Kind.WEIGHT_GRADIENT,
+            layer_step=index,
+            tokens=positions / plan.batch_size,
+            inner=inner,
+            outer=result.shape[0],
+            bits=_operand_bits(plan, node),
+        )
+    channels = result.shape[1]
+    return Operation(
+        name=node.op,
+        kind=Kind.MATMUL,
+        layer_step=index,
+        tokens=result.num_elements / channels / plan.batch_size,
+        inner=max(1, right.num_elements // channels),
+        outer=channels,
+        bits=_operand_bits(plan, node),
+    )
+
+
+def _other(plan: Plan, node: Node, index: int) -> Operation:
+    largest = max(
+        (plan.types[value] for value in (*node.operands, *node.results) if value in plan.sharded),
+        key=lambda type_: type_.num_elements,
+    )
+    features = largest.shape[-1] if len(largest.shape) > 1 else 1
+    if len(largest.shape) > 3:
+        features *= largest.shape[1]
+    tokens = largest.num_elements / features / plan.batch_size
+    kind, outer = Kind.ELEMENTWISE, features
+    if node.op in _LOOKUPS:
+        tables = [plan.types[value] for value in (*node.operands, *node.results)]
+        kind, outer = Kind.LOOKUP, max(type_.shape[0] for type_ in tables if type_.shape)
+    elif node.op in _NORMALISATIONS:
+        kind = Kind.NORMALISATION
+    elif node.op == "Transpose":
+        kind = Kind.LAYOUT
+    elif node.op.startswith("Reduce") and node.results[0] not in plan.sharded:
+        kind = Kind.REDUCTION
+    return Operation(
+        name=node.op,
+        kind=kind,
+        layer_step=index,
+        tokens=tokens,
+        inner=features,
+        outer=outer,
+        bits=_bits(plan, largest, node.op),
+        work=_NORMALISATIONS.get(node.op, _WORK.get(node.op, 1.0)),
+    )
+
+
+def _wafer_bytes(plan: Plan, type_: TensorType) -> float:
+    if type_.dtype is DType.I1:
+        return type_.num_elements / 8
+    return type_.num_elements * (2.0 if _bits(plan, type_) == 16 else 4.0)
+
+
+def _score_values(plan: Plan) -> set[str]:
+    """Return the values that are as wide as the scores: those, and what is computed from them."""
+    found: set[str] = set()
+    for index, step in enumerate(plan.layer_steps):
+        for node in step.nodes:
+            if node.op in ("MatMul", "DotGeneral"):
+                operation = _operation(plan, node, index)
+                if operation is not None and operation.kind is Kind.SCORES:
+                    found.update(node.results)
+                continue
+            sizes = {plan.types[name].num_elements for name in node.operands if name in found}
+            found.update(name for name in node.results if plan.types[name].num_elements in sizes)
+    return found
+
+
+def _is_held(plan: Plan, value: str, scores: set[str]) -> bool:
+    return value in plan.sharded and value not in scores
+
+
+def _aliases(plan: Plan) -> dict[str, str]:
+    """Return, for each value that only re-reads another, the value that holds the elements."""
+    holder: dict[str, str] = {}
+    for step in plan.layer_steps:
+        for node in step.nodes:
+            if node.op in ("Reshape", "Cast", "Transpose", "BroadcastInDim") and node.operands:
+                source = node.operands[0]
+                for result in node.results:
+                    holder[result] = holder.get(source, source)
+    return holder
+
+
+def _resident(plan: Plan, scores: set[str]) -> tuple[float, tuple[str, float], float]:
+    """Return the widest step's bytes, the largest value held, and what outlives its step.
+
+    All per sample. Liveness is that of the plan, views followed to the value they read. A step
+    holds what it touches, from the first to the last time; in between steps a value waits
+    elsewhere.
+    """
+    holder = _aliases(plan)
+    spans: dict[tuple[str, int], tuple[int, int]] = {}
+    position = 0
+    for index, step in enumerate(plan.layer_steps):
+        for node in step.nodes:
+            position += 1
+            for value in (*node.operands, *node.results):
+                key = (holder.get(value, value), index)
+                if _is_held(plan, key[0], scores):
+                    first, _ = spans.get(key, (position, position))
+                    spans[key] = (first, position)
+    if not spans:
+        return 0.0, ("", 0.0), 0.0
+    num_steps_of = Counter(value for value, _ in spans)
+    sizes = {
+        value: _wafer_bytes(plan, plan.types[value]) / plan.batch_size for value in num_steps_of
+    }
+    boundary = sum(sizes[value] for value, count in num_steps_of.items() if count > 1)
+    largest = max(sizes, key=lambda value: sizes[value])
+    return _peak(spans, sizes, position), (f"%{largest}", sizes[largest]), boundary
+
+
+def _peak(
+    spans: Mapping[tuple[str, int], tuple[int, int]], sizes: Mapping[str, float], end: int
+) -> float:
+    change = [0.0] * (end + 2)
+    for (value, _), (first, until) in spans.items():
+        change[first] += sizes[value]
+        change[until + 1] -= sizes[value]
+    return max(accumulate(change))
+
+
+def _read_from_earlier(plan: Plan, step: LayerStep, scores: set[str]) -> float:
+    made = {value for node in step.nodes for value in node.results}
+    read = {value for node in step.nodes for value in node.operands} - made - set(step.loads)
+    held = (plan.types[value] for value in read if _is_held(plan, value, scores))
+    return sum(_wafer_bytes(plan, type_) for type_ in held)

@@ -1,0 +1,39 @@
+"""One training step as the wafer sees it: operations, traffic, and what a sample costs to prepare.
+
+A `StepProgram` speaks of *one sample*; timing scales it to a micro-batch. It is the common product
+of `transformer` (a description) and `program_operations` (a plan).
+"""
+
+from dataclasses import dataclass
+
+from workers.csx.wafer.operations import LayerTraffic, OperationTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProgram:
+    """A step, for a batch of one.
+
+    Attributes:
+        name: For reports.
+        table: Its operations, tokens of one sample.
+        layers: Its layer steps in stream order; activation bytes of one sample.
+        num_parameters: Trainable elements.
+        working_bytes_per_sample: The most that one layer step keeps on the wafer for each sample.
+        largest: What takes the most of that, as (name, bytes per sample).
+        boundary_bytes_per_sample: What must outlive its layer step until the backward pass.
+        tokens_per_sample: Length of a sample.
+        is_file_per_sample: Whether each sample is a file of its own that an input worker opens,
+            decodes and augments (image data sets), not a slice of a packed array.
+        waits_for_norm: Whether no weight may be updated before the last gradient is known.
+    """
+
+    name: str
+    table: OperationTable
+    layers: tuple[LayerTraffic, ...]
+    num_parameters: float
+    working_bytes_per_sample: float
+    largest: tuple[str, float]
+    boundary_bytes_per_sample: float
+    tokens_per_sample: int
+    is_file_per_sample: bool = False
+    waits_for_norm: bool = False
