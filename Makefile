@@ -16,7 +16,10 @@ PYTEST := $(PY) -m pytest
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(INSTALLED) ## Install the appliance and its tools into .venv
+setbench-queue: $(INSTALLED) ## Measure the scheduler on simulated queues; fails if a bar is missed
+	$(PY) -m benchmarks.queue_simulator
+
+up: $(INSTALLED) ## Install the appliance and its tools into .venv
 
 $(INSTALLED): pyproject.toml constraints.txt deploy/setup.sh
 	deploy/setup.sh appliance $(VENV)
@@ -61,6 +64,9 @@ bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
 
 bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
+
+bench-queue: $(INSTALLED) ## Measure the scheduler on simulated queues; fails if a bar is missed
+	$(PY) -m benchmarks.queue_simulator
 
 up: $(INSTALLED) ## Start an appliance with two systems in the background
 	$(VENV)/bin/appliance up --systems 2

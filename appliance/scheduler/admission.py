@@ -151,6 +151,10 @@ class Round:
         """Return by when the job in a slot would end if it started now."""
         return float(self.snapshot.now_seconds + self.queue.columns.bound[slot])
 
+    def known_end_of(self, slot: int) -> float:
+        """Return the same, infinite if that is a mere guess."""
+        return float(self.snapshot.now_seconds + self.queue.columns.known_bound[slot])
+
     def close(self, slot: int) -> None:
         """Take a job out of question for the rest of the cycle."""
         self.is_open[slot] = False
@@ -160,12 +164,12 @@ class Round:
         if self.queue.demands[slot].num_systems > self.free.systems.bit_count():
             return False  # most of those asked fail here; the rest is dearer
         job = self.queue.jobs[slot]
-        end = self.end_of(slot)
+        known_end = self.known_end_of(slot)
         capacity = self.free
         for promise in self.promises:
-            if end > promise.start_seconds:
+            if known_end > promise.start_seconds:
                 capacity = capacity.meet(promise.spare)
-        placement = self._place(self.queue.demands[slot], capacity, end)
+        placement = self._place(self.queue.demands[slot], capacity, self.end_of(slot))
         if placement is None or not self.rooms.admits(job):
             return False
         self.admit(slot, placement)
@@ -208,18 +212,18 @@ class Round:
         """Give a job what it was placed on."""
         job = self.queue.jobs[slot]
         grant = self._grant(job, placement)
-        end = self.end_of(slot)
+        known_end = self.known_end_of(slot)
         self.free.take(placement)
         for promise in self.promises:
-            if end > promise.start_seconds:
+            if known_end > promise.start_seconds:
                 promise.spare.take(placement)
-        insort(self.endings, Ending(at_seconds=end, job=job.id, held=placement, grant=grant))
+        ending = Ending(at_seconds=self.end_of(slot), job=job.id, held=placement, grant=grant)
+        insort(self.endings, ending)
         self.close(slot)
         self.decisions.append(Admit(job=job.id, grant=grant))
         if self.rooms.quotas:
             needed = job.num_systems + job.reserve_systems - already_held
             self.rooms.charge(job.session, job.type, needed)
-            self.may_start = self.rooms.open_slots(self.queue)
 
     def admit_cached(self, slot: int) -> None:
         """Let a compile whose answer is known start at once: it takes nothing."""

@@ -104,7 +104,7 @@ def fill(round_: Round) -> None:
 def _candidates(round_: Round) -> NDArray[np.bool_]:
     queue = round_.queue
     able = round_.is_open & round_.may_start & fitting_slots(queue, round_.free.columns())
-    end = round_.snapshot.now_seconds + queue.columns.bound[: len(queue)]
+    end = round_.snapshot.now_seconds + queue.columns.known_bound[: len(queue)]
     for promise in round_.promises:
         beside = fitting_slots(queue, promise.spare.columns())
         able &= beside | (end <= promise.start_seconds)

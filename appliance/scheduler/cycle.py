@@ -53,6 +53,7 @@ def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
     sift(round_)
     _admit_in_order(round_)
     fill(round_)
+    round_.may_start = round_.rooms.open_slots(queue)
     return CycleOutcome(decisions=tuple(round_.decisions), waits=Waits(round_))
 
 
@@ -84,8 +85,7 @@ def _admit_in_order(round_: Round) -> None:
     in_question = round_.is_open & round_.may_start & round_.can_ever
     for slot in in_order(round_.key, in_question):
         in_question[slot] = False
-        if round_.try_admit(slot):
-            in_question &= round_.may_start
+        if not round_.rooms.admits(queue.jobs[slot]) or round_.try_admit(slot):
             continue
         promise = promise_start(round_, slot)
         if promise is None:

@@ -9,6 +9,7 @@ user runtime estimates, IEEE TPDS 18(6), 2007. We differ: predictions never shor
 user gave.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,6 +46,11 @@ class Estimate:
     expected_seconds: float
     bound_seconds: float
     basis: Basis
+
+    @property
+    def known_bound_seconds(self) -> float:
+        """The bound, infinite if it is a mere default: such a job passes nobody on its strength."""
+        return math.inf if self.basis is Basis.DEFAULT else self.bound_seconds
 
 
 class Origin(NamedTuple):

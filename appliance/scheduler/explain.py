@@ -66,7 +66,8 @@ class Wait:
         job: The job.
         reason: Why, in the words users know.
         position: Execute jobs served before it; 0 for the first.
-        blocking: Jobs that hold what it needs, or that are served before it.
+        blocking: Jobs that hold what it needs.
+        behind: Waiting jobs that it may not delay.
         kind: Why, in one word.
         expected_start: When it is expected to start; None when that cannot be said.
     """
@@ -75,6 +76,7 @@ class Wait:
     reason: str
     position: int
     blocking: tuple[JobId, ...]
+    behind: tuple[JobId, ...] = ()
     kind: WaitReason = WaitReason.RESOURCES
     expected_start: ExpectedStart | None = None
 
@@ -91,8 +93,10 @@ class Waits(Mapping[JobId, Wait]):
         size = len(queue)
         self._round = round_
         self._jobs: Sequence[PendingJob] = queue.jobs.copy()
-        self._columns = queue.columns.first(size)
-        self._used_columns = queue.used_columns
+        self._lane = queue.columns.lane[:size].copy()
+        self._expected = queue.columns.expected[:size].copy()
+        self._demand = queue.columns.demand[queue.used_columns, :size]
+        self._used = queue.used_columns
         self._promises = {promise.job.id: promise for promise in round_.promises}
         self._lock = threading.Lock()
 
@@ -111,7 +115,7 @@ class Waits(Mapping[JobId, Wait]):
     @cached_property
     def _ranks(self) -> NDArray[np.int64]:
         """For each slot, how many waiting execute jobs are served before it."""
-        is_execute = self._columns.lane[self._order] == LANES.index(JobType.EXECUTE)
+        is_execute = self._lane[self._order] == LANES.index(JobType.EXECUTE)
         before = np.cumsum(is_execute) - is_execute
         ranks = np.zeros(len(self._jobs), np.int64)
         ranks[self._order] = before
@@ -120,7 +124,8 @@ class Waits(Mapping[JobId, Wait]):
     @cached_property
     def _work_ahead(self) -> NDArray[np.float64]:
         """For each slot, system-seconds that are expected of running jobs and of those before."""
-        work = self._columns.demand[SYSTEMS] * np.minimum(self._columns.expected, 1e12)
+        num_systems = self._demand[self._used.index(SYSTEMS)]
+        work = num_systems * np.minimum(self._expected, 1e12)
         ahead = np.zeros(len(self._jobs))
         ahead[self._order] = np.cumsum(work[self._order]) - work[self._order]
         snapshot = self._round.snapshot
@@ -140,18 +145,18 @@ class Waits(Mapping[JobId, Wait]):
         """For the first jobs in order, when they start and what that waits for."""
         round_ = self._round
         snapshot = round_.snapshot
-        profile = Profile(round_.free.columns(), snapshot.now_seconds)
+        profile = Profile(round_.free.columns()[self._used], snapshot.now_seconds)
         for ending in round_.endings:
             at = ending.at_seconds
             if ending.grant is not None:
                 at = min(at, snapshot.end_expected(ending.grant))
-            profile.give(at, round_.frame.columns_of(ending.held), ending.job)
+            given = round_.frame.columns_of(ending.held)
+            profile.give(at, given[self._used], ending.job)
         planned: dict[int, tuple[float, str]] = {}
         for slot in self._order[: snapshot.policy.plan_depth].tolist():
             if not round_.may_start[slot]:
                 continue
-            demand = self._columns.demand[:, slot]
-            found = profile.reserve(demand, float(self._columns.expected[slot]))
+            found = profile.reserve(self._demand[:, slot], float(self._expected[slot]))
             if found is not None:
                 planned[slot] = found
         return planned
@@ -172,6 +177,7 @@ class Waits(Mapping[JobId, Wait]):
     def _explain(self, slot: int) -> Wait:
         job = self._jobs[slot]
         kind, why, blocking = self._why(slot)
+        behind = self._behind(job)
         position = int(self._ranks[slot])
         start = self._expected_start(slot)
         facts = [self._place_in_words(job, kind, position), *self._cluster_in_words(job), why]
@@ -188,6 +194,7 @@ class Waits(Mapping[JobId, Wait]):
             reason=reason,
             position=position,
             blocking=blocking,
+            behind=behind,
             kind=kind,
             expected_start=start,
         )
@@ -220,16 +227,22 @@ class Waits(Mapping[JobId, Wait]):
             return self._why_promised(job, promise)
         if job.id in self._round.stuck or not self._round.can_ever[slot]:
             return WaitReason.OUT_OF_SERVICE, self._out_of_service(), ()
-        heads = tuple(p for p in self._promises.values() if p.job.type is job.type)
-        ahead = tuple(p.job.id for p in heads)
-        awaited = tuple(other for p in heads for other in p.awaited)
-        blocking = tuple(dict.fromkeys(ahead + awaited))[:_MOST_BLOCKING]
+        behind = self._behind(job)
+        heads = [self._promises[other] for other in behind]
+        awaited = dict.fromkeys(other for head in heads for other in head.awaited)
+        blocking = tuple(awaited)[:_MOST_BLOCKING]
         if not self._fits_now(slot):
             return WaitReason.ORDER, self._why_later(slot, heads), blocking
         if self._round.snapshot.policy.backfill is BackfillOrder.NONE:
             return WaitReason.ORDER, "strict order: nobody passes a blocked job", blocking
-        why = "what is free now is reserved" + (f" for {', '.join(ahead)}" if ahead else "")
+        why = "what is free now is reserved" + (f" for {', '.join(behind)}" if behind else "")
         return WaitReason.RESERVED, why, blocking
+
+    def _behind(self, job: PendingJob) -> tuple[JobId, ...]:
+        """Return the jobs with a promise that this one may not delay."""
+        if job.id in self._promises:
+            return ()
+        return tuple(p.job.id for p in self._promises.values() if p.job.type is job.type)
 
     def _why_later(self, slot: int, heads: Sequence[Promise]) -> str:
         """Say so when fair share, not time of submission, puts a job behind the first one."""
@@ -280,9 +293,8 @@ class Waits(Mapping[JobId, Wait]):
         return f"system(s) out of service: {', '.join(away)}" if away else "nodes out of service"
 
     def _fits_now(self, slot: int) -> bool:
-        free = self._round.free.columns()
-        demand = self._columns.demand[:, slot]
-        return bool((demand[self._used_columns] <= free[self._used_columns]).all())
+        free = self._round.free.columns()[self._used]
+        return bool((self._demand[:, slot] <= free).all())
 
     def _expected_start(self, slot: int) -> ExpectedStart | None:
         job = self._jobs[slot]

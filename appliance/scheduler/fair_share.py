@@ -123,7 +123,7 @@ def describe_class(number: int) -> str:
 
 
 def _classes(use: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return floor(log2(use / share)), moved so that class 4 begins at the share, within 0 to 15."""
+    """Return floor(log2(use / share)), moved so that the share itself begins class 4."""
     steps = np.frexp(use / share)[1] - 1 + _EVEN_CLASS
     steps[use <= 0.0] = 0
-    return np.minimum(np.maximum(steps, 0), NUM_CLASSES - 1).astype(np.int64)
+    return np.asarray(np.minimum(np.maximum(steps, 0), NUM_CLASSES - 1), dtype=np.int64)

@@ -26,7 +26,7 @@ VALUE_SHIFT = SEQUENCE_BITS + ACCOUNT_BITS
 LAST_KEY = np.iinfo(np.int64).max
 
 _FIRST_SLOTS = 1024
-_SEARCHED_ONE_BY_ONE = 8
+_SEARCHED_ONE_BY_ONE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,7 @@ class Columns:
         "bound",
         "demand",
         "expected",
+        "known_bound",
         "lane",
         "limit",
         "origin",
@@ -122,6 +123,7 @@ class Columns:
         self.limit: NDArray[np.float64] = np.zeros(num_slots)
         self.expected: NDArray[np.float64] = np.zeros(num_slots)
         self.bound: NDArray[np.float64] = np.zeros(num_slots)
+        self.known_bound: NDArray[np.float64] = np.zeros(num_slots)
         self.demand: NDArray[np.int64] = np.zeros((NUM_COLUMNS, num_slots), np.int64)
 
     def first(self, num_slots: int, room: int | None = None) -> "Columns":
@@ -240,6 +242,7 @@ class JobQueue:
             c.expected[mine] = np.minimum(learned.expected_seconds, c.limit[mine])
             free = mine[np.isinf(c.limit[mine])]
             c.bound[free] = learned.bound_seconds
+            c.known_bound[free] = learned.known_bound_seconds
 
     def estimate_of(self, job: PendingJob) -> Estimate:
         """Return how long a job will run."""
@@ -258,6 +261,7 @@ class JobQueue:
         c.limit[slot] = np.inf if job.limit_seconds is None else job.limit_seconds
         c.expected[slot] = estimate.expected_seconds
         c.bound[slot] = estimate.bound_seconds
+        c.known_bound[slot] = estimate.known_bound_seconds
         c.demand[:, slot] = row
         self._used.update(number for number, amount in enumerate(row) if amount)
 

@@ -1,1 +1,1 @@
-"""A discrete-event simulator of the queue: traces in, waits out, with the appliance's own scheduler."""
+"""A discrete-event simulator of the queue, around the appliance's own scheduler."""

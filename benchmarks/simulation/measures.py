@@ -1,12 +1,14 @@
 """What a schedule is judged by.
 
-Source: Feitelson, Metrics for parallel job scheduling and their convergence, 2001 (bounded slowdown, with
-a bound of 10 s); Jain, Chiu and Hawe, A quantitative measure of fairness, 1984 (the index).
+Source: Feitelson, Metrics for parallel job scheduling and their convergence, 2001 (bounded
+slowdown, with a bound of 10 s); Jain, Chiu and Hawe, A quantitative measure of fairness, 1984 (the
+index).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.simulation.replay import Outcome
 
@@ -23,7 +25,10 @@ class Measures:
         p99_wait_seconds: The wait that one job in a hundred exceeds.
         max_wait_seconds: The longest.
         bounded_slowdown: Mean of (wait + run) over run, runs taken as at least 10 s.
-        fairness: Jain's index over users of their mean bounded slowdown; 1 slows all alike.
+        fairness_speed: Jain's index over users of the mean of run over (wait + run), the part of
+            full speed that they get; 1 serves all alike.
+        fairness_slowdown: The same of their mean bounded slowdown, which one user with very short
+            jobs decides.
     """
 
     utilisation: float
@@ -31,7 +36,8 @@ class Measures:
     p99_wait_seconds: float
     max_wait_seconds: float
     bounded_slowdown: float
-    fairness: float
+    fairness_speed: float
+    fairness_slowdown: float
 
 
 def measure(outcome: Outcome) -> Measures:
@@ -46,12 +52,17 @@ def measure(outcome: Outcome) -> Measures:
     span = float((outcome.start_seconds + run).max() - submit.min())
     least = np.maximum(run, _SLOWDOWN_BOUND_SECONDS)
     slowdown = np.maximum((wait + run) / least, 1.0)
-    by_user = np.bincount(user, slowdown) / np.bincount(user)
+    num_jobs = np.bincount(user)
     return Measures(
         utilisation=float((run * size).sum()) / (outcome.trace.num_systems * span),
         mean_wait_seconds=float(wait.mean()),
         p99_wait_seconds=float(np.quantile(wait, 0.99)),
         max_wait_seconds=float(wait.max()),
         bounded_slowdown=float(slowdown.mean()),
-        fairness=float(by_user.sum() ** 2 / (len(by_user) * (by_user**2).sum())),
+        fairness_speed=_jain(np.bincount(user, run / (run + wait)) / num_jobs),
+        fairness_slowdown=_jain(np.bincount(user, slowdown) / num_jobs),
     )
+
+
+def _jain(amounts: NDArray[np.float64]) -> float:
+    return float(amounts.sum() ** 2 / (len(amounts) * (amounts**2).sum()))

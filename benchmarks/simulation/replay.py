@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from appliance.core.ids import JobId
 from appliance.core.jobs import JobType
 from appliance.core.systems import System
-from appliance.scheduler.cycle import Admit, Reject, run_cycle
+from appliance.scheduler.admission import Admit, Reject
+from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import EASY, FIRST_COME, Policy

@@ -1,7 +1,7 @@
-"""Traces of jobs: the Standard Workload Format, and seeded synthetic ones with the same fields.
+"""Traces of jobs in the Standard Workload Format.
 
-Source: Chapin et al., Benchmarks and standards for the evaluation of parallel job schedulers, 1999 (the
-format: 18 numbers a line, -1 for unknown, header lines begin with a semicolon).
+Source: Chapin et al., Benchmarks and standards for the evaluation of parallel job schedulers, 1999
+(the format: 18 numbers a line, -1 for unknown, header lines begin with a semicolon).
 """
 
 import re
@@ -12,10 +12,6 @@ from pathlib import Path
 import numpy as np
 
 _NUM_FIELDS = 18
-_DAY = 86400.0
-_REQUESTS = np.array([0.25, 0.5, 1, 2, 4, 8, 12, 24, 48]) * 3600
-_SIZES = np.array([1, 2, 4, 8, 16])
-_SIZE_ODDS = np.array([0.46, 0.22, 0.16, 0.11, 0.05])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,77 +127,3 @@ def _lines(jobs: Iterable[TraceJob]) -> Iterable[str]:
         fields = [job.number, job.submit_seconds, -1, job.run_seconds, job.num_systems, -1, -1]
         fields += [job.num_systems, limit, -1, 1, job.user, job.group, job.program, -1, -1, -1, -1]
         yield " ".join(f"{field:.15g}" for field in fields)
-
-
-def synthesise(*, seed: int, num_jobs: int, num_systems: int, load: float) -> Trace:
-    """Make a trace as users make them: bursts of like jobs, padded limits, days and nights.
-
-    Run times are log-normal around the program's own; limits are the program's usual time, padded and
-    rounded up to a usual figure; one job in ten fails early; users' activity falls off as Zipf's.
-    Source for these shapes: Feitelson, Workload Modeling for Computer Systems Performance
-    Evaluation, 2015, chapters 8 and 9.
-
-    Args:
-        seed: Same seed, same trace.
-        num_jobs: Jobs.
-        num_systems: Systems of the cluster; no job needs more.
-        load: Offered work over capacity, 1 being full.
-    """
-    rng = np.random.default_rng(seed)
-    num_users = 60
-    activity = 1.0 / np.arange(1, num_users + 1) ** 0.8
-    users = rng.choice(num_users, size=num_jobs, p=activity / activity.sum())
-    drafts: list[tuple[float, float, int, float, int, int]] = []
-    at = 0.0
-    for user in users:
-        program = int(user) * 8 + int(rng.integers(8))
-        fixed = np.random.default_rng((seed, program))
-        usual = float(np.clip(np.exp(fixed.normal(7.6, 1.5)), 60, 24 * 3600))
-        odds = _SIZE_ODDS * (_SIZES <= num_systems)
-        size = int(fixed.choice(_SIZES, p=odds / odds.sum()))
-        padded = usual * float(fixed.uniform(1.5, 8.0))
-        limit = float(_REQUESTS[min(np.searchsorted(_REQUESTS, padded), len(_REQUESTS) - 1)])
-        at += float(rng.exponential(1.0))
-        submit = at
-        for _ in range(min(int(rng.geometric(0.15)), num_jobs - len(drafts))):
-            run = usual * float(np.exp(rng.normal(0.0, 0.35)))
-            if rng.random() < 0.1:
-                run *= float(rng.uniform(0.005, 0.2))
-            drafts.append((submit, float(np.clip(run, 5, limit)), size, limit, int(user), program))
-            submit += float(rng.exponential(0.05))
-        if len(drafts) >= num_jobs:
-            break
-    return _scaled(drafts, seed=seed, num_systems=num_systems, load=load)
-
-
-def _scaled(
-    drafts: list[tuple[float, float, int, float, int, int]],
-    *,
-    seed: int,
-    num_systems: int,
-    load: float,
-) -> Trace:
-    """Stretch the times of submission to the load that is asked for, and crowd them by day."""
-    drafts.sort()
-    work = sum(run * size for _, run, size, *_ in drafts)
-    span = work / (num_systems * load)
-    stretch = span / drafts[-1][0]
-    jobs = []
-    for number, (at, run, size, limit, user, program) in enumerate(drafts, start=1):
-        submit = at * stretch
-        submit += 0.6 * _DAY / (2 * np.pi) * np.sin(2 * np.pi * submit / _DAY)
-        jobs.append(
-            TraceJob(
-                number=number,
-                submit_seconds=float(np.floor(submit)),
-                run_seconds=float(np.ceil(run)),
-                num_systems=size,
-                requested_seconds=limit,
-                user=user,
-                group=user % 6,
-                program=program,
-            )
-        )
-    jobs.sort(key=lambda job: (job.submit_seconds, job.number))
-    name = f"synthetic-{seed}-load-{load:.2f}"
-    return Trace(name=name, num_systems=num_systems, jobs=tuple(jobs))
