@@ -11,15 +11,12 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos samples bench bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos samples bench bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setbench-queue: $(INSTALLED) ## Measure the scheduler on simulated queues; fails if a bar is missed
-	$(PY) -m benchmarks.queue_simulator
-
-up: $(INSTALLED) ## Install the appliance and its tools into .venv
+setup: $(INSTALLED) ## Install the appliance and its tools into .venv
 
 $(INSTALLED): pyproject.toml constraints.txt deploy/setup.sh
 	deploy/setup.sh appliance $(VENV)

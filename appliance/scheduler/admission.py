@@ -63,7 +63,6 @@ class Promise:
         placement: What it would get.
         spare: What is free at that time beside the promise; it shrinks as jobs that last longer
             are admitted.
-        awaited: The jobs whose end it waits for, the first to end first.
         last: The grant whose end is the last that is waited for; None when it is not a grant.
     """
 
@@ -71,7 +70,6 @@ class Promise:
     start_seconds: float
     placement: Placement
     spare: Capacity
-    awaited: tuple[JobId, ...]
     last: Grant | None
 
 
@@ -268,7 +266,8 @@ def fitting_slots(queue: JobQueue, supply: NDArray[np.int64]) -> NDArray[np.bool
 def sift(round_: Round) -> None:
     """Settle what depends on nobody else: cache hits, hopeless requests, kept reservations."""
     queue = round_.queue
-    for slot in queue.cached_slots():
+    key = round_.key
+    for slot in sorted(queue.cached_slots(), key=key.__getitem__):
         round_.admit_cached(slot)
     everything = Capacity(round_.frame)
     everything.systems = (1 << len(round_.snapshot.systems)) - 1
@@ -276,14 +275,15 @@ def sift(round_: Round) -> None:
     hopeless = ~fitting_slots(queue, everything.columns())
     if round_.rooms.quotas:
         hopeless |= _beyond_quota(round_)
-    for slot in np.flatnonzero(hopeless & round_.is_open).tolist():
+    slots = np.flatnonzero(hopeless & round_.is_open)
+    for slot in slots[key[slots].argsort()].tolist():
         try:
             check_feasible(queue.jobs[slot], round_.snapshot)
         except UnschedulableError as error:
             round_.reject(slot, error)
     for reservation in round_.snapshot.reservations:
-        slots = queue.slots_of_workflow(reservation.workflow)
-        for slot in sorted(slots, key=lambda slot: int(round_.key[slot])):
+        family = queue.slots_of_workflow(reservation.workflow)
+        for slot in sorted(family, key=key.__getitem__):
             if round_.is_open[slot] and round_.may_start[slot]:
                 round_.try_admit_reserved(slot)
 

@@ -12,7 +12,6 @@ expected first (Tsafrir et al., 2007, section 5), and demands have many dimensio
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.ids import JobId
 from appliance.scheduler.admission import Ending, Promise, Round, fitting_slots
 from appliance.scheduler.placement import Placement, place
 from appliance.scheduler.policy import BUCKET_WIDTH, BackfillOrder
@@ -40,14 +39,11 @@ def promise_start(round_: Round, slot: int) -> Promise | None:
         promised_systems |= promise.placement.systems
         promised_groups |= promise.placement.groups
     free_now = walk.systems
-    awaited: list[JobId] = []
     steps = _steps(round_)
     for number, step in enumerate(steps):
         walk.give(step.held)
         walk.systems &= ~promised_systems
         walk.groups &= ~promised_groups
-        if step.grant is not None:
-            awaited.append(step.grant.job)
         placement = place(
             demand,
             walk,
@@ -69,7 +65,6 @@ def promise_start(round_: Round, slot: int) -> Promise | None:
             start_seconds=step.at_seconds,
             placement=placement,
             spare=walk,
-            awaited=tuple(awaited),
             last=step.grant,
         )
     return None

@@ -22,6 +22,7 @@ from appliance.scheduler.admission import Admit, Preempt, Promise, Round
 from appliance.scheduler.demand import SYSTEMS
 from appliance.scheduler.estimate import Basis
 from appliance.scheduler.fair_share import describe_class
+from appliance.scheduler.placement import Placement
 from appliance.scheduler.policy import BackfillOrder
 from appliance.scheduler.profile import Profile
 from appliance.scheduler.queue import LANES, SEQUENCE_BITS, PendingJob
@@ -66,7 +67,7 @@ class Wait:
         job: The job.
         reason: Why, in the words users know.
         position: Execute jobs served before it; 0 for the first.
-        blocking: Jobs that hold what it needs.
+        blocking: Jobs that hold what it needs, the first to end first, 16 at most.
         behind: Waiting jobs that it may not delay.
         kind: Why, in one word.
         expected_start: When it is expected to start; None when that cannot be said.
@@ -145,7 +146,14 @@ class Waits(Mapping[JobId, Wait]):
         """For the first jobs in order, when they start and what that waits for."""
         round_ = self._round
         snapshot = round_.snapshot
-        profile = Profile(round_.free.columns()[self._used], snapshot.now_seconds)
+        now = snapshot.now_seconds
+        free = round_.free.copy()
+        away = free.systems & round_.frame.away(now, now + 1.0)
+        free.systems &= ~away
+        profile = Profile(free.columns()[self._used], now)
+        for bit, _, end in round_.frame.windows:
+            back = round_.frame.columns_of(Placement(systems=bit & away))
+            profile.give(end, back[self._used], "")
         for ending in round_.endings:
             at = ending.at_seconds
             if ending.grant is not None:
@@ -223,20 +231,29 @@ class Waits(Mapping[JobId, Wait]):
         job = self._jobs[slot]
         if not self._round.may_start[slot]:
             return self._why_quota(job)
-        if (promise := self._promises.get(job.id)) is not None:
-            return self._why_promised(job, promise)
+        if job.id in self._promises:
+            return self._why_promised(job)
         if job.id in self._round.stuck or not self._round.can_ever[slot]:
             return WaitReason.OUT_OF_SERVICE, self._out_of_service(), ()
         behind = self._behind(job)
         heads = [self._promises[other] for other in behind]
-        awaited = dict.fromkeys(other for head in heads for other in head.awaited)
-        blocking = tuple(awaited)[:_MOST_BLOCKING]
+        blocking = self._holders(job)
         if not self._fits_now(slot):
             return WaitReason.ORDER, self._why_later(slot, heads), blocking
         if self._round.snapshot.policy.backfill is BackfillOrder.NONE:
             return WaitReason.ORDER, "strict order: nobody passes a blocked job", blocking
         why = "what is free now is reserved" + (f" for {', '.join(behind)}" if behind else "")
         return WaitReason.RESERVED, why, blocking
+
+    def _holders(self, job: PendingJob) -> tuple[JobId, ...]:
+        """Return the jobs that hold what this one needs, the first to end first."""
+        end_of = self._round.snapshot.end_bound
+        holders = [
+            grant
+            for grant in self._running
+            if (grant.num_systems if job.num_systems else grant.pods or grant.node_groups)
+        ]
+        return tuple(grant.job for grant in sorted(holders, key=end_of)[:_MOST_BLOCKING])
 
     def _behind(self, job: PendingJob) -> tuple[JobId, ...]:
         """Return the jobs with a promise that this one may not delay."""
@@ -256,9 +273,7 @@ class Waits(Mapping[JobId, Wait]):
         who = f"user {job.user or 'unknown'}" if user else f"session {job.session}"
         return f"later than {head.id} as {who} {describe_class(user or session)}"
 
-    def _why_promised(
-        self, job: PendingJob, promise: Promise
-    ) -> tuple[WaitReason, str, tuple[JobId, ...]]:
+    def _why_promised(self, job: PendingJob) -> tuple[WaitReason, str, tuple[JobId, ...]]:
         victims = [
             d.job
             for d in self._round.decisions
@@ -267,7 +282,7 @@ class Waits(Mapping[JobId, Wait]):
         if victims:
             why = f"lower priorities are being preempted: {', '.join(victims)}"
             return WaitReason.PREEMPTING, why, tuple(victims)
-        return WaitReason.RESOURCES, "", promise.awaited[:_MOST_BLOCKING]
+        return WaitReason.RESOURCES, "", self._holders(job)
 
     def _why_quota(self, job: PendingJob) -> tuple[WaitReason, str, tuple[JobId, ...]]:
         rooms = self._round.rooms
@@ -304,7 +319,7 @@ class Waits(Mapping[JobId, Wait]):
         if (promise := self._promises.get(job.id)) is not None:
             at = promise.start_seconds
             basis = self._basis(promise.last, is_bound=True)
-            if planned is not None and planned[0] < at:
+            if planned is not None and planned[0] < at and not self._round.frame.windows:
                 at, basis = planned[0], self._basis_of_plan(planned[1])
             return ExpectedStart(at_seconds=at, basis=basis, is_promised=True)
         if planned is not None:

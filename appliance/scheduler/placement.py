@@ -86,7 +86,7 @@ class Frame:
             NodeRoom(roles=node.roles, memory_bytes=node.memory_bytes, num_cores=node.num_cores)
             for node in snapshot.nodes
         ]
-        self._windows = [
+        self.windows = [
             (self._system_bits.get(window.system, 0), window.start_seconds, window.end_seconds)
             for window in snapshot.maintenance
         ]
@@ -105,14 +105,14 @@ class Frame:
     def away(self, start_seconds: float, end_seconds: float) -> int:
         """Return the systems with maintenance at some time from start to end."""
         mask = 0
-        for bit, start, end in self._windows:
+        for bit, start, end in self.windows:
             if start < end_seconds and start_seconds < end:
                 mask |= bit
         return mask
 
     def window_ends(self, after_seconds: float) -> list[float]:
         """Return when maintenance ends that has not ended yet."""
-        return sorted({end for _, _, end in self._windows if end > after_seconds})
+        return sorted({end for _, _, end in self.windows if end > after_seconds})
 
     def held(self, grant: Grant) -> Placement:
         """Return a grant in bits and indices; names that no longer exist are left out."""
