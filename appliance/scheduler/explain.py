@@ -164,7 +164,9 @@ class Waits(Mapping[JobId, Wait]):
         for slot in self._order[: snapshot.policy.plan_depth].tolist():
             if not round_.may_start[slot]:
                 continue
-            found = profile.reserve(self._demand[:, slot], float(self._expected[slot]))
+            found = profile.reserve(
+                self._jobs[slot].id, self._demand[:, slot], float(self._expected[slot])
+            )
             if found is not None:
                 planned[slot] = found
         return planned

@@ -35,8 +35,15 @@ class Profile:
         for step in range(self._step_at(at_seconds, cause), len(self._times)):
             self._free[step] = self._free[step] + amounts
 
-    def reserve(self, demand: NDArray[np.int64], seconds: float) -> tuple[float, str] | None:
-        """Find the earliest time at which a demand fits for so long, and take it.
+    def reserve(
+        self, job: str, demand: NDArray[np.int64], seconds: float
+    ) -> tuple[float, str] | None:
+        """Find the earliest time at which a job fits, and take what it needs.
+
+        Args:
+            job: The job.
+            demand: What it needs.
+            seconds: For how long.
 
         Returns:
             The time, and the job whose end makes room; None if it never fits.
@@ -47,12 +54,12 @@ class Profile:
             last = bisect_left(self._times, end)
             if fits[step:last].all():
                 cause = self._causes[step]
-                self._take(step, end, demand)
+                self._take(step, end, demand, job)
                 return self._times[step], cause
         return None
 
-    def _take(self, step: int, end_seconds: float, demand: NDArray[np.int64]) -> None:
-        last = self._step_at(end_seconds, "")
+    def _take(self, step: int, end_seconds: float, demand: NDArray[np.int64], job: str) -> None:
+        last = self._step_at(end_seconds, job)
         for number in range(step, last):
             self._free[number] = self._free[number] - demand
 

@@ -276,3 +276,73 @@ def test_the_head_is_expected_no_later_than_easy_reserves(running, waiting, poli
     start = outcome.waits[f"j{index}"].expected_start
     assert start.is_promised
     assert start.at_seconds <= at
+
+
+class Clockwork:
+    """A cluster on which jobs end when they are told to; keeps what was promised and what came."""
+
+    def __init__(self, policy):
+        self.policy = policy
+        self.queue = JobQueue()
+        self.running = {}
+        self.ends = {}
+        self.promised = {}
+        self.started = {}
+
+    def step(self, now):
+        for job in [job for job, end in self.ends.items() if end <= now]:
+            del self.ends[job], self.running[job]
+        snapshot = ClusterSnapshot(
+            systems=systems(NUM_SYSTEMS),
+            grants=tuple(self.running.values()),
+            now_seconds=now,
+            policy=self.policy,
+        )
+        outcome = run_cycle(snapshot, self.queue)
+        for decision in admits(outcome):
+            job = self.queue.remove(decision.job)
+            self.running[job.id] = decision.grant
+            self.ends[job.id] = now + float(job.program)
+            self.started[job.id] = now
+        for job, wait in outcome.waits.items():
+            start = wait.expected_start
+            if start is not None and start.is_promised:
+                self.promised.setdefault(job, start.at_seconds)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 30), st.integers(1, NUM_SYSTEMS), st.integers(1, 40), st.integers(1, 40)
+        ),
+        max_size=15,
+    ),
+    st.sampled_from((EASY, Policy(uses_fair_share=False, max_wait_seconds=(None,) * 4))),
+)
+def test_a_promise_is_kept_when_limits_are(jobs, policy):
+    arrivals = sorted(
+        (submit, number, size, min(run, limit), limit)
+        for number, (submit, size, run, limit) in enumerate(jobs)
+    )
+    cluster = Clockwork(policy)
+    now = 0.0
+    while arrivals or cluster.ends:
+        events = [float(arrivals[0][0])] if arrivals else []
+        now = min([*events, *cluster.ends.values()])
+        while arrivals and arrivals[0][0] <= now:
+            _, number, size, run, limit = arrivals.pop(0)
+            sequence = len(cluster.started) + len(cluster.queue)
+            cluster.queue.add(
+                execute(
+                    f"j{number}",
+                    size,
+                    sequence=sequence,
+                    submitted_seconds=now,
+                    limit_seconds=float(limit),
+                    program=str(run),
+                )
+            )
+        cluster.step(now)
+    assert len(cluster.started) == len(jobs)
+    for job, promised in cluster.promised.items():
+        assert cluster.started[job] <= promised
