@@ -46,7 +46,7 @@ def up(
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
-    tls: Annotated[bool, typer.Option("--tls", help="Talk TLS to clients.")] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="Talk TLS, gRPC and REST alike.")] = False,
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
@@ -174,7 +174,8 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
     instance.acquire()
     shutil.rmtree(options.runtime_root, ignore_errors=True)
     listener = _listen(options.bind_host, options.rest_port)
-    rest_url = f"http://{options.public_host}:{listener.getsockname()[1]}"
+    scheme = "https" if options.has_tls else "http"
+    rest_url = f"{scheme}://{options.public_host}:{listener.getsockname()[1]}"
     management = Management(options, SystemClock())
     is_ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -202,7 +203,15 @@ async def _serve_rest(
     management: Management, listener: socket.socket, is_ended: asyncio.Event
 ) -> None:
     rest = create_app(management.jobs, management.inventory)
-    config = uvicorn.Config(rest, log_config=None, access_log=False, lifespan="off")
+    tls = management.certificates
+    config = uvicorn.Config(
+        rest,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
+    )
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))

@@ -338,7 +338,10 @@ class _Importer:
         try:
             verify(graph)
         except InternalError as error:
-            raise ProgramError(f"The program contradicts itself: {error.message}") from None
+            raise ProgramError(
+                f"The program contradicts itself: {error.message}",
+                hint="Send the text exactly as the client's compiler front end prints it.",
+            ) from None
         return graph
 
 

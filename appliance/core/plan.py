@@ -312,7 +312,6 @@ def _verify_crossings(plan: Plan) -> None:
 
 def _verify_commits(plan: Plan) -> None:
     """State is overwritten once, after its last load and the last read of its old memory."""
-    last_load = {name: index for index, step in enumerate(plan.layer_steps) for name in step.loads}
     memory = {tensor.value: tensor.value for tensor in plan.state}
     last_read: dict[str, int] = {}
     for position, update in enumerate(plan.updates):
@@ -321,6 +320,9 @@ def _verify_commits(plan: Plan) -> None:
             last_read.update(dict.fromkeys(reads, position))
             if reads and node.op in VIEW_OPS and node.operands[0] in memory:
                 memory.update(dict.fromkeys(node.results, memory[node.operands[0]]))
+    last_load: dict[str, int] = {}
+    for index, step in enumerate(plan.layer_steps):
+        last_load.update({memory.get(name, name): index for name in step.loads})
     committed: set[str] = set()
     for position, update in enumerate(plan.updates):
         for commit in update.commits:

@@ -86,7 +86,10 @@ def parse_plan(text: str) -> Plan:
     Raises:
         InternalError: The text is no plan, or one of another format version.
     """
-    return _PlanReader().read(text)
+    try:
+        return _PlanReader().read(text)
+    except (ValueError, LookupError, TypeError) as error:
+        raise InternalError(f"The text is no plan: {type(error).__name__} {error}.") from error
 
 
 class _PlanReader:

@@ -112,7 +112,9 @@ def strided_slice(node: Node, types: Sequence[TensorType]) -> Shapes:
 
 def strided_slice_grad(node: Node, types: Sequence[TensorType]) -> Shapes:
     """The operand has the size of the slice; the result's shape is given."""
-    _require(_slice_sizes(node) == types[0].shape, f"{types[0]} into {node.types[0]}")
+    ends = zip(node.types[0].shape, integers(node, "end"), strict=True)
+    fits = all(end <= size for size, end in ends) and _slice_sizes(node) == types[0].shape
+    _require(fits, f"{types[0]} into {node.types[0]}")
     return (node.types[0].shape,)
 
 

@@ -175,6 +175,11 @@ class Management:
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
 
+    @property
+    def certificates(self) -> Certificates | None:
+        """What the appliance proves itself with; None without TLS."""
+        return self._tls
+
     async def stop(self) -> None:
         """Refuse new calls, end every job and every process."""
         for server in self._servers:

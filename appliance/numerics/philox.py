@@ -13,14 +13,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+Words = NDArray[np.uint64]
+"""32-bit words, each in a 64-bit element, so that products of two do not overflow."""
+
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _MASK = 0xFFFFFFFF
-_CHUNK_BLOCKS = 16384
-"""Blocks worked on at a time: four words of 8 bytes each, so that a chunk stays in cache."""
+_LOW = np.uint64(_MASK)
+_SHIFT = np.uint64(32)
+_CHUNK_BLOCKS = 8192
+"""Blocks worked on at a time: six arrays of 64 kB, which stay in a core's cache. Measured on one
+core, 4096 blocks cost 1.4 and 65536 blocks 1.6 times as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +48,30 @@ class Placement:
     global_size: int | None = None
 
 
-def philox(
-    counter: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], key: tuple[int, int]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Apply Philox4x32-10 to counters of one shape.
+def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> tuple[Words, ...]:
+    """Apply Philox4x32-10 to counters.
 
     Args:
-        counter: Four words, int64 tensors with values below 2^32.
-        key: Two words below 2^32.
+        counter: Four arrays of words of one shape; they are overwritten.
+        key: Two words.
 
     Returns:
-        Four random words, int64 tensors with values below 2^32.
+        Four arrays of random words.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
+    product0, product1 = np.empty_like(c0), np.empty_like(c0)
     for _ in range(_ROUNDS):
-        # The 64-bit product wraps into the sign bit; masking after the shift undoes that.
-        product0, product1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        high0, high1 = (product0 >> 32) & _MASK, (product1 >> 32) & _MASK
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, product1 & _MASK, high0 ^ c3 ^ k1, product0 & _MASK
+        np.multiply(c0, _MULTIPLIERS[0], out=product0)
+        np.multiply(c2, _MULTIPLIERS[1], out=product1)
+        np.right_shift(product1, _SHIFT, out=c0)
+        np.bitwise_xor(c0, c1, out=c0)
+        np.bitwise_xor(c0, np.uint64(k0), out=c0)
+        np.right_shift(product0, _SHIFT, out=c2)
+        np.bitwise_xor(c2, c3, out=c2)
+        np.bitwise_xor(c2, np.uint64(k1), out=c2)
+        np.bitwise_and(product1, _LOW, out=c1)
+        np.bitwise_and(product0, _LOW, out=c3)
         k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
     return c0, c1, c2, c3
 
@@ -77,12 +90,17 @@ class Stream:
     stream: int = 0
     step: int = 0
 
-    def words(self, blocks: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the four words of each block, given the block numbers (int64)."""
-        step = torch.full_like(blocks, self.step & _MASK)
-        stream = torch.full_like(blocks, self.stream & _MASK)
+    def words(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the four words of each block, shape (blocks, 4), given the block numbers."""
+        step = np.full_like(blocks, self.step & _MASK)
+        stream = np.full_like(blocks, self.stream & _MASK)
         key = (self.seed & _MASK, (self.seed >> 32) & _MASK)
-        return philox((blocks & _MASK, (blocks >> 32) & _MASK, step, stream), key)
+        counter = (blocks & _LOW, blocks >> _SHIFT, step, stream)
+        return np.stack(philox(counter, key), axis=-1)
+
+
+Convert = Callable[[NDArray[np.uint64]], NDArray[np.float32]]
+"""Turns the words of some blocks, shape (blocks, 4), into numbers of the same shape."""
 
 
 def uniform(placement: Placement, source: Stream, *, bits: int = 24) -> torch.Tensor:
@@ -96,12 +114,8 @@ def uniform(placement: Placement, source: Stream, *, bits: int = 24) -> torch.Te
     Returns:
         float32, shape of the placement.
     """
-    shift, scale = 32 - bits, 2.0**-bits
-
-    def convert(words: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        return (torch.stack(words, dim=-1) >> shift).to(torch.float32).mul_(scale)
-
-    return _draw(placement, source, convert)
+    shift, scale = np.uint64(32 - bits), np.float32(2.0**-bits)
+    return _draw(placement, source, lambda words: (words >> shift).astype(np.float32) * scale)
 
 
 def normal(placement: Placement, source: Stream) -> torch.Tensor:
@@ -114,54 +128,48 @@ def normal(placement: Placement, source: Stream) -> torch.Tensor:
         float32, shape of the placement.
     """
 
-    def convert(words: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        pairs = torch.stack(words, dim=-1).reshape(-1, 2, 2) >> 8
-        radius_argument = (pairs[..., 0] + 1).to(torch.float32) * 2.0**-24
-        angle = pairs[..., 1].to(torch.float32) * (2.0**-24 * 2.0 * math.pi)
-        radius = torch.sqrt(-2.0 * torch.log(radius_argument))
-        both = torch.stack((radius * torch.cos(angle), radius * torch.sin(angle)), dim=-1)
+    def convert(words: NDArray[np.uint64]) -> NDArray[np.float32]:
+        pairs = (words >> np.uint64(8)).reshape(-1, 2, 2)
+        radius_argument = (pairs[..., 0] + np.uint64(1)).astype(np.float32) * np.float32(2.0**-24)
+        angle = pairs[..., 1].astype(np.float32) * np.float32(2.0**-24 * 2.0 * math.pi)
+        radius = np.sqrt(np.float32(-2.0) * np.log(radius_argument))
+        both = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=-1)
         return both.reshape(-1, 4)
 
     return _draw(placement, source, convert)
 
 
-def _draw(
-    placement: Placement,
-    source: Stream,
-    convert: Callable[[tuple[torch.Tensor, ...]], torch.Tensor],
-) -> torch.Tensor:
+def _draw(placement: Placement, source: Stream, convert: Convert) -> torch.Tensor:
     """Draw all blocks that the local part touches, row by row, and cut out what it owns.
 
     A *row* is a run of elements that are consecutive in the global tensor.
     """
     shape, axis = placement.shape, placement.axis
-    if math.prod(shape) == 0:
+    if not math.prod(shape):
         return torch.empty(shape)
     if not shape:
-        return _draw_rows(torch.zeros(1, dtype=torch.int64), 1, source, convert).reshape(())
+        return torch.from_numpy(_draw_rows(np.zeros(1, np.int64), 1, source, convert)).reshape(())
     inner = math.prod(shape[axis + 1 :])
     global_size = shape[axis] if placement.global_size is None else placement.global_size
-    row_index = torch.arange(math.prod(shape[:axis]), dtype=torch.int64)
-    first = row_index * (global_size * inner) + placement.start * inner
-    return _draw_rows(first, shape[axis] * inner, source, convert).reshape(shape)
+    row = np.arange(math.prod(shape[:axis]), dtype=np.int64)
+    first = row * (global_size * inner) + placement.start * inner
+    rows = _draw_rows(first, shape[axis] * inner, source, convert)
+    return torch.from_numpy(np.ascontiguousarray(rows)).reshape(shape)
 
 
 def _draw_rows(
-    first: torch.Tensor,
-    length: int,
-    source: Stream,
-    convert: Callable[[tuple[torch.Tensor, ...]], torch.Tensor],
-) -> torch.Tensor:
+    first: NDArray[np.int64], length: int, source: Stream, convert: Convert
+) -> NDArray[np.float32]:
     """Draw rows of `length` elements that begin at the elements `first`."""
     skip = first % 4
     per_row = (int(skip.max()) + length + 3) // 4
-    blocks = (torch.div(first, 4, rounding_mode="floor")[:, None] + torch.arange(per_row)).flatten()
-    drawn = torch.empty((len(blocks), 4))
+    blocks = ((first // 4)[:, None] + np.arange(per_row)).astype(np.uint64).reshape(-1)
+    drawn = np.empty((len(blocks), 4), dtype=np.float32)
     for begin in range(0, len(blocks), _CHUNK_BLOCKS):
         part = slice(begin, begin + _CHUNK_BLOCKS)
         drawn[part] = convert(source.words(blocks[part]))
     rows = drawn.reshape(len(first), per_row * 4)
-    if len(first) == 1 or not bool(skip.any()):
+    if len(first) == 1 or not skip.any():
         start = int(skip[0])
         return rows[:, start : start + length]
-    return rows.gather(1, skip[:, None] + torch.arange(length))
+    return np.take_along_axis(rows, skip[:, None] + np.arange(length), axis=1)

@@ -15,6 +15,7 @@ import torch
 
 from appliance.core.errors import InternalError, WscError
 from appliance.core.graph import Node
+from appliance.core.ops import ELEMENTWISE
 from appliance.core.tensors import TensorType
 from appliance.numerics.instructions import (
     Instruction,
@@ -91,6 +92,25 @@ class Program:
         groups = {self._shared.group(name) for name in names}
         return frozenset(name for name in self._live_out if self._shared.group(name) in groups)
 
+    def may_overwrite(self, result: str, operand: str) -> bool:
+        """Return whether `out[result]` may be the very memory of `operand`, as in `w = w - d`.
+
+        It may if the result is computed element by element, if nothing reads the operand (or a view
+        of it) afterwards, and if neither of the two, nor a view of them, lives out.
+        """
+        index = self._defined_at.get(result)
+        if index is None or self._tasks[index].kernel.into is None:
+            return False
+        node = self._nodes[index]
+        if node.op not in ELEMENTWISE or node.types[0] != self._types[operand]:
+            return False
+        if self.borrowers((result, operand)):
+            return False
+        group = self._shared.group(operand)
+        views = {name for name in self._types if self._shared.group(name) == group}
+        is_read_later = any(views & set(later.operands) for later in self._nodes[index + 1 :])
+        return not is_read_later and views & set(node.operands) <= {operand}
+
     def run(
         self,
         values: Table,
@@ -108,9 +128,10 @@ class Program:
             values: By name, every value the nodes read from outside; receives the results.
             step: Number of the training step, for random operations.
             out: Contiguous tensors into which the named values are written. They must not overlap
-                anything that the program reads. A value that is in `live_out` too, or of which a
-                live-out value is a view, stays in the table in memory of its own, at the price of a
-                copy; any other is deleted from it like every value.
+                anything that the program reads, unless `may_overwrite` allows it. A value that
+                is in `live_out` too, or of which a live-out value is a view, stays in the table in
+                memory of its own, at the price of a copy; any other is deleted from it like every
+                value.
 
         Raises:
             InternalError: A kernel failed; the message names node, shapes and place.

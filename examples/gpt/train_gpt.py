@@ -48,7 +48,7 @@ class Trainer:
         if target.exists():  # saving does not overwrite; say so before training, not after
             raise SystemExit(f"{target} exists; use --resume, or another --checkpoint-dir")
         losses: list[float] = []
-        started = time.monotonic()
+        times = [time.monotonic()]
 
         @cstorch.trace
         def training_step(batch):
@@ -61,10 +61,9 @@ class Trainer:
         def report(loss):
             self.step += 1
             losses.append(float(loss))
-            rate = len(losses) / (time.monotonic() - started)
-            print(
-                f"train step={self.step} loss={losses[-1]:.5f} rate={rate:.2f} steps/s", flush=True
-            )
+            times.append(time.monotonic())
+            seconds = times[-1] - times[-2]
+            print(f"train step={self.step} loss={losses[-1]:.5f} ({seconds:.2f} s)", flush=True)
 
         @cstorch.checkpoint_closure
         def save():

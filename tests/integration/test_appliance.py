@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import socket
+import ssl
 import threading
 import urllib.error
 import urllib.request
@@ -447,5 +448,10 @@ def test_tls_works_with_the_certificate_from_the_config(tmp_path):
             assert answer.job_operator_semantic_version == "1.14.0"
         plain = refusal(appliance.cluster.GetServerConfig, pb.GetServerConfigRequest())
         assert plain.code() is grpc.StatusCode.UNAVAILABLE
+        assert appliance.state.rest_url.startswith("https://localhost:")
+        trust = ssl.create_default_context(cadata=pem.decode())
+        health = f"{appliance.state.rest_url}/healthz"
+        with urllib.request.urlopen(health, timeout=10, context=trust) as answer:
+            assert answer.status == 200
     finally:
         appliance.down()

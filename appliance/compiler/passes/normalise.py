@@ -112,12 +112,20 @@ class _Normaliser:
         for original in self._graph.nodes:
             node = renamed(original, self._renamed)
             if node.op in MARKERS:
-                self._renamed.update(zip(node.results, node.operands, strict=False))
+                self._drop_marker(node)
                 continue
             self._remember_constant(node)
             handler = _HANDLERS.get((node.op, len(node.operands)))
             self._nodes += handler(self, node) if handler else [self._plain(node)]
         return with_nodes(self._graph, self._nodes, self._renamed)
+
+    def _drop_marker(self, node: Node) -> None:
+        pairs = list(zip(node.results, node.operands, strict=False))
+        if len(pairs) < len(node.results) or any(
+            self._types[result] != self._types[operand] for result, operand in pairs
+        ):
+            self._refuse(node, "changes what it should only mark")
+        self._renamed.update(pairs)
 
     def _remember_constant(self, node: Node) -> None:
         """Follow constants through casts and reshapes, for use as parameters."""

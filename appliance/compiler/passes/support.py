@@ -10,10 +10,15 @@ from appliance.core.tensors import TensorType
 MARKERS = frozenset(
     {
         *("AnnotateTensor", "ConstrainValueLayout", "RefillRecomputeConstraint", "ScopeBoundary"),
-        *("SerializeBarrier", "TagGradient"),
+        *("SerializeBarrier", "TagGradient", "DeviceToDeviceTransfer", "MeshShard"),
+        *("MeshAllSlice", "MeshAllGather", "MeshToMeshTransfer"),
     }
 )
-"""Ops of the program text that compute nothing; `normalise` removes them."""
+"""Ops of the program text that compute nothing; `normalise` removes them.
+
+The `Mesh` ones say how the client would lay tensors out over its devices; their types are those of
+the whole tensor, and where things go is decided here.
+"""
 
 OURS = "wsc."
 _ONLY_IN_TEXT = frozenset({"Slice"})

@@ -1,8 +1,10 @@
 """Pass: order what MemoryX computes, and place the overwriting of state.
 
-Every replicated node runs as early as its inputs allow: when the step begins, or after the layer
-step whose sums complete them. A state tensor is overwritten once its new value exists and nothing
-reads the old one any more, be it directly, through a view, or by streaming it to the wafer.
+A node that needs sums runs as soon as they are there. A node that needs only state could run when
+the step begins, but its result would then lie about, as large as the state itself, until the sums
+come that it is combined with; so it runs just before it is first needed. A state tensor is
+overwritten once its new value exists and nothing reads the old one any more, be it directly,
+through a view, or by streaming it to the wafer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,6 +69,7 @@ class _Orderer:
         constant = constant_values(self._parts.update_nodes)
         constants = tuple(node for node in needed if constant.issuperset(node.results))
         running = [node for node in needed if not constant.issuperset(node.results)]
+        self._defer(running)
         return UpdateProgram(
             constants=constants,
             updates=self._updates(running, new_values),
@@ -115,6 +118,18 @@ class _Orderer:
                 live.update(node.operands)
                 kept.append(node)
         return kept[::-1]
+
+    def _defer(self, nodes: Sequence[Node]) -> None:
+        """Let nodes that wait for nothing run together with the first node that uses them."""
+        first_use: dict[str, int] = dict.fromkeys(self._parts.loaded, STEP_START)
+        for node in reversed(nodes):
+            runs = self._available[node.results[0]]
+            uses = [first_use[name] for name in node.results if name in first_use]
+            if runs == STEP_START and uses:
+                runs = min(uses)
+                self._available.update(dict.fromkeys(node.results, runs))
+            for name in node.operands:
+                first_use[name] = min(runs, first_use.get(name, runs))
 
     def _updates(self, nodes: Sequence[Node], new_values: Mapping[str, str]) -> tuple[Update, ...]:
         by_step: dict[int, list[Node]] = {}

@@ -106,7 +106,9 @@ def batch_norm(node: Node, x: Array, *vectors: Array) -> tuple[Array, Array, Arr
     if flag(node, "is_training"):
         normalised, _ = _normalised(x, axes, epsilon)
         mean = (1 - factor) * mean + factor * np.mean(x, axis=axes)
-        variance = (1 - factor) * variance + factor * np.var(x, axis=axes, ddof=1)
+        deviations = x - np.mean(x, axis=axes, keepdims=True)
+        new = np.sum(deviations**2, axis=axes) / np.float64(x.size // x.shape[1] - 1)
+        variance = (1 - factor) * variance + factor * new
     else:
         inverse = 1.0 / np.sqrt(variance + epsilon)
         normalised = (x - _per_channel(mean, x)) * _per_channel(inverse, x)

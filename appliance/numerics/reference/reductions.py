@@ -9,12 +9,20 @@ from appliance.core.attributes import flag, integer, integers, text
 from appliance.core.graph import Node
 from appliance.numerics.reference.definition import Array, Definition
 
+
+def _mean(x: Array, axis: tuple[int, ...]) -> Array:
+    """Sum over count; NaN if there is nothing to add."""
+    count = math.prod(x.shape[i] for i in axis)
+    result: Array = np.sum(x, axis=axis) / np.float64(count)
+    return result
+
+
 _KINDS: dict[str, Callable[..., Array]] = {
     "ADD": np.sum,
     "MUL": np.prod,
     "MAX": np.max,
     "MIN": np.min,
-    "MEAN": np.mean,
+    "MEAN": _mean,
     "AND": np.all,
     "OR": np.any,
 }

@@ -63,7 +63,7 @@ import torch  # noqa: E402
 from catalog import SAMPLES  # noqa: E402
 from catalog.sample import Sample  # noqa: E402
 from data import loader  # noqa: E402
-from report import coverage, readme  # noqa: E402
+from report import LOST, coverage, readme  # noqa: E402
 from training import Session, named_inputs, named_state  # noqa: E402
 
 TOOL_SAID = re.compile(r"(?:error|LLVM ERROR): (.*?)(?:\. If this is intended|$)", re.MULTILINE)
@@ -278,7 +278,7 @@ def generate_or_forward(name: str, sample: Sample, out: Path) -> dict[str, str]:
     Returns the client's errors by the name of the sample that failed.
     """
     if sample.lost:
-        return {name: f"lowers, but without {sample.lost}"}
+        return {name: f"{LOST} {sample.lost}"}
     error = generate(name, sample, out)
     if not error:
         return {}

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+LOST = "the program has lost"
 ALL_OPS = Path(__file__).resolve().parent / "ALL_OPS.txt"
 OPERATION = re.compile(r'^    (?:%\S+(?:, %\S+)* = )?"?(cirh\.\w+)"?\(?.*?(?: (\{.*?\}))? : ')
 TYPES = re.compile(r"tensor<(?:\d+x)*(\w+)>")
@@ -51,8 +52,17 @@ def readme(errors: dict[str, str], folder: Path) -> str:
     """Return README.md: what the samples are, and a table of what the client refused."""
     samples = sorted(path.name.removesuffix(".npz") for path in folder.glob("*.npz"))
     lines = [INTRODUCTION, f"There are {len(samples)} samples.", ""]
-    lines += ["## What the client cannot lower", "", "| sample | the client's error |", "|---|---|"]
-    lines += [f"| `{name}` | {error} |" for name, error in sorted(errors.items())]
+    lines += [
+        "## What the client cannot lower",
+        "",
+        "| sample | lowers | the client's error |",
+        "|---|---|---|",
+    ]
+    for name in sorted(name for name in errors if not name.endswith(".forward")):
+        lowered = "forward only" if f"{name}.forward" in samples else "nothing"
+        if errors[name].startswith(LOST):
+            lowered = "incompletely"
+        lines.append(f"| `{name}` | {lowered} | {errors[name]} |")
     return "\n".join(lines) + "\n"
 
 
@@ -91,10 +101,12 @@ def coverage(folder: Path) -> str:
             variants[name][variant].add(sample)
     known = ALL_OPS.read_text().split()
     missing = [name for name in known if name not in variants]
+    unlisted = sorted(set(variants) - set(known))
     lines = [
         "# Operations in the samples",
         "",
-        f"{len(variants)} of the {len(known)} operations that the client's lowering tool names.",
+        f"{len(known) - len(missing)} of the {len(known)} operations in `ALL_OPS.txt`, which lists",
+        f"what the client's lowering tool names, and besides them {', '.join(unlisted)}.",
         "",
         "| operation | attributes and element types | samples | for example |",
         "|---|---|---|---|",

@@ -106,5 +106,6 @@ def test_16_bit_types_are_gone_unless_precision_is_exact(plan):
 
 def test_partial_sums_are_never_rounded_to_16_bits(plan):
     for step in plan.layer_steps:
+        exact = {name for n in step.nodes if n.op == "wsc.ShardPad" for name in n.results}
         for sum_ in step.sums:
-            assert not plan.types[sum_.partial].dtype.is_half
+            assert sum_.partial in exact or not plan.types[sum_.partial].dtype.is_half

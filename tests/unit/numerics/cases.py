@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -37,6 +38,11 @@ def shapes(*, min_rank: int = 0, max_rank: int = 4, min_size: int = 0, max_size:
     """Return a strategy for small shapes, empty ones included."""
     sizes = st.integers(min_size, max_size)
     return st.lists(sizes, min_size=min_rank, max_size=max_rank).map(tuple)
+
+
+def examples(count: int) -> settings:
+    """Return settings for so many examples, the same ones in every run."""
+    return settings(max_examples=count, deadline=None, derandomize=True)
 
 
 seeds = st.integers(0, 2**32 - 1)

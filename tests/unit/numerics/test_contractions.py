@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -13,6 +13,7 @@ from appliance.core.errors import InternalError
 from appliance.core.tensors import DType
 from tests.unit.numerics.cases import (
     assert_agree,
+    examples,
     make_node,
     numbers,
     run_kernel,
@@ -20,7 +21,7 @@ from tests.unit.numerics.cases import (
     seeds,
 )
 
-few = settings(max_examples=20, deadline=None)
+few = examples(20)
 sizes = st.integers(0, 4)
 
 
@@ -104,7 +105,7 @@ def gradients(x, w, dy, attributes):
     return y.detach().numpy(), tensors[0].grad.numpy(), tensors[1].grad.numpy()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(12)
 @given(seed=seeds, geometry=convolutions())
 def test_the_passes_of_a_convolution(seed, geometry):
     x_shape, w_shape, y_shape, attributes = geometry
@@ -186,7 +187,7 @@ POOLS = [
 
 
 @pytest.mark.parametrize(("kind", "window", "function", "options"), POOLS)
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(seed=seeds, height=st.integers(6, 8), width=st.integers(6, 8))
 def test_pooling_and_its_gradient_as_torch_does_it(  # noqa: PLR0917 - parameters and draws
     kind, window, function, options, seed, height, width

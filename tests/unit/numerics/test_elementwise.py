@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.tensors import DType
 from tests.unit.numerics.cases import (
     assert_agree,
+    examples,
     make_node,
     numbers,
     run_kernel,
@@ -25,7 +26,7 @@ ANY_FLOAT = [
 MODERATE_FLOAT = ["Cos", "Sin"]
 PAIRS = ["Add", "Sub", "Mul", "Div", "Atan2"]
 GRADIENTS = ["HardSigmoidGrad", "ReluGrad", "SigmoidGrad"]
-few = settings(max_examples=12, deadline=None)
+few = examples(12)
 
 
 @pytest.mark.parametrize("op", ANY_FLOAT)

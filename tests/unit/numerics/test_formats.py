@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from appliance.core.tensors import DType
 from appliance.numerics.formats import round_to
 from appliance.numerics.reference.definition import round_to_format
-from tests.unit.numerics.cases import assert_agree, make_node, numbers, run_kernel, run_reference
+from tests.unit.numerics.cases import (
+    assert_agree,
+    examples,
+    make_node,
+    numbers,
+    run_kernel,
+    run_reference,
+)
 
 HALVES = [DType.F16, DType.BF16, DType.CB16]
 SMALLEST = {DType.F16: 2.0**-24, DType.BF16: 2.0**-133, DType.CB16: 2.0**-39}
@@ -25,7 +32,7 @@ def rounded(dtype, *values):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(bits=st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
 @example(bits=[0x7F800000, 0xFF800000, 0x7FC00000, 0x7F7FFFFF, 0x00000001, 0x80000000])
 def test_the_fast_rounding_is_the_defined_one_for_any_bit_pattern(dtype, bits):

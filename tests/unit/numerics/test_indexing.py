@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.tensors import DType
 from tests.unit.numerics.cases import (
     assert_agree,
+    examples,
     make_node,
     numbers,
     run_kernel,
@@ -18,7 +19,7 @@ from tests.unit.numerics.cases import (
     whole_numbers,
 )
 
-few = settings(max_examples=20, deadline=None)
+few = examples(20)
 INDEX_TYPES = [np.int32, np.int64]
 
 

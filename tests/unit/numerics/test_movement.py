@@ -3,14 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.tensors import DType
 from appliance.numerics.kernels import compile_node
-from tests.unit.numerics.cases import assert_agree, make_node, numbers, seeds, shapes, type_of
+from tests.unit.numerics.cases import (
+    assert_agree,
+    examples,
+    make_node,
+    numbers,
+    seeds,
+    shapes,
+    type_of,
+)
 
-few = settings(max_examples=20, deadline=None)
+few = examples(20)
 
 
 @few

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.unit.numerics.cases import (
     assert_agree,
+    examples,
     make_node,
     numbers,
     run_kernel,
@@ -17,7 +18,7 @@ from tests.unit.numerics.cases import (
     whole_numbers,
 )
 
-few = settings(max_examples=12, deadline=None)
+few = examples(12)
 small = st.integers(1, 4)
 EPSILON = 1e-5
 
@@ -49,7 +50,7 @@ def test_layer_norm_and_its_gradient(seed, rows, middle, width, trailing):
     )
     assert_close([found], [y])
     node = make_node("LayerNormGrad", dy, x, beta, gamma, epsilon=EPSILON)
-    assert_close(assert_agree(node, dy, x, beta, gamma, atol=2e-5), [dx, dbeta, dgamma])
+    assert_close(assert_agree(node, dy, x, beta, gamma, atol=1e-4), [dx, dbeta, dgamma])
 
 
 @few

@@ -178,6 +178,65 @@ def test_borrowers_are_the_live_out_values_that_may_share_memory():
     assert program.borrowers(["w"]) == {"square"}
 
 
+def update_nodes():
+    """A step of SGD with momentum, and the old weight's norm before it."""
+    return [
+        constant("decay", 0.9),
+        constant("rate", -0.1),
+        node("Mul", "m decay", "scaled"),
+        node("Add", "scaled g", "new_m"),
+        node("Mul", "new_m rate", "change"),
+        node("Reshape", "w", "flat", FLAT),
+        node("L2Norm", "flat", "norm", TensorType((), DType.F32), dims=(0,), keepdim=False),
+        node("Add", "w change", "new_w"),
+    ]
+
+
+def test_an_elementwise_result_may_overwrite_an_operand_that_is_read_no_more():
+    types = dict.fromkeys("gmw", MATRIX)
+    program = Program(update_nodes(), types=types, live_out={"norm"})
+    assert program.may_overwrite("new_w", "w")
+    assert program.may_overwrite("new_m", "m")
+    assert not program.may_overwrite("new_m", "w")  # its norm is taken later
+    assert not program.may_overwrite("norm", "w")
+    values = tensors(g=(4, 4), m=(4, 4), w=(4, 4))
+    m, w = values["m"], values["w"]
+    expected_m = m * 0.9 + values["g"]
+    expected_w, norm = w - 0.1 * expected_m, w.norm()
+    program.run(values, step=0, out={"new_m": m, "new_w": w})
+    torch.testing.assert_close(m, expected_m)
+    torch.testing.assert_close(w, expected_w)
+    torch.testing.assert_close(values["norm"], norm)
+
+
+@pytest.mark.parametrize("live", ["w", "new_w", "flat"])
+def test_a_value_that_lives_out_is_not_overwritten(live):
+    types = dict.fromkeys("gmw", MATRIX)
+    program = Program(update_nodes(), types=types, live_out={live})
+    assert not program.may_overwrite("new_w", "w")
+
+
+def test_a_product_does_not_overwrite_its_factor():
+    program = Program([matmul("x w", "p")], types={"x": MATRIX, "w": MATRIX}, live_out=())
+    assert not program.may_overwrite("p", "w")
+
+
+def test_select_may_overwrite_as_the_dynamic_loss_scale_needs():
+    truth = TensorType((), DType.I1)
+    program = Program(
+        [node("Select", "ok new w", "kept")],
+        types={"ok": truth, "new": MATRIX, "w": MATRIX},
+        live_out=(),
+    )
+    assert program.may_overwrite("kept", "w")
+    for ok in (True, False):
+        values = {"ok": torch.tensor(ok), **tensors(new=(4, 4), w=(4, 4))}
+        w = values["w"]
+        expected = (values["new"] if ok else w).clone()
+        program.run(values, step=0, out={"kept": w})
+        torch.testing.assert_close(w, expected)
+
+
 def test_random_nodes_see_the_step():
     random = node("RandomUniform", "", "r", VECTOR, low=0.0, high=1.0, seed=1, stream=0)
     program = Program([random], types={}, live_out={"r"})

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.tensors import DType
 from tests.unit.numerics.cases import (
     assert_agree,
+    examples,
     make_node,
     numbers,
     run_kernel,
@@ -16,7 +17,7 @@ from tests.unit.numerics.cases import (
     whole_numbers,
 )
 
-few = settings(max_examples=15, deadline=None)
+few = examples(15)
 
 
 def draw_axes(data, rank):

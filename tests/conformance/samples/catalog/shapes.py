@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import cerebras.pytorch as cstorch
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -51,7 +52,9 @@ MOVEMENT = {
     "slice_assign": op(lambda x: _with_slice(x), shape=GRID),
     "unfold": op(lambda x: x.unfold(-1, 2, 1), shape=GRID),
     "im2col": op(lambda x: F.unfold(x, 2), shape=(2, 3, 3)),
-    "pixel_shuffle": op(lambda x: F.pixel_shuffle(x, 2), shape=(4, 2, 2)),
+    "pixel_shuffle": op(
+        lambda x: F.pixel_shuffle(x, 2), shape=(4, 2, 2), lost="the values: its result is zeros"
+    ),
     "arange": op(lambda x: x * torch.arange(4, device=x.device, dtype=x.dtype), shape=GRID),
     "linspace": op(lambda x: x * torch.linspace(0, 1, 4, device=x.device), shape=GRID),
     "eye": op(lambda x: x * torch.eye(4, device=x.device), shape=(4, 4)),
@@ -96,6 +99,10 @@ THREE, EDGES = torch.tensor([3, 1, 1]), torch.tensor([-1.0, 0.0, 1.0])
 SCALES = torch.tensor([1.0, -2.0, 0.5, 3.0])
 
 INDEXING = {
+    "one_hot_of_client": op(
+        lambda x, i: x * cstorch.nn.functional.one_hot(i.long(), 8).sum(1).to(x.dtype),
+        fields={"i": index(3, high=8)},
+    ),
     "constant_tensor": op(lambda x: x * SCALES.to(x.device), shape=GRID, constants=(SCALES,)),
     "one_hot": op(
         lambda x, i: x * F.one_hot(i.long(), 8).sum(1).to(x.dtype), fields={"i": index(3, high=8)}
