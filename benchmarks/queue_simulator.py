@@ -26,7 +26,7 @@ from benchmarks.simulation.trace import Trace, read_swf, write_swf
 
 POLICIES = {"FIFO": FIRST_COME, "EASY": EASY, "ours": Policy()}
 
-_SEEDS_AND_LOADS = ((1, 0.75), (2, 0.90))
+_SEEDS_AND_LOADS = ((1, 0.80), (2, 0.92))
 _SYNTHETIC_SYSTEMS = 32
 _LONG_QUEUE = 100_000
 _HOUR = 3600.0

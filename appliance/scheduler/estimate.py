@@ -41,16 +41,19 @@ class Estimate:
         expected_seconds: Most likely.
         bound_seconds: At most, as far as is known.
         basis: What the expected time rests on.
+        is_bound_known: Whether the bound is the job's own limit, or learned from its own program. A
+            user's other programs, and the default, tell too little to let it pass anybody.
     """
 
     expected_seconds: float
     bound_seconds: float
     basis: Basis
+    is_bound_known: bool = True
 
     @property
     def known_bound_seconds(self) -> float:
-        """The bound, infinite if it is a mere default: such a job passes nobody on its strength."""
-        return math.inf if self.basis is Basis.DEFAULT else self.bound_seconds
+        """The bound, infinite if it is a mere guess: such a job passes nobody on its strength."""
+        return self.bound_seconds if self.is_bound_known else math.inf
 
 
 class Origin(NamedTuple):
@@ -115,6 +118,12 @@ class RunHistory:
                     expected_seconds=sum(last) / len(last),
                     bound_seconds=max(runs) * _BOUND_MARGIN,
                     basis=basis,
+                    is_bound_known=basis is Basis.PROGRAM,
                 )
         default = self._default_seconds[job_type]
-        return Estimate(expected_seconds=default, bound_seconds=default, basis=Basis.DEFAULT)
+        return Estimate(
+            expected_seconds=default,
+            bound_seconds=default,
+            basis=Basis.DEFAULT,
+            is_bound_known=False,
+        )

@@ -67,7 +67,7 @@ def _burst(
 ) -> list[_Draft]:
     """Draw runs of one program, submitted one after the other."""
     of_program = np.random.default_rng((seed, program))
-    usual = float(np.clip(np.exp(of_program.normal(7.6, 1.5)), 60, _DAY))
+    usual = float(np.clip(np.exp(of_program.normal(7.6, 1.3)), 60, 8 * _HOUR))
     odds = _SIZE_ODDS * (num_systems >= _SIZES)
     size = int(of_program.choice(_SIZES, p=odds / odds.sum()))
     padded = usual * float(of_program.uniform(1.5, 8.0))

@@ -36,6 +36,14 @@ def test_an_unknown_program_is_expected_to_run_as_the_users_others():
     assert history.estimate("bob", "gpt", RUN).basis is Basis.DEFAULT
 
 
+def test_other_programs_of_the_user_bound_nothing():
+    history = RunHistory()
+    history.observe("ada", "test", RUN, 1.0)
+    assert history.estimate("ada", "train", RUN).known_bound_seconds == math.inf
+    assert history.estimate("ada", "test", RUN).known_bound_seconds < 10.0
+    assert history.estimate("ada", "train", RUN, 60.0).known_bound_seconds == 60.0
+
+
 def test_a_limit_bounds_but_history_is_expected():
     history = RunHistory()
     history.observe("ada", "gpt", RUN, 100.0)
