@@ -93,7 +93,8 @@ def _simulate(traces: Sequence[Trace], num_processes: int) -> Iterator[Bar]:
     with ProcessPoolExecutor(num_processes) as pool:
         found = pool.map(_replay, runs)
         print(
-            f"{'trace':<24} {'policy':<6} {'jobs':>7} {'util':>6} {'mean wait':>10} {'p99':>8} "
+            f"{'trace':<24} {'policy':<6} {'jobs':>7} {'util':>6} {'mean wait':>10} "
+            f"{'of light':>10} {'p99':>8} "
             f"{'longest':>8} {'slowdown':>9} {'fair/speed':>10} {'fair/slow':>9}"
         )
         for trace in traces:
@@ -111,7 +112,8 @@ def _replay(run: tuple[Trace, Policy]) -> Measures:
 def _row(trace: Trace, name: str, found: Measures) -> str:
     return (
         f"{trace.name:<24} {name:<6} {len(trace.jobs):>7} {found.utilisation:>6.3f} "
-        f"{found.mean_wait_seconds / 60:>6.1f} min {found.p99_wait_seconds / _HOUR:>6.1f} h "
+        f"{found.mean_wait_seconds / 60:>6.1f} min {found.light_wait_seconds / 60:>6.1f} min "
+        f"{found.p99_wait_seconds / _HOUR:>6.1f} h "
         f"{found.max_wait_seconds / _HOUR:>6.1f} h {found.bounded_slowdown:>9.1f} "
         f"{found.fairness_speed:>10.3f} {found.fairness_slowdown:>9.3f}"
     )

@@ -22,6 +22,7 @@ class Measures:
     Attributes:
         utilisation: Work done over what the cluster could do, first submission to last end.
         mean_wait_seconds: Mean over jobs.
+        light_wait_seconds: Mean over jobs of the half of the users who ask for least.
         p99_wait_seconds: The wait that one job in a hundred exceeds.
         max_wait_seconds: The longest.
         bounded_slowdown: Mean of (wait + run) over run, runs taken as at least 10 s.
@@ -33,6 +34,7 @@ class Measures:
 
     utilisation: float
     mean_wait_seconds: float
+    light_wait_seconds: float
     p99_wait_seconds: float
     max_wait_seconds: float
     bounded_slowdown: float
@@ -53,9 +55,12 @@ def measure(outcome: Outcome) -> Measures:
     least = np.maximum(run, _SLOWDOWN_BOUND_SECONDS)
     slowdown = np.maximum((wait + run) / least, 1.0)
     num_jobs = np.bincount(user)
+    work = np.bincount(user, run * size)
+    is_light = work <= np.median(work)
     return Measures(
         utilisation=float((run * size).sum()) / (outcome.trace.num_systems * span),
         mean_wait_seconds=float(wait.mean()),
+        light_wait_seconds=float(wait[is_light[user]].mean()),
         p99_wait_seconds=float(np.quantile(wait, 0.99)),
         max_wait_seconds=float(wait.max()),
         bounded_slowdown=float(slowdown.mean()),
