@@ -57,7 +57,8 @@ protos: $(INSTALLED) ## Generate the gRPC stubs
 	$(PY) -m protos.generate
 
 bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
-	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(PY) "$$benchmark"; done
+	for benchmark in benchmarks/[!_]*.py; do echo "== $$benchmark"; \
+	    $(PY) -m "benchmarks.$$(basename "$$benchmark" .py)"; done
 
 bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
