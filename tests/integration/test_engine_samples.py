@@ -1,87 +1,54 @@
 """Programs traced by the client, compiled and run on real processes, against its CPU backend."""
 
-import gzip
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from appliance.compiler.pipeline import compile_program
-from appliance.core.plan import Precision
+from tests.conformance.test_numerics import NAMES, assert_golden, has_noise_gradient, num_steps
+from tests.conformance.test_plans import load
 from tests.support.engine import make_engine
 
-SAMPLES = Path(__file__).parents[1] / "conformance" / "samples"
-NAMES = sorted(
-    path.name.removesuffix(".mlir.gz")
-    for path in SAMPLES.glob("*.mlir.gz")
-    if not path.name.startswith("op.")
-)
-RANDOM = {"dropout"}
-"""Samples whose random numbers are ours and not the CPU backend's."""
+MODELS = [name for name in NAMES if "." not in name]
+"""Whole models; the samples of single operations and layers are played without processes."""
 
 pytestmark = pytest.mark.slow
 
 
 def load_sample(name):
     """Return plan, initial state and batches of a sample, and the CPU backend's results."""
-    golden = np.load(SAMPLES / f"{name}.npz")
-    inputs = {key.removeprefix("input/"): golden[key] for key in golden if key[:6] == "input/"}
-    num_steps, batch_size = next(iter(inputs.values())).shape[:2]
-    text = gzip.decompress((SAMPLES / f"{name}.mlir.gz").read_bytes()).decode()
-    plan = compile_program(text, batch_size=batch_size, precision=Precision.F32)
+    plan, golden = load(name)
     state = {
         tensor.resource_name: golden[f"initial/{tensor.resource_name}"] for tensor in plan.state
     }
     batches = [
-        {tensor.value: inputs[tensor.input_name][step] for tensor in plan.inputs}
-        for step in range(num_steps)
+        {tensor.value: golden[f"input/{tensor.input_name}"][step] for tensor in plan.inputs}
+        for step in range(num_steps(golden))
     ]
     return plan, state, batches, golden
 
 
-def has_noise_gradient(resource_name, shape):
-    """Mark elements whose gradient is zero but for rounding, which Adam then divides by itself.
-
-    A constant added to every key of a softmax changes nothing, nor one in front of a batch norm.
-    """
-    index = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    if resource_name.endswith("attention.qkv.bias"):
-        third = index.size // 3
-        return (index >= third) & (index < 2 * third)
-    is_conv_bias = "conv2.bias" in resource_name or "state.4.momentum_buffer" in resource_name
-    return np.full(shape, is_conv_bias)
-
-
-def assert_golden(name, found, want, tolerance):
-    scale = np.nanmax(np.abs(want[np.isfinite(want)]), initial=0.0)
-    np.testing.assert_allclose(
-        found, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True, err_msg=name
-    )
-
-
-def assert_result(name, result, golden, num_steps):
+def assert_result(result, golden, last_step):
     for step, outputs in enumerate(result.outputs):
         for output, found in outputs.items():
-            if f"output/{output}" in golden and name not in RANDOM:
-                want = golden[f"output/{output}"][step]
-                assert_golden(f"{name} {output} step {step}", found, want, 1e-5)
-    for resource_name, found in result.snapshots[num_steps].items():
-        key = f"final/{resource_name}"
-        if key in golden and name not in RANDOM:
-            kept = ~has_noise_gradient(resource_name, found.shape)
-            assert_golden(f"{name} {resource_name}", found[kept], golden[key][kept], 1e-4)
+            if f"output/{output}" in golden:
+                assert_golden(output, found, golden[f"output/{output}"][step], 1e-5)
+    for resource_name, found in result.snapshots[last_step].items():
+        if (expected := golden.get(f"final/{resource_name}")) is None:
+            continue
+        noise = has_noise_gradient(resource_name, np.arange(expected.size))
+        kept = ~noise.reshape(expected.shape)
+        assert_golden(resource_name, found[kept], expected[kept], 1e-4)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("num_systems", [1, 2, 3])
 def test_traced_programs_give_the_numbers_of_the_cpu_backend(tmp_path, num_systems):
     with make_engine(tmp_path, num_systems=num_systems) as engine:
-        for session, name in enumerate(NAMES, start=1):
+        for session, name in enumerate(MODELS, start=1):
             plan, state, batches, golden = load_sample(name)
             result = engine.run(
                 plan, state, batches, session=session, checkpoint_steps=[len(batches)]
             )
-            assert_result(name, result, golden, len(batches))
+            assert_result(result, golden, len(batches))
             for system in range(num_systems):
                 held = result.readings["chief", system]["wsc_csx_layer_steps_held_peak"]
                 assert held <= 2
