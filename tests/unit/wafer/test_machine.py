@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.machine import (
+from appliance.wafer.machine import (
     CS2,
     CS3,
     VectorOp,

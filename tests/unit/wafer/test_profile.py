@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from workers.csx.wafer.layer_timing import StepTiming, step_timing
-from workers.csx.wafer.machine import CS2
-from workers.csx.wafer.profile import module_shares, trace_events
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.layer_timing import StepTiming, step_timing
+from appliance.wafer.machine import CS2
+from appliance.wafer.profile import module_shares, trace_events
+from appliance.wafer.transformer import Transformer
 
 
 @pytest.fixture

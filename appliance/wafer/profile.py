@@ -7,7 +7,7 @@ counts for the layer that waits, and all shares together are the whole of a micr
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workers.csx.wafer.layer_timing import LayerTiming, StepTiming
+from appliance.wafer.layer_timing import LayerTiming, StepTiming
 
 _MICROSECONDS = 1e6
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
-from workers.csx.wafer.step_program import StepProgram
+from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
+from appliance.wafer.step_program import StepProgram
 
 _NORM_WORK = 8.0
 """Instructions per element of a normalisation and its affine part, after the statistics."""

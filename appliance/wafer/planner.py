@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
-from workers.csx.wafer.layer_timing import InputPipeline, StepTiming, step_timing
-from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.memory import largest_micro_batch, micro_batch_choices
-from workers.csx.wafer.phases import PhaseTimes, phase_times
-from workers.csx.wafer.scaling_law import (
+from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
+from appliance.wafer.layer_timing import InputPipeline, StepTiming, step_timing
+from appliance.wafer.machine import Machine
+from appliance.wafer.memory import largest_micro_batch, micro_batch_choices
+from appliance.wafer.phases import PhaseTimes, phase_times
+from appliance.wafer.scaling_law import (
     MupAdvice,
     compute_optimal_loss,
     compute_optimal_tokens,
     mup_advice,
 )
-from workers.csx.wafer.step_program import StepProgram
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.step_program import StepProgram
+from appliance.wafer.transformer import Transformer
 
 MEMORYX_BYTES_PER_PARAMETER = 20.0
 """2.4 PB hold 120 T parameters (data sheet): weight, gradient, two moments and room."""
