@@ -50,6 +50,13 @@ def up(
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
+    machine: Annotated[
+        str, typer.Option(help="Machine whose time is simulated: cs2 or cs3.")
+    ] = "cs2",
+    pace: Annotated[
+        float,
+        typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
+    ] = 0.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -74,6 +81,8 @@ def up(
             has_tls=tls,
             precision=precision,
             lease_seconds=lease_seconds,
+            machine=machine,
+            pace=pace,
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())

@@ -17,6 +17,7 @@ from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
 from appliance.coordinator.session import Session
+from appliance.coordinator.session_times import session_event
 from appliance.core.clock import Clock
 from appliance.core.errors import (
     ConflictError,
@@ -33,6 +34,7 @@ from appliance.wire.run_requests import DataLoaders, run_schedule
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+from protos.wsc.v1.management_pb2 import JobEventReport
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class Surroundings:
         parse_plan: Reads a plan's text.
         initializer: Computes deferred initial values; None if the user reports no environment.
         announce_failure: Tells management why the job failed; returns when it knows.
+        announce_event: Tells management of something for the job's list; returns when it knows.
     """
 
     spec: PodSpec
@@ -60,6 +63,7 @@ class Surroundings:
     parse_plan: Callable[[str], Plan]
     initializer: Initializer | None
     announce_failure: Callable[[str], None]
+    announce_event: Callable[[JobEventReport], None]
 
 
 class Execution:
@@ -306,6 +310,9 @@ class Execution:
             case machine.FinishSteps(session=session, wait_for_steps=wait):
                 request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
                 self._call_all("Finish", request)
+                event = session_event(session, self.gang.reports())
+                if event is not None:
+                    self._around.announce_event(event)
             case machine.StopPods(reason=reason):
                 self.gang.stop(reason)
                 self._leave_session(reason)

@@ -29,6 +29,8 @@ class Surroundings:
         client_githash: The client's own git hash, which it demands of coordinators.
         client_version: The client's release.
         num_cores: CPU cores to share out.
+        machine: Machine table that simulated times come from.
+        pace: Wall seconds per simulated second; 0 sets no pace.
     """
 
     management_address: str
@@ -42,6 +44,8 @@ class Surroundings:
     client_githash: str
     client_version: str
     num_cores: int
+    machine: str
+    pace: float
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
@@ -100,7 +104,11 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "client_version": surroundings.client_version,
             "torch_threads": "1",
         }
-    return {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    if role is Role.CHIEF:
+        options["machine"] = surroundings.machine
+        options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""
+    return options
 
 
 def _num_threads(role: Role, num_systems: int, num_cores: int) -> int:

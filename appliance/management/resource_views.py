@@ -29,12 +29,16 @@ class ResourceViews:
         state: What is kept; gives the time for ages.
         jobs: The jobs.
         inventory: Systems and nodes.
+        machine: What each system simulates.
     """
 
-    def __init__(self, state: State, jobs: JobService, inventory: Inventory) -> None:
+    def __init__(
+        self, state: State, jobs: JobService, inventory: Inventory, *, machine: str
+    ) -> None:
         self._clock = state.clock
         self._jobs = jobs
         self._inventory = inventory
+        self._platform = f"simulated {machine}"
         self._views: Mapping[str, _View] = {
             "job": self._job,
             "cluster": self._cluster,
@@ -185,7 +189,7 @@ class ResourceViews:
 
     def _system_items(self) -> list[pb.NodeInfo]:
         return [
-            resources.system(use.system, use.holder, platform_version="simulated CS-2")
+            resources.system(use.system, use.holder, platform_version=self._platform)
             for use in self._inventory.system_uses()
         ]
 
