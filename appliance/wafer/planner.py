@@ -59,9 +59,9 @@ class Estimate:
         days: Simulated training time, without staging and checkpoints.
         energy_kwh: Of the systems alone; MemoryX, SwarmX and hosts not included.
         memoryx_bytes: Parameter store needed.
+        flops: Dense floating-point operations of the whole training.
         loss: Expected loss if the model were trained compute-optimally with this compute; None for
-        a
-            program, whose family is unknown.
+            a program, whose family is unknown.
         mup: Hyper-parameter advice; None for a program.
         phases: Times around the steps.
         weak_scaling: Batch grows with the systems.
@@ -77,6 +77,7 @@ class Estimate:
     days: float
     energy_kwh: float
     memoryx_bytes: float
+    flops: float
     loss: float | None
     mup: MupAdvice | None
     phases: PhaseTimes
@@ -148,6 +149,7 @@ def estimate(
         days=seconds / _SECONDS_PER_DAY,
         energy_kwh=num_systems * machine.power_watts * seconds / 3.6e6,
         memoryx_bytes=program.num_parameters * MEMORYX_BYTES_PER_PARAMETER,
+        flops=flops,
         loss=compute_optimal_loss(flops) if is_described else None,
         mup=mup_advice(model.hidden, model.heads) if isinstance(model, Transformer) else None,
         phases=phase_times(program.num_parameters, machine),
