@@ -12,6 +12,7 @@ Sources named below:
     PRESS: vendor announcements of WSE-3 and CS-3 (2024).
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -233,6 +234,10 @@ def _number_like(key: str, value: object, base: Machine) -> object:
     template = getattr(base, key)
     if isinstance(template, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(template, float) and isinstance(value, str):
+        # YAML 1.1 reads 437.5e6, without a sign in the exponent, as text.
+        with contextlib.suppress(ValueError):
+            return float(value)
     if not isinstance(value, type(template)) or isinstance(value, bool):
         raise UserError(
             f"Machine field {key!r} is {value!r}; a {type(template).__name__} is needed."

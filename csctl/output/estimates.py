@@ -1,8 +1,11 @@
-"""Estimates of the planner as text for people."""
+"""Estimates of the planner, as text for people and as a document for scripts."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from appliance.wafer.report import EstimateReport
+from csctl.output.document import Json
 from csctl.output.table import Column, render
 
 _COLUMNS: tuple[Column[EstimateReport], ...] = (
@@ -15,7 +18,6 @@ _COLUMNS: tuple[Column[EstimateReport], ...] = (
     Column(header="STEP-S", cell=lambda row: f"{row.simulated_step_seconds:.4g}"),
     Column(header="SAMPLES/S", cell=lambda row: f"{row.simulated_samples_per_second:,.1f}"),
     Column(header="TOKENS/S", cell=lambda row: f"{row.simulated_tokens_per_second:,.0f}"),
-    Column(header="SPEEDUP", cell=lambda row: f"{row.weak_scaling[-1].simulated_speedup:.2f}"),
     Column(header="UTILIZATION", cell=lambda row: f"{row.simulated_utilization:.1%}"),
     Column(header="BOUND", cell=lambda row: row.bound),
     Column(header="WAFER-MEMORY", cell=lambda row: f"{_filled(row):.0%}"),
@@ -24,11 +26,27 @@ _COLUMNS: tuple[Column[EstimateReport], ...] = (
 )
 
 
-def estimate_text(estimates: Sequence[EstimateReport]) -> str:
+_WEAK: Column[EstimateReport] = Column(
+    header="SPEEDUP", cell=lambda row: f"{row.weak_scaling[-1].simulated_speedup:.2f}"
+)
+_STRONG: Column[EstimateReport] = Column(
+    header="SPEEDUP", cell=lambda row: f"{row.strong_scaling[-1].simulated_speedup:.2f}"
+)
+
+
+def estimate_document(estimates: Sequence[EstimateReport]) -> Mapping[str, Json]:
+    """Return estimates as one document with the key `items`."""
+    document: Mapping[str, Json] = json.loads(json.dumps({"items": list(map(asdict, estimates))}))
+    return document
+
+
+def estimate_text(estimates: Sequence[EstimateReport], *, is_batch_fixed: bool) -> str:
     """Return what was estimated, one row for each number of systems, and the advice.
 
     Args:
         estimates: Of one model on one machine, at least one.
+        is_batch_fixed: Whether the batch stays when the systems grow; the speed-up is over one
+            system with the same batch, else with the same share of it.
     """
     first = estimates[0]
     head = (
@@ -36,11 +54,11 @@ def estimate_text(estimates: Sequence[EstimateReport]) -> str:
         f"{_count(first.tokens)} tokens, {_count(first.training_flops)}FLOP, "
         f"MemoryX {_bytes(first.memoryx_bytes)}. All times are simulated."
     )
-    parts = [head, render(_COLUMNS, estimates)]
+    parts = [head, render((*_COLUMNS, _STRONG if is_batch_fixed else _WEAK), estimates)]
     if first.expected_loss is not None:
         parts.append(
-            f"Expected loss {first.expected_loss:.4f} nats per token, if the tokens are 20 per "
-            "parameter (Cerebras-GPT scaling law)."
+            f"Expected loss {first.expected_loss:.4f} nats per token, if this compute goes to a "
+            "model of the best size, 20 tokens per parameter (Cerebras-GPT scaling law)."
         )
     if first.mup is not None:
         parts.append(
@@ -57,7 +75,15 @@ def _filled(row: EstimateReport) -> float:
 
 
 def _count(number: float) -> str:
-    for size, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M")):
+    for size, letter in (
+        (1e24, "Y"),
+        (1e21, "Z"),
+        (1e18, "E"),
+        (1e15, "P"),
+        (1e12, "T"),
+        (1e9, "B"),
+        (1e6, "M"),
+    ):
         if number >= size:
             return f"{number / size:,.4g} {letter}"
     return f"{number:,.0f} "
