@@ -122,6 +122,7 @@ class Coordinator:
             parse_plan=compiler.parse_plan,
             initializer=initializer,
             announce_failure=self._announce_failure,
+            machine=options.machine,
             announce_event=self._announce_event,
         )
         return Execution(

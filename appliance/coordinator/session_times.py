@@ -7,6 +7,11 @@ from appliance.core.ids import Role
 from protos.wsc.v1.management_pb2 import JobEventReport, PodReport
 
 
+def completed_steps(reports: Sequence[PodReport]) -> int:
+    """Return the steps of a session that every system has completed."""
+    return min((report.step for report in reports if report.role == Role.CHIEF.value), default=0)
+
+
 def session_event(session: int, reports: Sequence[PodReport]) -> JobEventReport | None:
     """Return the event that a session's end is; None if no system has completed a step.
 
@@ -19,7 +24,7 @@ def session_event(session: int, reports: Sequence[PodReport]) -> JobEventReport 
         for report in reports
         if report.role == Role.CHIEF.value and readings.SIMULATED_STEP in report.readings
     ]
-    num_steps = min((report.step for report in systems), default=0)
+    num_steps = completed_steps(systems)
     if not num_steps:
         return None
 

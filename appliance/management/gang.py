@@ -95,6 +95,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
         return {
             "compile_root": str(surroundings.compile_root),
             "cluster_systems": str(surroundings.cluster_systems),
+            "machine": surroundings.machine,
             "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,

@@ -49,6 +49,16 @@ class SystemTiming:
         return self.gradient_bytes / self.step_seconds
 
 
+def plan_timing(plan: Plan, *, machine: Machine, num_systems: int) -> StepTiming:
+    """Return the simulated time of a plan's step on all its systems; see `system_timing`."""
+    return step_timing(
+        program_step(plan, name=plan.key),
+        machine=machine,
+        batch_size=plan.batch_size,
+        num_systems=num_systems,
+    )
+
+
 def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int) -> SystemTiming:
     """Return what one system would do in a step of a plan.
 

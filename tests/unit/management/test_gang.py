@@ -77,9 +77,10 @@ def test_the_longest_socket_path_fits_an_address():
     assert longest < 100
 
 
-def test_chiefs_alone_are_told_machine_and_pace():
+def test_pods_are_told_the_machine_and_pace_that_concern_them():
     job = record(JobType.EXECUTE, num_systems=2, workers=1)
     pods = plan_pods(job, Path("/run/j"), SURROUNDINGS)
     told = {pod.role: (pod.options.get("machine"), pod.options.get("pace")) for pod in pods}
     assert told[Role.CHIEF] == ("CS-3", "2.5")
+    assert told[Role.COORDINATOR] == ("CS-3", None)
     assert told[Role.WEIGHT] == (None, None)
