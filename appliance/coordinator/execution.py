@@ -32,6 +32,7 @@ from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
+from appliance.wire.profiles import keep_profile
 from appliance.wire.run_requests import DataLoaders, run_schedule
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.rtfx_pb2 import RtFxProto
@@ -151,6 +152,7 @@ class Execution:
             self._session = Session(
                 self._around.spec, self._state.session, plan, clock=self._around.clock
             )
+        keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -264,9 +266,12 @@ class Execution:
         if not wanted or session is None or self.failure is not None:
             return []
         end = min(wanted.stop, completed_steps(self.gang.reports()) + 1)
+        return self._profile_of(range(wanted.start, end))
+
+    def _profile_of(self, steps: range) -> list[client.FinalizeResponse.EventTrace]:
         return profile(
-            session.plan,
-            range(wanted.start, end),
+            self.session.plan,
+            steps,
             machine=self._around.machine,
             num_systems=self.gang.size.num_systems,
         )

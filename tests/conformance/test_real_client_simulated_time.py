@@ -50,6 +50,13 @@ def test_a_finished_job_shows_simulated_time(appliance: Appliance, tmp_path: Pat
     assert "SIMULATED-STEP-S" in table
     assert re.search(rf"^all +{re.escape(properties['simulated_step_seconds'])} ", table, re.M)
 
+    profile = json.loads(appliance.csctl("profile", "job", name, "--top", "99", "-o", "json"))
+    assert sum(row["percent"] for row in profile["items"]) == pytest.approx(100)
+    assert sum(row["simulated_seconds"] for row in profile["items"]) == pytest.approx(
+        step, rel=1e-4
+    )
+    assert {"fwd", "bwd"} <= {row["direction"] for row in profile["items"]}
+
     job = rest(appliance, f"/jobs/{name}")
     (event,) = [event for event in job["events"] if event["reason"] == "SessionTimed"]
     assert "simulated wafer time" in event["message"]
