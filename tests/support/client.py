@@ -11,10 +11,10 @@ PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
 
 
 def client_venv() -> Path:
-    """Return the client's environment, as `make client` installs it."""
+    """Return the client's environment; `WSC_CLIENT_VENV` says where it is."""
     default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
-    venv = Path(os.environ.get("WSC_CLIENT_VENV", default))
-    assert (venv / "bin" / "python").exists(), f"{venv} has no client; run `make client`."
+    venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
+    assert (venv / "bin" / "python").exists(), f"no client in {venv}; run `make client`"
     return venv
 
 
