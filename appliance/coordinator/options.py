@@ -6,7 +6,7 @@ from pathlib import Path
 from appliance.core.jobs import JobType
 from appliance.core.plan import Precision
 from appliance.core.pods import PodSpec
-from appliance.wafer.machine import CS2, Machine, find_machine
+from appliance.wafer.machine import CS2, Machine, parse_machine
 from appliance.wire.cluster_details import GangSize
 
 
@@ -62,7 +62,7 @@ class CoordinatorOptions:
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),
             precision=Precision(options.get("precision") or Precision.F32),
-            machine=find_machine(options.get("machine") or CS2.name),
+            machine=parse_machine(options.get("machine") or CS2.name),
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),

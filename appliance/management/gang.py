@@ -29,7 +29,7 @@ class Surroundings:
         client_githash: The client's own git hash, which it demands of coordinators.
         client_version: The client's release.
         num_cores: CPU cores to share out.
-        machine: Machine table that simulated times come from.
+        machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
     """
 

@@ -13,6 +13,7 @@ Sources named below:
 """
 
 import contextlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -206,6 +207,21 @@ def find_machine(name: str) -> Machine:
         f"Machine {name!r} is not known; there are {', '.join(MACHINES)}.",
         hint="Name one of these, or describe your own with base and the numbers that differ.",
     )
+
+
+def parse_machine(text: str) -> Machine:
+    """Return the machine of a name, or of a description as JSON; how a pod is told its machine.
+
+    Raises:
+        UserError: There is no such machine, or the description is not sound.
+    """
+    if not text.startswith("{"):
+        return find_machine(text)
+    try:
+        description = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"The machine table is no JSON: {error}.") from error
+    return machine_from_mapping(description)
 
 
 def machine_from_mapping(description: Mapping[str, object]) -> Machine:

@@ -12,7 +12,7 @@ from appliance.core.readings import (
     SIMULATED_UTILIZATION,
     SIMULATED_WEIGHT_STREAM,
 )
-from appliance.wafer.machine import CS2, find_machine
+from appliance.wafer.machine import CS2, parse_machine
 from appliance.wafer.system_timing import SystemTiming, system_timing
 
 MACHINE_OPTION = "machine"
@@ -42,7 +42,7 @@ class SimulatedTime:
         if plan.layer_steps:
             timing = system_timing(
                 plan,
-                machine=find_machine(spec.options.get(MACHINE_OPTION) or CS2.name),
+                machine=parse_machine(spec.options.get(MACHINE_OPTION) or CS2.name),
                 num_systems=num_systems,
                 index=spec.index,
             )
