@@ -15,10 +15,11 @@ from typing import Annotated, NoReturn
 
 import typer
 import uvicorn
+import yaml
 
 from appliance.api.app import create_app
 from appliance.core.clock import SystemClock
-from appliance.core.errors import ClusterError, InternalError, WscError
+from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.management.instance import Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
@@ -50,6 +51,13 @@ def up(
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
+    machine: Annotated[
+        str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
+    ] = "cs2",
+    pace: Annotated[
+        float,
+        typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
+    ] = 0.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -74,6 +82,8 @@ def up(
             has_tls=tls,
             precision=precision,
             lease_seconds=lease_seconds,
+            machine=_machine(machine),
+            pace=pace,
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())
@@ -88,6 +98,23 @@ def up(
         _print_state(_start_in_background(options))
     except WscError as error:
         _fail(error)
+
+
+def _machine(name_or_file: str) -> str:
+    """Return the name of a machine, or as JSON the table that a file describes one with."""
+    path = Path(name_or_file)
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        return name_or_file
+    try:
+        description = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"The machine table {name_or_file} cannot be read: {error}.") from error
+    if not isinstance(description, dict):
+        raise UserError(
+            f"The machine table {name_or_file} holds no mapping.",
+            hint="Write fields, as in `sram_bytes_per_pe: 65536`, and `base` for the rest.",
+        )
+    return json.dumps(description)
 
 
 @app.command()

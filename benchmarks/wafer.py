@@ -13,24 +13,24 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workers.csx.wafer import collectives, mesh_products, stencil
-from workers.csx.wafer.calibration import BY_FOLD, Fold
-from workers.csx.wafer.fitting import relative_error, rows_of
-from workers.csx.wafer.layer_timing import step_timing
-from workers.csx.wafer.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS
-from workers.csx.wafer.machine import CS2, CS3, Machine
-from workers.csx.wafer.memory import largest_micro_batch
-from workers.csx.wafer.operations import (
+from appliance.wafer import collectives, mesh_products, stencil
+from appliance.wafer.calibration import BY_FOLD, Fold
+from appliance.wafer.fitting import relative_error, rows_of
+from appliance.wafer.layer_timing import step_timing
+from appliance.wafer.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS
+from appliance.wafer.machine import CS2, CS3, Machine
+from appliance.wafer.memory import largest_micro_batch
+from appliance.wafer.operations import (
     Kind,
     LayerTraffic,
     Operation,
     OperationTable,
 )
-from workers.csx.wafer.phases import phase_times
-from workers.csx.wafer.pipelined import pipelined_timing
-from workers.csx.wafer.planner import estimate
-from workers.csx.wafer.step_program import StepProgram
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.phases import phase_times
+from appliance.wafer.pipelined import pipelined_timing
+from appliance.wafer.planner import estimate
+from appliance.wafer.step_program import StepProgram
+from appliance.wafer.transformer import Transformer
 
 REDUCE_POINTS = {
     2: 10055,

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from csctl.commands import cancel, config, get, job, label
+from csctl.commands import cancel, config, get, job, label, profile
+from csctl.commands.estimate import estimate_model
 from csctl.commands.types import list_types
 from csctl.flags import (
     CsConfigFlag,
@@ -27,6 +28,8 @@ app.add_typer(config.group, name="config")
 app.add_typer(get.group, name="get")
 app.add_typer(job.group, name="job")
 app.add_typer(label.group, name="label")
+app.add_typer(profile.group, name="profile")
+command(app, "estimate")(estimate_model)
 command(app, "types")(list_types)
 
 

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, FastAPI
 
 from appliance.api.errors import install_error_handlers
+from appliance.api.estimates import estimate_router
 from appliance.api.schemas import Cluster, Health, Job, JobPage, JobSummary
 from appliance.core.ids import JobId
 from appliance.management.inventory import Inventory
@@ -18,6 +19,7 @@ def create_app(jobs: JobService, inventory: Inventory) -> FastAPI:
     install_error_handlers(app)
     app.include_router(_job_router(jobs), prefix="/api/v1")
     app.include_router(_cluster_router(inventory), prefix="/api/v1")
+    app.include_router(estimate_router(), prefix="/api/v1")
 
     @app.get("/healthz")
     def health() -> Health:

@@ -60,6 +60,7 @@ class Pod(BaseModel):
     message: str
     step: int
     resident_bytes: int
+    readings: dict[str, float]
 
     @classmethod
     def of(cls, pod: PodRecord) -> "Pod":
@@ -74,6 +75,7 @@ class Pod(BaseModel):
             message=pod.message,
             step=pod.step,
             resident_bytes=pod.resident_bytes,
+            readings=dict(pod.readings),
         )
 
 

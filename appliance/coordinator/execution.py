@@ -16,7 +16,9 @@ from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
+from appliance.coordinator.profiles import profile
 from appliance.coordinator.session import Session
+from appliance.coordinator.session_times import completed_steps, session_event
 from appliance.core.clock import Clock
 from appliance.core.errors import (
     ConflictError,
@@ -28,11 +30,14 @@ from appliance.core.errors import (
 from appliance.core.ids import Role
 from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
+from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
+from appliance.wire.profiles import keep_profile
 from appliance.wire.run_requests import DataLoaders, run_schedule
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+from protos.wsc.v1.management_pb2 import JobEventReport
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +57,8 @@ class Surroundings:
         parse_plan: Reads a plan's text.
         initializer: Computes deferred initial values; None if the user reports no environment.
         announce_failure: Tells management why the job failed; returns when it knows.
+        machine: What each system is, for simulated times.
+        announce_event: Tells management of something for the job's list; returns when it knows.
     """
 
     spec: PodSpec
@@ -60,6 +67,8 @@ class Surroundings:
     parse_plan: Callable[[str], Plan]
     initializer: Initializer | None
     announce_failure: Callable[[str], None]
+    machine: Machine
+    announce_event: Callable[[JobEventReport], None]
 
 
 class Execution:
@@ -83,6 +92,7 @@ class Execution:
         self._plan_text = ""
         self._run_request = client.RunRequest()
         self._loaders = DataLoaders()
+        self._profiled_steps = range(0)
         self.gang = make_gang(self.suspect)
         self.persistent = PersistentTensors(self.gang)
 
@@ -124,8 +134,14 @@ class Execution:
 
     # What the client asks for
 
-    def load(self, cache_dir: str) -> None:
-        """Begin a session with a compiled program."""
+    def load(self, cache_dir: str, *, profiled_steps: range = range(0)) -> None:
+        """Begin a session with a compiled program.
+
+        Args:
+            cache_dir: Where the program is.
+            profiled_steps: Numbers, from 1, of the steps that `profile` is to tell of.
+        """
+        self._profiled_steps = profiled_steps
         text = self._around.artifacts.plan_text(cache_dir)
         plan = self._around.parse_plan(text)
         self.gang.wait_until_complete(self.is_over)
@@ -136,6 +152,7 @@ class Execution:
             self._session = Session(
                 self._around.spec, self._state.session, plan, clock=self._around.clock
             )
+        keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -243,6 +260,22 @@ class Execution:
             session.shelf.stop_keeping()
         self._post(machine.Finish(wait_for_steps=wait))
 
+    def profile(self) -> list[client.FinalizeResponse.EventTrace]:
+        """Return the trace of the profiled steps that the finished session has completed."""
+        wanted, session = self._profiled_steps, self._session
+        if not wanted or session is None or self.failure is not None:
+            return []
+        end = min(wanted.stop, completed_steps(self.gang.reports()) + 1)
+        return self._profile_of(range(wanted.start, end))
+
+    def _profile_of(self, steps: range) -> list[client.FinalizeResponse.EventTrace]:
+        return profile(
+            self.session.plan,
+            steps,
+            machine=self._around.machine,
+            num_systems=self.gang.size.num_systems,
+        )
+
     def close(self, reason: str) -> None:
         """End the job."""
         self._post(machine.Close(reason=reason))
@@ -306,6 +339,9 @@ class Execution:
             case machine.FinishSteps(session=session, wait_for_steps=wait):
                 request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
                 self._call_all("Finish", request)
+                event = session_event(session, self.gang.reports())
+                if event is not None:
+                    self._around.announce_event(event)
             case machine.StopPods(reason=reason):
                 self.gang.stop(reason)
                 self._leave_session(reason)

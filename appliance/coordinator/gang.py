@@ -214,6 +214,9 @@ class Gang:
                     return
         for member, future in futures.items():
             self._check(member, method, future)
+            reply = future.result()
+            if isinstance(reply, pods_pb2.FinishReply):
+                self._note_end(member, reply)
 
     def reports(self) -> list[management_pb2.PodReport]:
         """Return what management is told of each pod."""
@@ -263,6 +266,13 @@ class Gang:
         )
         self._on_failure(failure)
         raise failure.error()
+
+    def _note_end(self, member: Member, reply: pods_pb2.FinishReply) -> None:
+        """Keep a session's last readings; a short one may have ended between two heartbeats."""
+        pod = self._pods[member]
+        with self._changed:
+            pod.step = reply.steps_completed or pod.step
+            pod.readings.update(reply.readings)
 
     def _watch(self) -> None:
         """Look for pods that ended or fell silent; body of the gang's thread."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from appliance.core.jobs import JobType
 from appliance.core.plan import Precision
 from appliance.core.pods import PodSpec
+from appliance.wafer.machine import CS2, Machine, parse_machine
 from appliance.wire.cluster_details import GangSize
 
 
@@ -19,6 +20,7 @@ class CoordinatorOptions:
         request_path: File with the serialised request that made the job.
         compile_root: Directory under which every compile directory lies.
         precision: How 16-bit formats are carried.
+        machine: Machine table that simulated times come from.
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
@@ -35,6 +37,7 @@ class CoordinatorOptions:
     request_path: Path
     compile_root: Path
     precision: Precision = Precision.F32
+    machine: Machine = CS2
     client_version: str = "2.10.0"
     client_githash: str = ""
     cluster_systems: int = 0
@@ -59,6 +62,7 @@ class CoordinatorOptions:
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),
             precision=Precision(options.get("precision") or Precision.F32),
+            machine=parse_machine(options.get("machine") or CS2.name),
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),

@@ -32,7 +32,7 @@ from appliance.pods.user_programs import user_environment
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import management_pb2_grpc, pods_pb2_grpc
-from protos.wsc.v1.management_pb2 import PodReport
+from protos.wsc.v1.management_pb2 import JobEventReport, PodReport
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +122,8 @@ class Coordinator:
             parse_plan=compiler.parse_plan,
             initializer=initializer,
             announce_failure=self._announce_failure,
+            machine=options.machine,
+            announce_event=self._announce_event,
         )
         return Execution(
             around,
@@ -133,6 +135,9 @@ class Coordinator:
     def _announce_failure(self, text: str) -> None:
         pods = self._execution.gang.reports() if self._execution is not None else []
         self._link.report(phase=Phase.FAILED, message=text, pods=pods)
+
+    def _announce_event(self, event: JobEventReport) -> None:
+        self._link.report(pods=self._pod_reports(), events=[event])
 
     def _client_server(self) -> tuple[grpc.Server, int]:
         carried = self._monitor.note_carried

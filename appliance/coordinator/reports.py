@@ -46,6 +46,7 @@ class ManagementLink:
         phase: Phase | None = None,
         message: str = "",
         pods: Sequence[management_pb2.PodReport] = (),
+        events: Sequence[management_pb2.JobEventReport] = (),
     ) -> None:
         """Report what has become of the job; a report that does not arrive is only logged."""
         request = management_pb2.JobReport(
@@ -53,6 +54,7 @@ class ManagementLink:
             phase="" if phase is None else phase.value,
             message=message,
             pods=pods,
+            events=events,
         )
         try:
             self._stub.ReportJob(request, timeout=_CALL_SECONDS)

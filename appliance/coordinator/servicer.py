@@ -11,6 +11,7 @@ from appliance.coordinator.execution import Execution
 from appliance.coordinator.failure import Failure
 from appliance.coordinator.monitor import Monitor
 from appliance.coordinator.options import CoordinatorOptions
+from appliance.coordinator.profiles import profiled_steps
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import Role
 from appliance.wire.cluster_details import TaskType, gang_size
@@ -158,7 +159,7 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         """Begin a session with a compiled program."""
         if request.model_type not in (pb.LoadRequest.UNSET, pb.LoadRequest.TRAINING):
             raise UserError("Inference models are not served by this appliance.")
-        self._execution.load(request.cache_compile_dir)
+        self._execution.load(request.cache_compile_dir, profiled_steps=profiled_steps(request))
         return pb.LoadResponse()
 
     def UnaryRun(self, request: pb.RunRequest, context: grpc.ServicerContext) -> pb.RunResponse:
@@ -304,7 +305,7 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         self._desk.monitor.release()
         is_success = request.state == pb.FinalizeRequest.FS_SUCCESS
         self._execution.finish(is_success=is_success)
-        return pb.FinalizeResponse()
+        return pb.FinalizeResponse(trace_events=self._execution.profile())
 
 
 def _monitor_error(failure: Failure) -> pb.MonitorErrorResponse:

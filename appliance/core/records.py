@@ -108,6 +108,7 @@ class PodRecord:
         message: How it ended; empty while it runs.
         step: Steps it has completed, as last reported.
         resident_bytes: Resident memory, as last reported.
+        readings: Current values by metric name, as last reported.
         ended_at: When it ended.
     """
 
@@ -122,6 +123,7 @@ class PodRecord:
     message: str = ""
     step: int = 0
     resident_bytes: int = 0
+    readings: Mapping[str, float] = field(default_factory=dict)
     ended_at: dt.datetime | None = None
 
 

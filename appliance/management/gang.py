@@ -29,6 +29,8 @@ class Surroundings:
         client_githash: The client's own git hash, which it demands of coordinators.
         client_version: The client's release.
         num_cores: CPU cores to share out.
+        machine: Name or JSON table of the machine whose times are simulated.
+        pace: Wall seconds per simulated second; 0 sets no pace.
     """
 
     management_address: str
@@ -42,6 +44,8 @@ class Surroundings:
     client_githash: str
     client_version: str
     num_cores: int
+    machine: str
+    pace: float
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
@@ -91,6 +95,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
         return {
             "compile_root": str(surroundings.compile_root),
             "cluster_systems": str(surroundings.cluster_systems),
+            "machine": surroundings.machine,
             "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,
@@ -100,7 +105,11 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "client_version": surroundings.client_version,
             "torch_threads": "1",
         }
-    return {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    if role is Role.CHIEF:
+        options["machine"] = surroundings.machine
+        options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""
+    return options
 
 
 def _num_threads(role: Role, num_systems: int, num_cores: int) -> int:

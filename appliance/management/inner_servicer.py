@@ -60,4 +60,5 @@ def _pod(job: JobId, report: pb.PodReport) -> PodRecord:
         pid=report.pid,
         step=report.step,
         resident_bytes=report.resident_bytes,
+        readings=dict(report.readings),
     )

@@ -230,7 +230,12 @@ class JobService:
         """Take note of what a coordinator says of its job."""
         self.load(job)
         for pod in pods:
-            self._state.pods.set_reading(pod.name, step=pod.step, resident_bytes=pod.resident_bytes)
+            self._state.pods.set_readings(
+                pod.name,
+                step=pod.step,
+                resident_bytes=pod.resident_bytes,
+                readings=pod.readings,
+            )
         for event in events:
             self._state.jobs.add_event(event)
         if phase:

@@ -1,6 +1,7 @@
 """What `csctl get` shows: objects for machines, tables for people."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from google.protobuf.message import Message
 
@@ -15,6 +16,7 @@ from appliance.management.state import State
 from appliance.scheduler.explain import Wait
 from appliance.storage.jobs import JobFilter
 from appliance.wire import resources
+from appliance.wire.profiles import find_profile
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
 from protos.csctl.api_pb2 import GetOptions
@@ -29,14 +31,19 @@ class ResourceViews:
         state: What is kept; gives the time for ages.
         jobs: The jobs.
         inventory: Systems and nodes.
+        machine: What each system simulates.
     """
 
-    def __init__(self, state: State, jobs: JobService, inventory: Inventory) -> None:
+    def __init__(
+        self, state: State, jobs: JobService, inventory: Inventory, *, machine: str
+    ) -> None:
         self._clock = state.clock
         self._jobs = jobs
         self._inventory = inventory
+        self._platform = f"simulated {machine}"
         self._views: Mapping[str, _View] = {
             "job": self._job,
+            "profile": self._profile,
             "cluster": self._cluster,
             "system": self._systems,
             "node": self._nodes,
@@ -151,6 +158,16 @@ class ResourceViews:
         found = self.find_jobs(name, options, user)
         return self.job_list(found, with_pending=options.show_pending_status)
 
+    def _profile(self, name: str, options: GetOptions, user: User) -> Message:
+        job = self._jobs.load(JobId(name))
+        profile = find_profile(Path(job.work_dir))
+        if profile is None:
+            raise NotFoundError(
+                f"Job {name} has no profile.",
+                hint="Execute jobs have one once a program is loaded.",
+            )
+        return profile
+
     def _cluster(self, name: str, options: GetOptions, user: User) -> Message:
         items: list[pb.NodeInfo] = []
         if not options.system_only:
@@ -185,7 +202,7 @@ class ResourceViews:
 
     def _system_items(self) -> list[pb.NodeInfo]:
         return [
-            resources.system(use.system, use.holder, platform_version="simulated CS-2")
+            resources.system(use.system, use.holder, platform_version=self._platform)
             for use in self._inventory.system_uses()
         ]
 

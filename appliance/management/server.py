@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from appliance.management.submissions import SubmissionOptions, SubmissionServic
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
+from appliance.wafer.machine import CS2, parse_machine
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
 from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
@@ -65,6 +67,9 @@ class ManagementOptions:
             16-bit result rounded to the program's format).
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
+        machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
+        pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
+            fast as it can.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -78,6 +83,8 @@ class ManagementOptions:
     has_tls: bool = False
     precision: str = "f32"
     lease_seconds: int = 30
+    machine: str = CS2.name
+    pace: float = 0.0
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
@@ -86,6 +93,9 @@ class ManagementOptions:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
+        parse_machine(self.machine)
+        if not 0 <= self.pace < math.inf:
+            raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
         if self.host not in _LOOPBACK and not self.has_tls:
@@ -168,7 +178,9 @@ class Management:
         )
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
         self.inventory = Inventory(self._state, self._nodes)
-        self.views = ResourceViews(self._state, self.jobs, self.inventory)
+        self.views = ResourceViews(
+            self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
+        )
         self.reconciler.start()
         await self._listen()
         authority = self._tls.authority.read_bytes() if self._tls else None
@@ -271,5 +283,7 @@ class Management:
             client_githash=githash,
             client_version=version,
             num_cores=self._nodes[0].num_cores,
+            machine=self.options.machine,
+            pace=self.options.pace,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

@@ -177,9 +177,9 @@ class SessionServicer(pods_pb2_grpc.PodServicer):
         with self._lock:
             if self._run is run:
                 self._run = None
-        _, step, _ = self._context.progress.snapshot()
+        _, step, readings = self._context.progress.snapshot()
         logger.info("Session finished", extra={"session": request.session, "steps": step})
-        return pods_pb2.FinishReply(steps_completed=step)
+        return pods_pb2.FinishReply(steps_completed=step, readings=readings)
 
     def Stop(
         self, request: pods_pb2.StopRequest, context: grpc.ServicerContext

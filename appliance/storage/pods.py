@@ -41,11 +41,15 @@ class PodRepository:
                 change = update(PodRow).where(PodRow.name == name, PodRow.phase == "Pending")
                 session.execute(change.values(phase="Running", pid=pid))
 
-    def set_reading(self, name: PodName, *, step: int, resident_bytes: int) -> None:
+    def set_readings(
+        self, name: PodName, *, step: int, resident_bytes: int, readings: Mapping[str, float]
+    ) -> None:
         """Keep what a pod last reported."""
         with self._database.transaction() as session:
             change = update(PodRow).where(PodRow.name == name)
-            session.execute(change.values(step=step, resident_bytes=resident_bytes))
+            session.execute(
+                change.values(step=step, resident_bytes=resident_bytes, readings=dict(readings))
+            )
 
     def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> None:
         """Keep how a pod ended."""
@@ -76,6 +80,7 @@ def _row(pod: PodRecord) -> PodRow:
         message=pod.message,
         step=pod.step,
         resident_bytes=pod.resident_bytes,
+        readings=dict(pod.readings),
         ended_at=pod.ended_at,
     )
 
@@ -93,5 +98,6 @@ def _record(row: PodRow) -> PodRecord:
         message=row.message,
         step=row.step,
         resident_bytes=row.resident_bytes,
+        readings=row.readings,
         ended_at=row.ended_at,
     )

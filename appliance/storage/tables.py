@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from sqlalchemy import BigInteger, DateTime, Dialect, ForeignKey, Integer, String, Text
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, ForeignKey, Integer, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
@@ -105,6 +105,7 @@ class PodRow(Base):
     message: Mapped[str] = mapped_column(Text)
     step: Mapped[int] = mapped_column(BigInteger)
     resident_bytes: Mapped[int] = mapped_column(BigInteger)
+    readings: Mapped[dict[str, float]] = mapped_column(JSON)
     ended_at: Mapped[dt.datetime | None]
 
 

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from appliance.core.jobs import Phase
 from appliance.core.records import EventRecord, JobRecord, PodRecord
 from appliance.core.systems import Node, System
+from appliance.wire.job_times import time_properties
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
 
@@ -68,7 +69,8 @@ def job(
     pending: pb.JobPendingStatus | None = None,
 ) -> pb.Job:
     """Return a job as a resource."""
-    properties = {"dashboard": dashboard, "message": record.message}
+    pods = list(pods)
+    properties = {"dashboard": dashboard, "message": record.message, **time_properties(pods)}
     meta = pb.ObjectMeta(
         type="job",
         name=record.id,
@@ -92,7 +94,6 @@ def job(
         execution_time=_timestamp(record.started_at),
         completion_time=_timestamp(record.ended_at),
     )
-    pods = list(pods)
     status.replicas.extend(_replicas(pods))
     status.error_replicas.extend(_error_replica(pod) for pod in pods if pod.exit_code)
     if pending is not None:

@@ -27,6 +27,7 @@ from csctl.output.nodes import (
     group_roles,
 )
 from csctl.output.table import Column, render
+from csctl.output.times import TIME_COLUMNS, system_times
 from csctl.output.versions import COMPONENT_COLUMNS, components
 from csctl.output.volumes import VOLUME_COLUMNS
 from csctl.version import csctl_version
@@ -184,6 +185,9 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
     pods = tuple(pods_of(job))
     if pods:
         parts.append(render(POD_COLUMNS, pods, wide=wide, coloured=coloured))
+    times = tuple(system_times(job))
+    if times:
+        parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
     if job.status.error_replicas:
         parts.append(render(FAILURE_COLUMNS, job.status.error_replicas, wide=wide))
     if reason(job):

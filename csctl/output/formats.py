@@ -1,6 +1,6 @@
 """The forms an answer can take, and how one is made: text for people, documents for scripts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Protocol, assert_never
 
@@ -52,6 +52,21 @@ def format_one(
     return _format(
         lambda: to_document(message, debug=debug), table=table, output=output, coloured=coloured
     )
+
+
+def format_document(
+    document: Mapping[str, Json], *, text: Callable[[], str], output: OutputFormat
+) -> str:
+    """Return what is no resource of the cluster in the form asked for."""
+    match output:
+        case OutputFormat.JSON:
+            return as_json(document)
+        case OutputFormat.YAML:
+            return as_yaml(document)
+        case OutputFormat.TABLE | OutputFormat.WIDE:
+            return text()
+        case _:
+            assert_never(output)
 
 
 def _format(

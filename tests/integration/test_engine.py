@@ -240,3 +240,29 @@ def test_an_input_that_ends_early_is_named_with_the_step(tmp_path):
         report = engine.job.coordinator.failures.get(timeout=SECONDS)
         assert report.message == "Stream 'batches-0' ended before step 2."
         engine.finish()
+
+
+def test_a_paced_run_takes_as_long_as_its_simulated_time_times_the_factor(tmp_path):
+    plan = two_layer_plan()
+    state, batches = two_layer_data(plan, num_steps=4)
+    with make_engine(tmp_path, num_systems=2, machine="CS-3", pace="100") as engine:
+        result = engine.run(plan, state, batches)
+    for system in range(2):
+        readings = result.readings["chief", system]
+        simulated_seconds = readings["wsc_csx_simulated_seconds"]
+        assert simulated_seconds == pytest.approx(4 * readings["wsc_csx_simulated_step_seconds"])
+        assert readings["wsc_csx_wall_seconds"] >= 100 * simulated_seconds
+        assert readings["wsc_csx_pace_wait_seconds"] > 0
+
+
+def test_a_paced_run_can_be_given_up_at_once(tmp_path):
+    plan = two_layer_plan()
+    state, batches = two_layer_data(plan, num_steps=2)
+    with make_engine(tmp_path, num_systems=1, pace="1e6") as engine:
+        engine.load(plan)
+        engine.ingest(plan, state)
+        engine.feed(plan, batches)
+        engine.start(
+            plan, RunSchedule(num_steps=2, output_interval=1, checkpoint_steps=frozenset())
+        )
+        assert engine.finish(wait_for_steps=False)[-1] <= 1

@@ -1,7 +1,8 @@
 """Entry point of the chief pod, a simulated CS-2: `python -m workers.csx --spec FILE`.
 
 Options of the spec: `threads`, how many threads an operation may use (default: the machine's cores
-divided by the number of systems).
+divided by the number of systems); `machine`, name or JSON table of the machine whose times are
+simulated (default: CS-2); `pace`, wall seconds per simulated second (default: as fast as it goes).
 """
 
 import sys

@@ -9,6 +9,7 @@ from appliance.core.sharding import split_batch
 from appliance.pods.context import PodContext
 from protos.wsc.v1 import pods_pb2
 from workers.csx.session import CsxSession, default_threads
+from workers.csx.simulated import SimulatedTime
 
 THREADS_OPTION = "threads"
 
@@ -40,6 +41,7 @@ class CsxRole:
             plan=plan,
             shard=split_batch(plan.batch_size, request.num_systems)[spec.index],
             num_threads=int(threads) if threads else default_threads(request.num_systems),
+            simulated=SimulatedTime.of(plan, spec, request.num_systems),
         )
 
     def add_services(self, server: grpc.Server) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from appliance.core.errors import StreamClosedError
 from appliance.core.plan import Plan
+from appliance.core.readings import WALL_STEP, WALL_TOTAL
 from appliance.core.run import RunSchedule
 from appliance.core.sharding import BatchShard
 from appliance.pods.context import PodContext
@@ -28,6 +29,8 @@ from appliance.streams.torch_views import SlotTensors
 from workers.csx.executor import Executor, set_compute_threads
 from workers.csx.machine import Action, CsxState, after, next_action
 from workers.csx.memory import MemoryAccount
+from workers.csx.pace import Pace
+from workers.csx.simulated import SimulatedTime
 
 
 def default_threads(num_systems: int) -> int:
@@ -44,6 +47,7 @@ class CsxSession:
         plan: A verified plan.
         shard: The system's share of the batch.
         num_threads: Threads that torch may use for an operation.
+        simulated: What a real wafer would take.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class CsxSession:
         plan: Plan,
         shard: BatchShard,
         num_threads: int,
+        simulated: SimulatedTime,
     ) -> None:
         self._context, self._number, self._plan = context, number, plan
         self._num_threads = num_threads
@@ -65,6 +70,10 @@ class CsxSession:
         self._sums = SlotTensors(sum_layouts)
         self._batches = SlotTensors((batch_layout(plan, shard),))
         self._account = MemoryAccount()
+        self._simulated = simulated
+        self._pace = Pace(simulated.paced_step_seconds, context.clock)
+        self._pace_wait_seconds = 0.0
+        context.progress.record(readings=simulated.readings(0))
         self._held: deque[NDArray[np.uint8]] = deque()
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
@@ -90,13 +99,15 @@ class CsxSession:
 
     def close(self) -> None:
         """Close the streams and wake the loop."""
+        self._pace.close()
         self._streams.close()
 
     def _run(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
         set_compute_threads(self._num_threads)
         clock = self._context.clock
         state = CsxState(num_steps=num_steps, num_layer_steps=len(self._plan.layer_steps))
-        began = clock.monotonic_seconds()
+        self._pace.begin()
+        first = began = clock.monotonic_seconds()
         while (action := next_action(state)) is not Action.END:
             arrived = True
             match action:
@@ -115,8 +126,9 @@ class CsxSession:
                 case Action.DROP_BATCH:
                     self._executor.end()
                     batch_ring.release()
+                    self._pace_wait_seconds += self._pace.wait(state.step + 1)
                     now = clock.monotonic_seconds()
-                    self._record(state.step + 1, now - began)
+                    self._record(state.step + 1, now - began, now - first)
                     began = now
             state = after(state, action, arrived=arrived)
         self._gradients.end()
@@ -166,12 +178,15 @@ class CsxSession:
             # Shapes are static: every later step holds the same.
             self._account.count_activations(self._executor.activations.values())
 
-    def _record(self, num_steps: int, step_seconds: float) -> None:
+    def _record(self, num_steps: int, step_seconds: float, wall_seconds: float) -> None:
         self._context.progress.record(
             step=num_steps,
             readings={
                 **self._account.readings(),
-                "wsc_csx_step_seconds": step_seconds,
+                **self._simulated.readings(num_steps),
+                WALL_STEP: step_seconds,
+                WALL_TOTAL: wall_seconds,
+                "wsc_csx_pace_wait_seconds": self._pace_wait_seconds,
                 "wsc_csx_input_wait_seconds": self._input_wait_seconds,
                 "wsc_csx_input_starved_steps_total": float(self._starved_steps),
                 "wsc_csx_weight_wait_seconds": self._weight_wait_seconds,

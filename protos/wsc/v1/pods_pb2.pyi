@@ -357,16 +357,42 @@ Global___FinishRequest: _TypeAlias = FinishRequest  # noqa: Y015
 class FinishReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ReadingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STEPS_COMPLETED_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
     steps_completed: _builtins.int
+    @_builtins.property
+    def readings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """The last readings of the session, by metric name."""
+
     def __init__(
         self,
         *,
         steps_completed: _builtins.int = ...,
+        readings: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["steps_completed", b"steps_completed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["readings", b"readings", "steps_completed", b"steps_completed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

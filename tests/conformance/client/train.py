@@ -17,6 +17,7 @@ loader. `--load` goes on from one, as a user would: `--steps` more steps.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 from dataclasses import dataclass, field, replace
@@ -210,6 +211,7 @@ def parse() -> argparse.Namespace:
     add("--steps", type=int, default=5, help="steps of each phase")
     add("--batch-size", type=int, default=8, help="global batch size")
     add("--half-dtype", choices=["float16", "bfloat16", "cbfloat16"], default=None)
+    add("--profile-steps", type=int, nargs=2, metavar=("FIRST", "LAST"), help="profile these")
     add("--activation-steps", type=int, default=1, help="fetch outputs every so many steps")
     add("--eval", action="store_true", help="evaluate only")
     add("--train-eval-train-eval", action="store_true", help="four phases in one process")
@@ -229,6 +231,15 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def profiling(options: argparse.Namespace):
+    """Profile the steps that the options name, as a user does; else do nothing."""
+    if options.profile_steps is None:
+        return contextlib.nullcontext()
+    first, last = options.profile_steps
+    schedule = cstorch.profiler.schedule(start_step=first, end_step=last)
+    return cstorch.profiler.profile(schedule=schedule)
+
+
 def main() -> None:
     """Run the phases and write the result."""
     options = parse()
@@ -241,8 +252,9 @@ def main() -> None:
     kinds = ["eval"] if options.eval else ["train"]
     if options.train_eval_train_eval:
         kinds = ["train", "eval", "train", "eval"]
-    for kind in kinds:
-        run.run(kind, options.steps)
+    with profiling(options) as profiler:
+        for kind in kinds:
+            run.run(kind, options.steps)
     if options.out:
         result = {
             "model": options.model,
@@ -252,6 +264,9 @@ def main() -> None:
             "losses": [loss for phase in run.phases for loss in phase.losses],
             "checkpoints": run.checkpoints,
         }
+        if profiler is not None:
+            result["profile"] = profiler.get_summary()
+            profiler.export_chrome_trace("trace.json")
         options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -21,6 +21,8 @@ SURROUNDINGS = Surroundings(
     client_githash="abc",
     client_version="2.10.0",
     num_cores=8,
+    machine="CS-3",
+    pace=2.5,
 )
 
 
@@ -73,3 +75,12 @@ def test_the_longest_socket_path_fits_an_address():
     runtime_dir = Path("/" + "r" * 39) / new_job_id()
     longest = len(f"{runtime_dir}/broadcastreduce-0.sock")
     assert longest < 100
+
+
+def test_pods_are_told_the_machine_and_pace_that_concern_them():
+    job = record(JobType.EXECUTE, num_systems=2, workers=1)
+    pods = plan_pods(job, Path("/run/j"), SURROUNDINGS)
+    told = {pod.role: (pod.options.get("machine"), pod.options.get("pace")) for pod in pods}
+    assert told[Role.CHIEF] == ("CS-3", "2.5")
+    assert told[Role.COORDINATOR] == ("CS-3", None)
+    assert told[Role.WEIGHT] == (None, None)

@@ -1,8 +1,8 @@
 import pytest
 
-from workers.csx.wafer.calibration import BY_FOLD, Calibration, Fold
-from workers.csx.wafer.fitting import fit, relative_error, rows_of
-from workers.csx.wafer.logs import EARLIER_LOGS, FITTED_LOGS
+from appliance.wafer.calibration import BY_FOLD, Calibration, Fold
+from appliance.wafer.fitting import fit, relative_error, rows_of
+from appliance.wafer.logs import EARLIER_LOGS, FITTED_LOGS
 
 
 @pytest.mark.parametrize("fold", list(Fold))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.csx.wafer import collectives
+from appliance.wafer import collectives
 
 SIMULATOR = {
     2: 10055,

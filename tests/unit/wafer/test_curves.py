@@ -1,9 +1,9 @@
 from xml.etree import ElementTree
 
-from workers.csx.wafer.curves import loss_picture, scaling_picture
-from workers.csx.wafer.logs import GPT_J_6B
-from workers.csx.wafer.machine import CS2
-from workers.csx.wafer.planner import estimate
+from appliance.wafer.curves import loss_picture, scaling_picture
+from appliance.wafer.logs import GPT_J_6B
+from appliance.wafer.machine import CS2
+from appliance.wafer.planner import estimate
 
 SVG = "{http://www.w3.org/2000/svg}"
 

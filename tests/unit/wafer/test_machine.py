@@ -3,12 +3,13 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.machine import (
+from appliance.wafer.machine import (
     CS2,
     CS3,
     VectorOp,
     find_machine,
     machine_from_mapping,
+    parse_machine,
 )
 
 
@@ -68,3 +69,12 @@ def test_an_impossible_machine_is_refused_by_field(field: str, value: object, me
 def test_a_table_without_an_instruction_class_is_refused() -> None:
     with pytest.raises(UserError, match="lacks"):
         replace(CS2, simd={VectorOp.FMAC: CS2.simd[VectorOp.FMAC]})
+
+
+def test_a_machine_is_parsed_from_its_name_or_from_a_table() -> None:
+    assert parse_machine("cs3") is CS3
+    small = parse_machine('{"base": "cs3", "name": "small", "clock_hertz": 4e8}')
+    assert (small.name, small.clock_hertz, small.grid_width) == ("small", 4e8, CS3.grid_width)
+    for text in ("cs9", "{", '{"colour": 1}'):
+        with pytest.raises(UserError):
+            parse_machine(text)

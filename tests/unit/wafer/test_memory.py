@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.machine import CS2, CS3, machine_from_mapping
-from workers.csx.wafer.memory import largest_micro_batch, memory_use, micro_batch_choices
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.machine import CS2, CS3, machine_from_mapping
+from appliance.wafer.memory import largest_micro_batch, memory_use, micro_batch_choices
+from appliance.wafer.transformer import Transformer
 
 
 def gpt(layers: int, hidden: int) -> Transformer:

@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from workers.csx.wafer.layer_timing import StepTiming, step_timing
-from workers.csx.wafer.machine import CS2
-from workers.csx.wafer.profile import module_shares, trace_events
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.layer_timing import StepTiming, step_timing
+from appliance.wafer.machine import CS2
+from appliance.wafer.profile import SpanKind, module_shares, run_spans, trace_events
+from appliance.wafer.transformer import Transformer
 
 
 @pytest.fixture
@@ -52,3 +52,14 @@ def test_nothing_on_one_track_overlaps(timing: StepTiming) -> None:
         ]
         for (start, length), (following, _) in itertools.pairwise(spans):
             assert following >= start + length - 1e-6  # type: ignore[operator]
+
+
+def test_a_runs_layer_steps_and_boundaries_are_all_of_its_time(timing: StepTiming) -> None:
+    spans = run_spans(timing, range(3, 5))
+    parts = [span for span in spans if span.kind is SpanKind.LAYER_STEP]
+    assert parts[0].start_seconds == 0.0
+    for span, following in itertools.pairwise(parts):
+        assert following.start_seconds == pytest.approx(span.start_seconds + span.seconds)
+    assert parts[-1].start_seconds + parts[-1].seconds == pytest.approx(2 * timing.seconds)
+    assert [span.name for span in spans if span.kind is SpanKind.STEP] == ["step = 3", "step = 4"]
+    assert {span.direction for span in parts} <= {"fwd", "bwd", ""}

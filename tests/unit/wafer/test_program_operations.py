@@ -7,11 +7,11 @@ import pytest
 from appliance.core.graph import Attribute, Direction, Node
 from appliance.core.plan import InputTensor, LayerStep, Plan, Precision, StateTensor, Sum
 from appliance.core.tensors import DType, TensorType
-from workers.csx.wafer.layer_timing import step_timing
-from workers.csx.wafer.machine import CS2
-from workers.csx.wafer.operations import Kind
-from workers.csx.wafer.program_operations import program_step
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.layer_timing import step_timing
+from appliance.wafer.machine import CS2
+from appliance.wafer.operations import Kind
+from appliance.wafer.program_operations import program_step
+from appliance.wafer.transformer import Transformer
 
 BATCH, SEQUENCE, HIDDEN, HEADS, FFN = 4, 64, 128, 4, 512
 WIDTH = HIDDEN // HEADS

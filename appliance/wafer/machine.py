@@ -12,6 +12,8 @@ Sources named below:
     PRESS: vendor announcements of WSE-3 and CS-3 (2024).
 """
 
+import contextlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -207,6 +209,21 @@ def find_machine(name: str) -> Machine:
     )
 
 
+def parse_machine(text: str) -> Machine:
+    """Return the machine of a name, or of a description as JSON; how a pod is told its machine.
+
+    Raises:
+        UserError: There is no such machine, or the description is not sound.
+    """
+    if not text.startswith("{"):
+        return find_machine(text)
+    try:
+        description = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"The machine table is no JSON: {error}.") from error
+    return machine_from_mapping(description)
+
+
 def machine_from_mapping(description: Mapping[str, object]) -> Machine:
     """Build a user-defined machine: a base and the fields that differ from it.
 
@@ -233,6 +250,10 @@ def _number_like(key: str, value: object, base: Machine) -> object:
     template = getattr(base, key)
     if isinstance(template, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(template, float) and isinstance(value, str):
+        # YAML 1.1 reads 437.5e6, without a sign in the exponent, as text.
+        with contextlib.suppress(ValueError):
+            return float(value)
     if not isinstance(value, type(template)) or isinstance(value, bool):
         raise UserError(
             f"Machine field {key!r} is {value!r}; a {type(template).__name__} is needed."

@@ -13,8 +13,8 @@ Source: He et al., WaferLLM, OSDI 2025, arXiv 2502.04563: algorithms, shapes and
 import math
 from dataclasses import dataclass
 
-from workers.csx.wafer import collectives
-from workers.csx.wafer.machine import Machine, VectorOp
+from appliance.wafer import collectives
+from appliance.wafer.machine import Machine, VectorOp
 
 WAFERLLM_CLOCK_HERTZ = 1.1e9
 """WaferLLM's figures are for 1.1 GHz."""

@@ -11,8 +11,8 @@ offsets, so PEs fill evenly and the mean PE stands for all.
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.step_program import StepProgram
+from appliance.wafer.machine import Machine
+from appliance.wafer.step_program import StepProgram
 
 CODE_BYTES = 3 * 1024
 """Kernels, descriptors and stack of one PE. Assumption: the SDK's larger examples."""

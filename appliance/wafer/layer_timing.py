@@ -25,17 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
-from workers.csx.wafer.kernels import operation_cycles
-from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.memory import (
+from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
+from appliance.wafer.kernels import operation_cycles
+from appliance.wafer.machine import Machine
+from appliance.wafer.memory import (
     MemoryUse,
     checked_micro_batch,
     memory_use,
     micro_batch_choices,
 )
-from workers.csx.wafer.operations import LayerTraffic, OperationTable
-from workers.csx.wafer.step_program import StepProgram
+from appliance.wafer.operations import LayerTraffic, OperationTable
+from appliance.wafer.step_program import StepProgram
 
 WEIGHT_BYTES = 2.0
 """A weight goes in as 16 bits in the forward and again in the backward pass: the white paper's 32

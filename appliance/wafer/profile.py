@@ -1,4 +1,4 @@
-"""Where a step's simulated time goes: the most expensive modules, and a trace to look at.
+"""Where a step's simulated time goes: the most expensive modules, and traces to look at.
 
 A layer step's share of the step is the time until the next one begins, so waiting for weights
 counts for the layer that waits, and all shares together are the whole of a micro-batch.
@@ -6,10 +6,15 @@ counts for the layer that waits, and all shares together are the whole of a micr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from workers.csx.wafer.layer_timing import LayerTiming, StepTiming
+from appliance.wafer.layer_timing import LayerTiming, StepTiming
 
 _MICROSECONDS = 1e6
+BOUNDARY = "iteration boundary"
+"""What is left of a step after its last layer step: gradients leave, the update, first weights."""
+_SHORTEST_SECONDS = 1e-12
+"""Below this a boundary is what subtraction leaves of nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,77 @@ def trace_events(timing: StepTiming) -> list[dict[str, object]]:
             if length > 0
         )
     return events
+
+
+class SpanKind(StrEnum):
+    """What a span of a run's trace is."""
+
+    STEP = "step"
+    MICRO_BATCH = "micro-batch"
+    LAYER_STEP = "layer-step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part of a run's simulated time.
+
+    Attributes:
+        name: As in `blocks.3.fwd`; `step = 2` for what only encloses others.
+        kind: What it is.
+        direction: `fwd` or `bwd`; empty for anything but a layer step.
+        layer_step: Index of the layer step; None for anything else.
+        start_seconds: When it begins, from the start of the first span.
+        seconds: How long it lasts.
+    """
+
+    name: str
+    kind: SpanKind
+    direction: str
+    layer_step: int | None
+    start_seconds: float
+    seconds: float
+
+
+def run_spans(timing: StepTiming, steps: range) -> list[Span]:
+    """Return the simulated time of some steps as spans on one track, properly nested.
+
+    Layer steps and boundaries follow one another without a gap; their times add up to the whole.
+
+    Args:
+        timing: Of each of the steps.
+        steps: Their numbers, for the names.
+    """
+    spans: list[Span] = []
+    at = 0.0
+    durations = _durations(timing.layers)
+    micro_batch_seconds = sum(durations)
+    boundary_seconds = timing.seconds - timing.num_micro_batches * micro_batch_seconds
+
+    def add(name: str, kind: SpanKind, seconds: float, layer_step: int | None = None) -> None:
+        is_backward = layer_step is not None and timing.layers[layer_step].is_backward
+        direction = "" if layer_step is None else "bwd" if is_backward else "fwd"
+        spans.append(
+            Span(
+                name=name,
+                kind=kind,
+                direction=direction,
+                layer_step=layer_step,
+                start_seconds=at,
+                seconds=seconds,
+            )
+        )
+
+    for step in steps:
+        add(f"step = {step}", SpanKind.STEP, timing.seconds)
+        for micro_batch in range(timing.num_micro_batches):
+            add(f"micro-batch = {micro_batch}", SpanKind.MICRO_BATCH, micro_batch_seconds)
+            for index, seconds in enumerate(durations):
+                add(timing.layers[index].name, SpanKind.LAYER_STEP, seconds, index)
+                at += seconds
+        if boundary_seconds > _SHORTEST_SECONDS:
+            add(BOUNDARY, SpanKind.LAYER_STEP, boundary_seconds)
+            at += boundary_seconds
+    return spans
 
 
 def _durations(layers: Sequence[LayerTiming]) -> list[float]:

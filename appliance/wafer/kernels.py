@@ -34,10 +34,10 @@ Luczynski 2024. Which additions overlap is not published and is our reading of t
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.csx.wafer import collectives
-from workers.csx.wafer.calibration import Calibration
-from workers.csx.wafer.machine import Machine, VectorOp
-from workers.csx.wafer.operations import Kind, OperationTable
+from appliance.wafer import collectives
+from appliance.wafer.calibration import Calibration
+from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.operations import Kind, OperationTable
 
 _Column = NDArray[np.float64]
 

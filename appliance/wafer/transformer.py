@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
-from workers.csx.wafer.step_program import StepProgram
+from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
+from appliance.wafer.step_program import StepProgram
 
 _NORM_WORK = 8.0
 """Instructions per element of a normalisation and its affine part, after the statistics."""
@@ -19,6 +19,9 @@ _ACTIVATION_WORK = 12.0
 """Instructions per element of GELU or SiLU as a polynomial."""
 _SOFTMAX_WORK = 10.0
 """Instructions per score: scale, mask, subtract, exponential (a polynomial of 5), divide."""
+
+HEAD_WIDTH = 128
+"""Features of an attention head where a user does not say: what most published models use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,52 @@ class Transformer:
     def step_program(self) -> StepProgram:
         """Return the training step of this model, for one sample."""
         return _Builder(self).build()
+
+
+def described_transformer(
+    *,
+    layers: int,
+    hidden: int,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    ffn: int | None = None,
+    vocab: int = 50257,
+    sequence: int = 2048,
+    is_gated: bool = False,
+    is_tied: bool = True,
+    density: float = 1.0,
+) -> Transformer:
+    """Return a transformer of which a user has said only what matters; see `Transformer`.
+
+    Heads default to those of `HEAD_WIDTH` features, or of the nearest width that divides; the
+    feed-forward part to four times the hidden size.
+    """
+    described = Transformer(
+        name="transformer",
+        layers=layers,
+        hidden=hidden,
+        heads=heads or _usual_heads(hidden),
+        ffn=ffn or 4 * hidden,
+        vocab=vocab,
+        sequence=sequence,
+        kv_heads=kv_heads,
+        is_gated=is_gated,
+        is_tied=is_tied,
+        density=density,
+    )
+    return replace(described, name=f"transformer {_size_text(described.num_parameters)}")
+
+
+def _size_text(number: int) -> str:
+    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return str(number)
+
+
+def _usual_heads(hidden: int) -> int:
+    wanted = max(1, hidden // HEAD_WIDTH)
+    return next(count for count in range(wanted, 0, -1) if hidden % count == 0)
 
 
 class _Builder:

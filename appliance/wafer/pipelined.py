@@ -18,9 +18,9 @@ import math
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.machine import Machine, VectorOp
-from workers.csx.wafer.memory import BUFFER_BYTES, CODE_BYTES
-from workers.csx.wafer.step_program import StepProgram
+from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.memory import BUFFER_BYTES, CODE_BYTES
+from appliance.wafer.step_program import StepProgram
 
 RESIDENT_BYTES_PER_PARAMETER = 18.0
 """16-bit weight, 32-bit weight, gradient and two moments."""

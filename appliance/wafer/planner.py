@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from workers.csx.wafer.calibration import DEFAULT_CALIBRATION, Calibration
-from workers.csx.wafer.layer_timing import InputPipeline, StepTiming, step_timing
-from workers.csx.wafer.machine import Machine
-from workers.csx.wafer.memory import largest_micro_batch, micro_batch_choices
-from workers.csx.wafer.phases import PhaseTimes, phase_times
-from workers.csx.wafer.scaling_law import (
+from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
+from appliance.wafer.layer_timing import InputPipeline, StepTiming, step_timing
+from appliance.wafer.machine import Machine
+from appliance.wafer.memory import largest_micro_batch, micro_batch_choices
+from appliance.wafer.phases import PhaseTimes, phase_times
+from appliance.wafer.scaling_law import (
     MupAdvice,
     compute_optimal_loss,
     compute_optimal_tokens,
     mup_advice,
 )
-from workers.csx.wafer.step_program import StepProgram
-from workers.csx.wafer.transformer import Transformer
+from appliance.wafer.step_program import StepProgram
+from appliance.wafer.transformer import Transformer
 
 MEMORYX_BYTES_PER_PARAMETER = 20.0
 """2.4 PB hold 120 T parameters (data sheet): weight, gradient, two moments and room."""
@@ -59,9 +59,9 @@ class Estimate:
         days: Simulated training time, without staging and checkpoints.
         energy_kwh: Of the systems alone; MemoryX, SwarmX and hosts not included.
         memoryx_bytes: Parameter store needed.
+        flops: Dense floating-point operations of the whole training.
         loss: Expected loss if the model were trained compute-optimally with this compute; None for
-        a
-            program, whose family is unknown.
+            a program, whose family is unknown.
         mup: Hyper-parameter advice; None for a program.
         phases: Times around the steps.
         weak_scaling: Batch grows with the systems.
@@ -77,6 +77,7 @@ class Estimate:
     days: float
     energy_kwh: float
     memoryx_bytes: float
+    flops: float
     loss: float | None
     mup: MupAdvice | None
     phases: PhaseTimes
@@ -148,6 +149,7 @@ def estimate(
         days=seconds / _SECONDS_PER_DAY,
         energy_kwh=num_systems * machine.power_watts * seconds / 3.6e6,
         memoryx_bytes=program.num_parameters * MEMORYX_BYTES_PER_PARAMETER,
+        flops=flops,
         loss=compute_optimal_loss(flops) if is_described else None,
         mup=mup_advice(model.hidden, model.heads) if isinstance(model, Transformer) else None,
         phases=phase_times(program.num_parameters, machine),

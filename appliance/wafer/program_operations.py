@@ -17,8 +17,8 @@ from itertools import accumulate
 from appliance.core.graph import Direction, Node
 from appliance.core.plan import LayerStep, Plan, Precision
 from appliance.core.tensors import DType, TensorType
-from workers.csx.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
-from workers.csx.wafer.step_program import StepProgram
+from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
+from appliance.wafer.step_program import StepProgram
 
 _FREE = frozenset(
     {"Arange", "BroadcastInDim", "Cast", "Const", "Reshape", "Split", "StridedSlice", "Concat"}

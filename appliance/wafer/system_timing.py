@@ -1,0 +1,89 @@
+"""The simulated time of one system's share of a step, as each CS-2 worker reports it.
+
+All systems wait for each other once a step, so the step lasts as long for each of them; what a
+system does in it (compute, streams, utilisation) follows from its own share of the batch.
+"""
+
+from dataclasses import dataclass
+
+from appliance.core.plan import Plan
+from appliance.core.sharding import split_batch
+from appliance.wafer.layer_timing import LayerTiming, StepTiming, step_timing
+from appliance.wafer.machine import Machine
+from appliance.wafer.program_operations import program_step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTiming:
+    """What one system would do in a step; everything is simulated.
+
+    Attributes:
+        step_seconds: The step, of all systems together.
+        samples: This system's share of the batch.
+        utilization: Its dense multiply-adds over those possible.
+        weight_bytes: Weights that stream in during a step, all micro-batches.
+        gradient_bytes: Gradients that stream out during a step, all micro-batches.
+        layers: Its layer steps, for one micro-batch.
+    """
+
+    step_seconds: float
+    samples: int
+    utilization: float
+    weight_bytes: float
+    gradient_bytes: float
+    layers: tuple[LayerTiming, ...]
+
+    @property
+    def samples_per_second(self) -> float:
+        """This system's part of the throughput."""
+        return self.samples / self.step_seconds
+
+    @property
+    def weight_bytes_per_second(self) -> float:
+        """Bandwidth of the weights coming in, averaged over the step."""
+        return self.weight_bytes / self.step_seconds
+
+    @property
+    def gradient_bytes_per_second(self) -> float:
+        """Bandwidth of the gradients leaving, averaged over the step."""
+        return self.gradient_bytes / self.step_seconds
+
+
+def plan_timing(plan: Plan, *, machine: Machine, num_systems: int) -> StepTiming:
+    """Return the simulated time of a plan's step on all its systems; see `system_timing`."""
+    return step_timing(
+        program_step(plan, name=plan.key),
+        machine=machine,
+        batch_size=plan.batch_size,
+        num_systems=num_systems,
+    )
+
+
+def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int) -> SystemTiming:
+    """Return what one system would do in a step of a plan.
+
+    Args:
+        plan: A verified plan with at least one layer step.
+        machine: What each system is.
+        num_systems: Systems that share the batch.
+        index: Number of the system.
+
+    Raises:
+        UserError: Not even one sample fits on the wafer.
+    """
+    program = program_step(plan, name=plan.key)
+    share = split_batch(plan.batch_size, num_systems)[index].size
+
+    def time(batch_size: int) -> StepTiming:
+        return step_timing(program, machine=machine, batch_size=batch_size, num_systems=num_systems)
+
+    whole, own = time(plan.batch_size), time(share * num_systems)
+    streamed_bytes = own.num_micro_batches * machine.io_bytes_per_second
+    return SystemTiming(
+        step_seconds=whole.seconds,
+        samples=share,
+        utilization=own.utilization * own.seconds / whole.seconds,
+        weight_bytes=streamed_bytes * sum(layer.injection_seconds for layer in own.layers),
+        gradient_bytes=streamed_bytes * sum(layer.drain_seconds for layer in own.layers),
+        layers=own.layers,
+    )

@@ -1,0 +1,65 @@
+"""A finished job of the unmodified client shows simulated wafer time beside wall time."""
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.appliance import Appliance
+from tests.support.client import start_client
+
+pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def rest(appliance: Appliance, path: str) -> Any:
+    found = re.search(r"REST +(\S+)", appliance.command("status", program="appliance"))
+    assert found is not None
+    with urllib.request.urlopen(f"{found[1]}{path}") as answer:
+        return json.load(answer)
+
+
+def test_a_finished_job_shows_simulated_time(appliance: Appliance, tmp_path: Path) -> None:
+    run = start_client(
+        tmp_path,
+        *("--model", "mlp_sgd", "--steps", "5", "--num-csx", "2"),
+        address=appliance.address,
+    )
+    run.result()
+    name = next(
+        job["meta"]["name"]  # type: ignore[index]
+        for job in appliance.jobs()
+        if job["spec"]["type"] == "execute"  # type: ignore[index]
+    )
+
+    properties = json.loads(appliance.csctl("get", "job", name, "-o", "json"))["meta"]["properties"]
+    step = float(properties["simulated_step_seconds"])
+    assert 0 < step < 1
+    assert float(properties["simulated_seconds"]) == pytest.approx(5 * step, rel=1e-4)
+    assert 0 < float(properties["simulated_utilization"]) < 1
+    assert float(properties["wall_seconds"]) > 0
+    rates = [float(properties[f"chief-{n}/simulated_samples_per_second"]) for n in (0, 1)]
+    assert float(properties["simulated_samples_per_second"]) == pytest.approx(sum(rates), rel=1e-4)
+
+    document = yaml.safe_load(appliance.csctl("get", "job", name, "-o", "yaml"))
+    assert document["meta"]["properties"] == properties
+    table = appliance.csctl("get", "job", name)
+    assert "SIMULATED-STEP-S" in table
+    assert re.search(rf"^all +{re.escape(properties['simulated_step_seconds'])} ", table, re.M)
+
+    profile = json.loads(appliance.csctl("profile", "job", name, "--top", "99", "-o", "json"))
+    assert sum(row["percent"] for row in profile["items"]) == pytest.approx(100)
+    assert sum(row["simulated_seconds"] for row in profile["items"]) == pytest.approx(
+        step, rel=1e-4
+    )
+    assert {"fwd", "bwd"} <= {row["direction"] for row in profile["items"]}
+
+    job = rest(appliance, f"/jobs/{name}")
+    (event,) = [event for event in job["events"] if event["reason"] == "SessionTimed"]
+    assert "simulated wafer time" in event["message"]
+    assert "for 5 steps on 2 system(s)" in event["message"]
+    (chief, _) = [pod for pod in job["pods"] if pod["role"] == "chief"]
+    assert chief["readings"]["wsc_csx_simulated_step_seconds"] == pytest.approx(step, rel=1e-4)

@@ -1,0 +1,44 @@
+import asyncio
+
+import httpx
+from fastapi import FastAPI
+
+from appliance.api.errors import install_error_handlers
+from appliance.api.estimates import estimate_router
+from appliance.wafer.machine import CS3
+from appliance.wafer.planner import estimate
+from appliance.wafer.transformer import described_transformer
+
+
+def ask(**parameters: object) -> tuple[int, dict]:
+    app = FastAPI()
+    install_error_handlers(app)
+    app.include_router(estimate_router())
+
+    async def get() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.get("/estimate", params=parameters)
+
+    answer = asyncio.run(get())
+    return answer.status_code, answer.json()
+
+
+def test_the_answer_is_the_planners() -> None:
+    status, got = ask(layers=12, hidden=768, systems=4, machine="cs3", tokens=1e9)
+    want = estimate(
+        described_transformer(layers=12, hidden=768), machine=CS3, num_systems=4, tokens=1e9
+    )
+    assert status == 200
+    assert got["simulated_step_seconds"] == want.step.seconds
+    assert got["simulated_days"] == want.days
+    assert got["expected_loss"] == want.loss
+    assert [point["systems"] for point in got["weak_scaling"]] == [1, 2, 4]
+
+
+def test_what_makes_no_sense_is_refused_with_a_reason() -> None:
+    assert ask(layers=12, hidden=768, machine="cs9")[0] == 400
+    assert ask(layers=0, hidden=768)[0] == 422
+    status, problem = ask(layers=1, hidden=1 << 20)
+    assert status == 400
+    assert "largest tensor" in problem["detail"]

@@ -1,0 +1,70 @@
+"""What a CS-2 reports of the time that a real wafer would have taken."""
+
+from collections.abc import Mapping
+
+from appliance.core.plan import Plan
+from appliance.core.pods import PodSpec
+from appliance.core.readings import (
+    SIMULATED_GRADIENT_STREAM,
+    SIMULATED_RATE,
+    SIMULATED_STEP,
+    SIMULATED_TOTAL,
+    SIMULATED_UTILIZATION,
+    SIMULATED_WEIGHT_STREAM,
+)
+from appliance.wafer.machine import CS2, parse_machine
+from appliance.wafer.system_timing import SystemTiming, system_timing
+
+MACHINE_OPTION = "machine"
+PACE_OPTION = "pace"
+
+
+class SimulatedTime:
+    """The simulated time of one session on one system.
+
+    Args:
+        timing: Of a step; None for a plan that has nothing to do on the wafer.
+        pace: Wall seconds per simulated second; None sets no pace.
+    """
+
+    def __init__(self, timing: SystemTiming | None, pace: float | None) -> None:
+        self._timing, self._pace = timing, pace
+
+    @classmethod
+    def of(cls, plan: Plan, spec: PodSpec, num_systems: int) -> "SimulatedTime":
+        """Return the time of a plan on the system that a chief pod is.
+
+        Raises:
+            UserError: There is no such machine, or one sample does not fit on it.
+        """
+        pace = spec.options.get(PACE_OPTION)
+        timing = None
+        if plan.layer_steps:
+            timing = system_timing(
+                plan,
+                machine=parse_machine(spec.options.get(MACHINE_OPTION) or CS2.name),
+                num_systems=num_systems,
+                index=spec.index,
+            )
+        return cls(timing, float(pace) if pace else None)
+
+    @property
+    def paced_step_seconds(self) -> float:
+        """Wall time that a step shall take; 0 without a pace."""
+        if self._timing is None or self._pace is None:
+            return 0.0
+        return self._timing.step_seconds * self._pace
+
+    def readings(self, num_steps: int) -> Mapping[str, float]:
+        """Return the readings after so many steps."""
+        timing = self._timing
+        if timing is None:
+            return {}
+        return {
+            SIMULATED_STEP: timing.step_seconds,
+            SIMULATED_TOTAL: timing.step_seconds * num_steps,
+            SIMULATED_RATE: timing.samples_per_second,
+            SIMULATED_UTILIZATION: timing.utilization,
+            SIMULATED_WEIGHT_STREAM: timing.weight_bytes_per_second,
+            SIMULATED_GRADIENT_STREAM: timing.gradient_bytes_per_second,
+        }
