@@ -15,14 +15,17 @@ from typing import Annotated, NoReturn
 
 import typer
 import uvicorn
+import yaml
 
 from appliance.api.app import create_app
 from appliance.core.clock import SystemClock
-from appliance.core.errors import ClusterError, InternalError, WscError
+from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.management.instance import Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
+from workers.csx.wafer.machine import Machine, find_machine, machine_from_mapping
+from workers.csx.wafer.memory import free_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,9 @@ def up(
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
+    machine: Annotated[
+        str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
+    ] = "cs2",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -73,6 +79,7 @@ def up(
             num_systems=systems,
             has_tls=tls,
             precision=precision,
+            wafer_bytes=free_bytes(_machine(machine)),
             lease_seconds=lease_seconds,
             entry_modules=tuple(
                 (role, module)
@@ -88,6 +95,23 @@ def up(
         _print_state(_start_in_background(options))
     except WscError as error:
         _fail(error)
+
+
+def _machine(name_or_file: str) -> Machine:
+    """Return the machine of a name, or of a file that describes one."""
+    path = Path(name_or_file)
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        return find_machine(name_or_file)
+    try:
+        description = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"The machine table {name_or_file} cannot be read: {error}.") from error
+    if not isinstance(description, dict):
+        raise UserError(
+            f"The machine table {name_or_file} holds no mapping.",
+            hint="Write fields, as in `sram_bytes_per_pe: 65536`, and `base` for the rest.",
+        )
+    return machine_from_mapping(description)
 
 
 @app.command()

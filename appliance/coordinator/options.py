@@ -21,6 +21,7 @@ class CoordinatorOptions:
         precision: How 16-bit formats are carried.
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
+        wafer_bytes: Memory for the activations on each system; None for no limit.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         bind_host: Address at which clients are served.
         public_host: Name by which they reach it.
@@ -35,6 +36,7 @@ class CoordinatorOptions:
     request_path: Path
     compile_root: Path
     precision: Precision = Precision.F32
+    wafer_bytes: int | None = None
     client_version: str = "2.10.0"
     client_githash: str = ""
     cluster_systems: int = 0
@@ -59,6 +61,7 @@ class CoordinatorOptions:
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),
             precision=Precision(options.get("precision") or Precision.F32),
+            wafer_bytes=_number(options.get("wafer_bytes", "")),
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),

@@ -1,4 +1,4 @@
-"""A system's share of the batch computed in several micro-batches: in which order, on which samples.
+"""A system's share of the batch computed in micro-batches: in which order, on which samples.
 
 A micro-batch is to a plan what a system is: a contiguous part of the batch, whose partial sums are
 added to those of all the others. So a plan needs no change to be run in micro-batches; only the
@@ -75,9 +75,7 @@ def split_share(shard: BatchShard, count: int) -> tuple[BatchShard, ...]:
     base, extra = divmod(shard.size, count)
     sizes = [base + (index < extra) for index in range(count)]
     return tuple(
-        BatchShard(
-            batch_size=shard.batch_size, offset=shard.offset + sum(sizes[:index]), size=size
-        )
+        BatchShard(batch_size=shard.batch_size, offset=shard.offset + sum(sizes[:index]), size=size)
         for index, size in enumerate(sizes)
     )
 

@@ -1,4 +1,4 @@
-"""A system's share computed in micro-batches: an executor for each, fed with its slice of the batch.
+"""A system's share computed in micro-batches: an executor for each, fed with its slice.
 
 A micro-batch without samples (the share of another system is larger) computes nothing and sends
 zeros.
@@ -28,7 +28,9 @@ class MicroBatches:
         self._types = {tensor.value: tensor.type for tensor in plan.inputs}
         self._share = shard
         self._shards = split_share(shard, count)
-        self._executors = tuple(Executor(plan, part) if part.size else None for part in self._shards)
+        self._executors = tuple(
+            Executor(plan, part) if part.size else None for part in self._shards
+        )
 
     def activations(self) -> Iterator[torch.Tensor]:
         """Yield the values that are resident now."""
