@@ -36,12 +36,11 @@ def unsplit(name: str) -> tuple[Plan, dict[str, np.ndarray], dict[str, np.ndarra
 def play(plan: Plan, golden: dict[str, np.ndarray], num_systems: int) -> dict[str, np.ndarray]:
     """Return the outputs of two steps and the state after them."""
     state = {key.removeprefix("initial/"): a for key, a in golden.items() if "initial/" in key}
+    inputs = {key.removeprefix("input/"): a for key, a in golden.items() if "input/" in key}
     machine = PlanMachine(plan, state, num_systems)
     found = {}
     for step in range(NUM_STEPS):
-        batch = {
-            key.removeprefix("input/"): a[step] for key, a in golden.items() if "input/" in key
-        }
+        batch = {name: array[step] for name, array in inputs.items()}
         found |= {f"{name} {step}": value for name, value in machine.step(batch, step).items()}
     return found | machine.final_state()
 
