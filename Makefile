@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos samples bench bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos bench bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,7 +47,7 @@ unit: $(INSTALLED) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
 test: check $(CLIENT) ## Everything: check, integration, conformance with the real client
-	$(PYTEST) -q tests
+	$(PYTEST) -q tests/integration tests/conformance
 
 fix: $(INSTALLED) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .

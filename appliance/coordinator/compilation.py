@@ -132,7 +132,7 @@ class Compilation:
         directory = self._artifacts.directory(request.compile_dir, key)
         if self._artifacts.has(directory):
             logger.info("Program found in the compile cache", extra={"key": key})
-            self._console.write(Topic.COMPILE, "The program was compiled before.")
+            self._console.write(Topic.COMPILE, f'Found existing cached compile with hash: "{key}"')
         else:
             plan = compiler.compile_program(
                 text,

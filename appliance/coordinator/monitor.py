@@ -18,6 +18,18 @@ _REPEAT_SECONDS = 8.0
 """Time after another call has carried it, in case that call's caller swallowed the error."""
 
 
+def told_at_seconds(failed_seconds: float, carried_seconds: float | None) -> float:
+    """Return when the monitor is told.
+
+    Args:
+        failed_seconds: When the job failed.
+        carried_seconds: When another call carried the failure; None if none did.
+    """
+    if carried_seconds is None:
+        return failed_seconds + _PATIENCE_SECONDS
+    return carried_seconds + _REPEAT_SECONDS
+
+
 class Monitor:
     """Decides what the client's error monitor hears.
 
@@ -72,9 +84,7 @@ class Monitor:
         with self._changed:
             while not self._is_told and not self._is_closed and released == self._num_released:
                 now = self._clock.monotonic_seconds()
-                due = start + _PATIENCE_SECONDS
-                if self._carried_seconds is not None:
-                    due = self._carried_seconds + _REPEAT_SECONDS
+                due = told_at_seconds(start, self._carried_seconds)
                 if now >= due:
                     self._is_told = True
                     return True

@@ -1,6 +1,7 @@
 """Checkpoints, persistent tensors and data order, seen by the unmodified client."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,6 +85,12 @@ def test_compile_only_leaves_a_compile_that_the_next_run_hits(
     start_client(
         tmp_path / "compile", *arguments, "--compile-only", address=appliance.address
     ).result()
-    run = start_client(tmp_path / "run", *arguments, address=appliance.address)
-    run.result()
-    assert "Found existing cached compile" in run.text()
+    start_client(tmp_path / "run", *arguments, address=appliance.address).result()
+    first, second = [job for job in appliance.jobs() if job["spec"]["type"] == "compile"][1::-1]
+    assert "Program compiled" in coordinator_log(appliance, first)
+    assert "Program found in the compile cache" in coordinator_log(appliance, second)
+
+
+def coordinator_log(appliance: Appliance, job: dict[str, Any]) -> str:
+    directory = appliance.data_dir / "jobs" / job["meta"]["name"] / "logs"
+    return (directory / "coordinator-0.log").read_text()

@@ -1,5 +1,6 @@
 """The unmodified client's losses and weights on the appliance against its own CPU backend."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.appliance import Appliance
-from tests.support.client import PROGRAMS, client_environment, client_venv, losses, start_client
+from tests.support.client import PROGRAMS, client_environment, losses, start_client
+from tests.support.client_env import client_venv
 
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -70,8 +72,6 @@ def test_training_equals_the_cpu_backend(
 
 def state_of(checkpoint: str) -> dict[str, np.ndarray]:
     """Read a checkpoint with the client's own loader."""
-    import subprocess
-
     out = Path(checkpoint).with_suffix(".npz")
     subprocess.run(
         [

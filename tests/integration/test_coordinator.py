@@ -101,7 +101,8 @@ def test_a_program_is_compiled_once_and_found_again(compile_job) -> None:
     assert compile_job.client.UnaryCompile(compile_request()) == first
     topic = pb.MsgQueueRequest(topic=message_queue_pb2.COMPILE, timeout_seconds=5)
     lines = [compile_job.client.UnaryMsgQueue(topic).status.msg for _ in range(2)]
-    assert lines[1] == "The program was compiled before."
+    key = Path(first.cache_compile_dir).name
+    assert lines[1] == f'Found existing cached compile with hash: "{key}"'
     assert not list(Path(first.cache_compile_dir).parent.glob(".*"))
 
 

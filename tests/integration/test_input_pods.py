@@ -17,7 +17,7 @@ from appliance.streams.shared_memory import connect_ring
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
-from tests.support.client_env import client_site_packages, pickled_loader
+from tests.support.pickled_loaders import client_site_packages, pickled_loader
 from tests.support.pod_processes import SECONDS, make_job
 
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -75,10 +76,10 @@ class Appliance:
         server: str = clusters[0]["server"]
         return server
 
-    def jobs(self) -> list[dict[str, object]]:
-        """Every job as csctl sees it, newest first."""
-        text = self.csctl("get", "jobs", "-a", "-o", "json")
-        items: list[dict[str, object]] = json.loads(text)["items"]
+    def jobs(self, *filters: str) -> list[dict[str, Any]]:
+        """Every job that passes the filters, as csctl sees it, newest first."""
+        text = self.csctl("get", "jobs", "-a", "-o", "json", *filters)
+        items: list[dict[str, Any]] = json.loads(text)["items"]
         return items
 
     def processes(self) -> list[psutil.Process]:

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.client_env import client_venv
+
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
-
-
-def client_venv() -> Path:
-    """Return the client's environment, as `make client` installs it."""
-    default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
-    venv = Path(os.environ.get("WSC_CLIENT_VENV", default))
-    assert (venv / "bin" / "python").exists(), f"{venv} has no client; run `make client`."
-    return venv
 
 
 def client_environment() -> dict[str, str]:

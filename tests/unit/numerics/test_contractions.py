@@ -105,7 +105,7 @@ def gradients(x, w, dy, attributes):
     return y.detach().numpy(), tensors[0].grad.numpy(), tensors[1].grad.numpy()
 
 
-@examples(25)
+@examples(12)
 @given(seed=seeds, geometry=convolutions())
 def test_the_passes_of_a_convolution(seed, geometry):
     x_shape, w_shape, y_shape, attributes = geometry

@@ -1,0 +1,39 @@
+"""An artifact appears whole, once, inside its root."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.coordinator.artifacts import ArtifactStore
+from appliance.core.errors import NotFoundError, UserError
+
+
+def test_what_is_stored_is_read_back(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    directory = store.directory("models/one", "cs_1")
+    assert not store.has(directory)
+    store.store(directory, plan_text="plan", program="text")
+    assert store.has(directory)
+    assert store.plan_text(str(directory)) == "plan"
+    assert (directory / "program.mlir").read_text() == "text"
+
+
+def test_a_second_writer_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    directory = store.directory("models", "cs_1")
+    store.store(directory, plan_text="first", program="text")
+    store.store(directory, plan_text="second", program="text")
+    assert store.plan_text(str(directory)) == "first"
+    assert [path.name for path in directory.parent.iterdir()] == ["cs_1"]
+
+
+@pytest.mark.parametrize("escape", ["..", "/etc", "models/../../x"])
+def test_a_directory_outside_the_root_is_refused(tmp_path: Path, escape: str) -> None:
+    store = ArtifactStore(tmp_path / "root")
+    with pytest.raises(UserError, match="lies outside"):
+        store.directory(escape)
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no compiled program in 'models/cs_9'"):
+        ArtifactStore(tmp_path).plan_text("models/cs_9")
