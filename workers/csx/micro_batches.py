@@ -4,7 +4,7 @@ A micro-batch without samples (the share of another system is larger) computes n
 zeros.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -28,9 +28,7 @@ class MicroBatches:
         self._types = {tensor.value: tensor.type for tensor in plan.inputs}
         self._share = shard
         self._shards = split_share(shard, count)
-        self._executors = tuple(
-            Executor(plan, part) if part.size else None for part in self._shards
-        )
+        self._executors = tuple(_executors(plan, self._shards))
 
     def activations(self) -> Iterator[torch.Tensor]:
         """Yield the values that are resident now."""
@@ -66,3 +64,14 @@ class MicroBatches:
             start = shard.local_start(type_, 0) - self._share.local_start(type_, 0)
             found[name] = tensor.narrow(0, start, shard.local_type(type_, 0).shape[0])
         return found
+
+
+def _executors(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[Executor | None]:
+    """Yield one for each micro-batch; they share programs where they can."""
+    made: Executor | None = None
+    for shard in shards:
+        if not shard.size:
+            yield None
+            continue
+        made = (made.twin(shard) if made is not None else None) or Executor(plan, shard)
+        yield made
