@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos bench bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos bench bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,10 +57,14 @@ protos: $(INSTALLED) ## Generate the gRPC stubs
 	$(PY) -m protos.generate
 
 bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
-	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(PY) "$$benchmark"; done
+	for benchmark in benchmarks/[!_]*.py; do echo "== $$benchmark"; \
+	    $(PY) -m "benchmarks.$$(basename "$$benchmark" .py)"; done
 
 bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
+
+bench-queue: $(INSTALLED) ## Measure the scheduler on simulated queues; fails if a bar is missed
+	$(PY) -m benchmarks.queue_simulator
 
 up: $(INSTALLED) ## Start an appliance with two systems in the background
 	$(VENV)/bin/appliance up --systems 2

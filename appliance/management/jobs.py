@@ -12,7 +12,7 @@ from appliance.management import job_machine as machine
 from appliance.management.gang import REQUEST_FILE
 from appliance.management.reconciler import Reconciler
 from appliance.management.state import State
-from appliance.scheduler.cycle import Wait
+from appliance.scheduler.explain import Wait
 from appliance.storage.jobs import JobFilter
 from appliance.wire.submissions import check_labels, parse_priority
 from protos.appliance.common_config_pb2 import ClusterDetails

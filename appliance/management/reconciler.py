@@ -13,7 +13,7 @@ from typing import assert_never
 
 from appliance.cluster.launcher import Exit, JobStopped, Launcher, LauncherLost, PodExit
 from appliance.core.clock import Clock
-from appliance.core.errors import ClusterError
+from appliance.core.errors import ClusterError, InternalError
 from appliance.core.ids import JobId, Role, pod_name
 from appliance.core.jobs import Phase
 from appliance.core.pods import PodSpec
@@ -23,8 +23,13 @@ from appliance.management import job_machine as machine
 from appliance.management.coordinators import Coordinators
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
-from appliance.scheduler.cycle import Admit, Decision, Reject, Wait, run_cycle
-from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.admission import Admit, Preempt, Reject
+from appliance.scheduler.cycle import run_cycle
+from appliance.scheduler.estimate import RunHistory
+from appliance.scheduler.explain import Wait
+from appliance.scheduler.fair_share import UsageLedger
+from appliance.scheduler.policy import Policy
+from appliance.scheduler.queue import JobQueue, PendingJob
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 
 logger = logging.getLogger(__name__)
@@ -43,8 +48,7 @@ class _Live:
     """A job that has not ended."""
 
     state: machine.JobState
-    pending: PendingJob
-    systems: tuple[str, ...] = ()
+    grant: Grant | None = None
     remind_at: float | None = None
 
 
@@ -97,6 +101,7 @@ class Reconciler:
         watch: Told of every change.
         clock: Times leases and grace periods.
         nodes: The CPU nodes of the cluster.
+        policy: By which rules jobs are served.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class Reconciler:
         watch: JobWatch,
         clock: Clock,
         nodes: tuple[Node, ...] = (),
+        policy: Policy | None = None,
     ) -> None:
         self.explanations = Explanations()
         self._state = state
@@ -120,6 +126,10 @@ class Reconciler:
         self._nodes = nodes
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._live: dict[JobId, _Live] = {}
+        self._policy = policy or Policy()
+        self._history = RunHistory(self._policy)
+        self._usage = UsageLedger(self._policy.half_life_seconds)
+        self._queue = JobQueue(history=self._history)
         self._is_queue_dirty = True
         self._next_lease_check = 0.0
         self._is_closing = threading.Event()
@@ -192,7 +202,8 @@ class Reconciler:
     def _take(self, item: _Item) -> None:
         match item:
             case _Submitted(job=job):
-                self._live[job.id] = _Live(_state_of(job), _pending(job))
+                self._live[job.id] = _Live(_state_of(job))
+                self._queue.add(_pending(job))
                 self._is_queue_dirty = True
             case _Happened(job=job_id, event=event):
                 self._apply(job_id, event)
@@ -205,8 +216,8 @@ class Reconciler:
                 for job_id in jobs:
                     self._lose(job_id, reason)
             case _Reprioritised(job=job_id, priority=priority):
-                if (live := self._live.get(job_id)) is not None:
-                    live.pending = replace(live.pending, priority=priority)
+                if (pending := self._queue.remove(job_id)) is not None:
+                    self._queue.add(replace(pending, priority=priority))
                     self._is_queue_dirty = True
             case _Wake():
                 pass
@@ -283,9 +294,10 @@ class Reconciler:
             "Job changed phase",
             extra={"job": job, "phase": action.phase.value, "why": action.message},
         )
-        live.systems = action.systems or live.systems
+        self._queue.remove(job)
         if action.phase.is_terminal:
             self._live.pop(job, None)
+            self._account_for(live, action.phase)
             self._state.leases.end(job)
         self._is_queue_dirty = True
         self._watch.notify(job)
@@ -310,40 +322,57 @@ class Reconciler:
             self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:
-        pending = [live.pending for live in self._live.values() if _is_queued(live)]
-        if not pending:
+        if not self._queue:
             self.explanations.waits = {}
             return
-        decisions = run_cycle(self._snapshot(), pending)
-        self._explain(decisions)
-        for decision in decisions:
+        outcome = run_cycle(self._snapshot(), self._queue)
+        self._explain(outcome.waits)
+        for decision in outcome.decisions:
             match decision:
                 case Admit(job=job, grant=grant):
+                    self._live[job].grant = grant
                     self._apply(job, machine.Admitted(systems=grant.systems))
                 case Reject(job=job, error=error):
                     self._tell(job, "SchedulingFailed", str(error), subject=job)
                     self._apply(job, machine.Rejected(message=str(error)))
-                case Wait():
-                    pass
+                case Preempt():
+                    raise InternalError("The policy allows no preemption, as no job requeues yet.")
                 case _:
                     assert_never(decision)
 
-    def _explain(self, decisions: tuple[Decision, ...]) -> None:
+    def _explain(self, waits: Mapping[JobId, Wait]) -> None:
         before = self.explanations.waits
-        waits = {d.job: d for d in decisions if isinstance(d, Wait)}
         self.explanations.waits = waits
-        for job, wait in waits.items():
-            if before.get(job) != wait:
+        for job in self._watch.followed():
+            if before.get(job) != waits.get(job):
                 self._watch.notify(job)
+
+    def _account_for(self, live: _Live, phase: Phase) -> None:
+        """Charge a job that has ended to its user, and learn how long such jobs run."""
+        grant = live.grant
+        if grant is None or grant.started_seconds is None:
+            return
+        now = self._clock.now().timestamp()
+        seconds = now - grant.started_seconds
+        self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
+        if phase is Phase.SUCCEEDED:
+            self._history.observe(grant.account.user, "", grant.type, seconds)
+            self._queue.relearn(grant.account.user, "", grant.type)
 
     def _snapshot(self) -> ClusterSnapshot:
         grants = tuple(
-            Grant(job=job, type=live.state.type, systems=live.systems)
-            for job, live in self._live.items()
-            if not _is_queued(live)
+            replace(live.grant, is_ending=live.state.is_stopping)
+            for live in self._live.values()
+            if live.grant is not None
         )
-        systems = tuple(self._state.systems.list())
-        return ClusterSnapshot(systems=systems, nodes=self._nodes, grants=grants)
+        return ClusterSnapshot(
+            systems=tuple(self._state.systems.list()),
+            nodes=self._nodes,
+            grants=grants,
+            now_seconds=self._clock.now().timestamp(),
+            usage=self._usage,
+            policy=self._policy,
+        )
 
     def _tell(self, job: JobId, reason: str, message: str, *, subject: str) -> None:
         event = EventRecord(
@@ -370,10 +399,6 @@ class Reconciler:
                 continue
 
 
-def _is_queued(live: _Live) -> bool:
-    return live.state.phase is Phase.QUEUED
-
-
 def _state_of(job: JobRecord) -> machine.JobState:
     return machine.JobState(job=job.id, type=job.type, phase=job.phase)
 
@@ -385,6 +410,10 @@ def _pending(job: JobRecord) -> PendingJob:
         sequence=job.sequence,
         priority=job.priority,
         num_systems=job.num_systems,
+        session=job.session,
+        user=job.user.name or str(job.user.uid),
+        workflow=job.workflow,
+        submitted_seconds=job.created_at.timestamp(),
     )
 
 

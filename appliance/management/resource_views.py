@@ -12,7 +12,7 @@ from appliance.management import versions
 from appliance.management.inventory import Inventory
 from appliance.management.jobs import JobService
 from appliance.management.state import State
-from appliance.scheduler.cycle import Wait
+from appliance.scheduler.explain import Wait
 from appliance.storage.jobs import JobFilter
 from appliance.wire import resources
 from protos.csctl import generic_pb2

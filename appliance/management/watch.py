@@ -24,6 +24,10 @@ class JobWatch:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, job)
 
+    def followed(self) -> list[JobId]:
+        """Return the jobs that somebody follows; may be called from any thread."""
+        return list(self._followers)
+
     @contextmanager
     def follow(self, job: JobId) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each change; the follower clears it before it looks."""

@@ -1,36 +1,370 @@
-"""Whether a job may start: whole systems, all or nothing."""
+"""Whether a job may start: whole gangs, and never to the delay of one that was promised a start.
+
+`Round` is the working state of one cycle: what is still free, what is promised, who is still in
+question. It lives for one call of `cycle.run_cycle` and is the one thing there that changes.
+"""
+
+from bisect import insort
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from appliance.core.errors import UnschedulableError
-from appliance.core.jobs import JobType
-from appliance.scheduler.queue import PendingJob
+from appliance.core.ids import JobId
+from appliance.scheduler.demand import Demand, NodeRoom, PodDemand
+from appliance.scheduler.order import order_keys
+from appliance.scheduler.placement import Capacity, Frame, Placement, place
+from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.quota import Rooms
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 
+_GIB = 2**30
 
-def check_feasible(num_systems: int, snapshot: ClusterSnapshot) -> None:
-    """Refuse a request that no state of this cluster could grant.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admit:
+    """The job starts with this grant."""
+
+    job: JobId
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    """The job can never start."""
+
+    job: JobId
+    error: UnschedulableError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempt:
+    """A running job stops, goes back into the queue, and later on from its last checkpoint.
+
+    Attributes:
+        job: The job that stops.
+        beneficiary: The job that gets what it held.
+        reason: Why, for people.
+    """
+
+    job: JobId
+    beneficiary: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A start that a blocked job can count on: nobody behind it may delay it.
+
+    Attributes:
+        job: The job.
+        start_seconds: When what it needs is free, if nobody overruns their bound.
+        placement: What it would get.
+        spare: What is free at that time beside the promise; it shrinks as jobs that last longer
+            are admitted.
+        last: The grant whose end is the last that is waited for; None when it is not a grant.
+    """
+
+    job: PendingJob
+    start_seconds: float
+    placement: Placement
+    spare: Capacity
+    last: Grant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """When something becomes free, at the latest as far as is known; by time, then by job."""
+
+    at_seconds: float
+    job: str
+    held: Placement
+    grant: Grant | None
+
+    def __lt__(self, other: "Ending") -> bool:
+        return (self.at_seconds, self.job) < (other.at_seconds, other.job)
+
+
+class Round:
+    """The working state of one cycle.
 
     Args:
-        num_systems: Systems asked for.
         snapshot: The cluster.
-
-    Raises:
-        UnschedulableError: It asks for more systems than exist; the message has both numbers.
+        queue: The jobs that wait; it is not changed.
     """
-    num_existing = len(snapshot.systems)
-    if num_systems > num_existing:
-        raise UnschedulableError(
-            f"cluster lacks requested capacity: requested {num_systems} system[type:CS2] but "
-            f"{num_existing} exists.",
-            hint=f"Ask for a num_csx of at most {num_existing}.",
+
+    def __init__(self, snapshot: ClusterSnapshot, queue: JobQueue) -> None:
+        self.snapshot = snapshot
+        self.queue = queue
+        self.frame = Frame(snapshot)
+        self.free = Capacity(self.frame)
+        self.endings: list[Ending] = []
+        for end, grant in snapshot.ends():
+            held = self.frame.held(grant)
+            self.free.take(held)
+            self.endings.append(Ending(at_seconds=end, job=grant.job, held=held, grant=grant))
+        self._idle = self._take_reservations()
+        self.endings.sort()
+        self.rooms = Rooms(snapshot)
+        self.key = order_keys(snapshot, queue, self.rooms)
+        self.is_open: NDArray[np.bool_] = np.ones(len(queue), np.bool_)
+        self.may_start = self.rooms.open_slots(queue)
+        self.can_ever = fitting_slots(queue, self._reachable())
+        self.promises: list[Promise] = []
+        self.decisions: list[Admit | Reject | Preempt] = []
+        self.stuck: dict[JobId, None] = {}
+
+    def _take_reservations(self) -> dict[str, Placement]:
+        """Take what workflows keep for themselves, and return it by workflow."""
+        idle: dict[str, Placement] = {}
+        for reservation in self.snapshot.reservations:
+            kept = self.frame.reserved(reservation)
+            mine = Placement(
+                systems=kept.systems & self.free.systems, groups=kept.groups & self.free.groups
+            )
+            self.free.take(mine)
+            idle[reservation.workflow] = mine
+            end = reservation.until_seconds
+            if end is None:
+                end = self.snapshot.now_seconds + self.snapshot.policy.default_execute_seconds
+            self.endings.append(
+                Ending(
+                    at_seconds=max(end, self.snapshot.now_seconds),
+                    job=reservation.workflow,
+                    held=mine,
+                    grant=None,
+                )
+            )
+        return idle
+
+    def _reachable(self) -> NDArray[np.int64]:
+        """Return what would be free if all that runs had ended."""
+        everything = self.free.copy()
+        for ending in self.endings:
+            everything.give(ending.held)
+        return everything.columns()
+
+    def end_of(self, slot: int) -> float:
+        """Return by when the job in a slot would end if it started now."""
+        return float(self.snapshot.now_seconds + self.queue.columns.bound[slot])
+
+    def known_end_of(self, slot: int) -> float:
+        """Return the same, infinite if that is a mere guess."""
+        return float(self.snapshot.now_seconds + self.queue.columns.known_bound[slot])
+
+    def close(self, slot: int) -> None:
+        """Take a job out of question for the rest of the cycle."""
+        self.is_open[slot] = False
+
+    def try_admit(self, slot: int) -> bool:
+        """Admit a job if it fits now and delays nobody who was promised a start."""
+        if self.queue.demands[slot].num_systems > self.free.systems.bit_count():
+            return False  # most of those asked fail here; the rest is dearer
+        job = self.queue.jobs[slot]
+        known_end = self.known_end_of(slot)
+        capacity = self.free
+        for promise in self.promises:
+            if known_end > promise.start_seconds:
+                capacity = capacity.meet(promise.spare)
+        placement = self._place(self.queue.demands[slot], capacity, self.end_of(slot))
+        if placement is None or not self.rooms.admits(job):
+            return False
+        self.admit(slot, placement)
+        return True
+
+    def try_admit_reserved(self, slot: int) -> bool:
+        """Admit a job on what its workflow keeps, and on free resources for what that lacks."""
+        job = self.queue.jobs[slot]
+        mine = self._idle[job.workflow] if job.workflow else Placement()
+        capacity = self.free.copy()
+        for promise in self.promises:
+            capacity = capacity.meet(promise.spare)
+        capacity.systems |= mine.systems
+        capacity.groups |= mine.groups
+        placement = self._place(self.queue.demands[slot], capacity, self.end_of(slot), mine.systems)
+        if placement is None:
+            return False
+        used = mine.systems & placement.systems
+        if not self.rooms.admits(job, already_held=used.bit_count()):
+            return False
+        if job.workflow:
+            self._idle[job.workflow] = Placement(
+                systems=mine.systems & ~placement.systems, groups=mine.groups & ~placement.groups
+            )
+        self.admit(slot, placement, already_held=used.bit_count())
+        return True
+
+    def _place(
+        self, demand: Demand, capacity: Capacity, end: float, preferred: int = 0
+    ) -> Placement | None:
+        return place(
+            demand,
+            capacity,
+            start_seconds=self.snapshot.now_seconds,
+            end_seconds=end,
+            preferred=preferred,
+        )
+
+    def admit(self, slot: int, placement: Placement, *, already_held: int = 0) -> None:
+        """Give a job what it was placed on."""
+        job = self.queue.jobs[slot]
+        grant = self._grant(job, placement)
+        known_end = self.known_end_of(slot)
+        self.free.take(placement)
+        for promise in self.promises:
+            if known_end > promise.start_seconds:
+                promise.spare.take(placement)
+        ending = Ending(at_seconds=self.end_of(slot), job=job.id, held=placement, grant=grant)
+        insort(self.endings, ending)
+        self.close(slot)
+        self.decisions.append(Admit(job=job.id, grant=grant))
+        if self.rooms.quotas:
+            needed = job.num_systems + job.reserve_systems - already_held
+            self.rooms.charge(job.session, job.type, needed)
+
+    def admit_cached(self, slot: int) -> None:
+        """Let a compile whose answer is known start at once: it takes nothing."""
+        job = self.queue.jobs[slot]
+        self.close(slot)
+        self.decisions.append(Admit(job=job.id, grant=self._grant(job, Placement())))
+
+    def reject(self, slot: int, error: UnschedulableError) -> None:
+        """Refuse a job for good."""
+        self.close(slot)
+        self.decisions.append(Reject(job=self.queue.jobs[slot].id, error=error))
+
+    def _grant(self, job: PendingJob, placement: Placement) -> Grant:
+        names = self.frame.systems_of(placement.systems)
+        return Grant(
+            job=job.id,
+            type=job.type,
+            systems=names[: job.num_systems],
+            node_groups=self.frame.groups_of(placement.groups),
+            pods=self.frame.pods_of(placement),
+            reserved_systems=names[job.num_systems :],
+            priority=job.priority,
+            account=job.account,
+            workflow=job.workflow,
+            started_seconds=self.snapshot.now_seconds,
+            estimate=self.queue.estimate_of(job),
+            has_time_limit=job.limit_seconds is not None,
+            is_preemptible=job.is_preemptible,
         )
 
 
-def find_grant(job: PendingJob, snapshot: ClusterSnapshot) -> Grant | None:
-    """Return what the job would get now, or None if it has to wait."""
-    if job.type is JobType.COMPILE:
-        return Grant(job=job.id, type=job.type)
-    free = snapshot.free_systems()
-    if len(free) < job.num_systems:
-        return None
-    names = tuple(system.name for system in free[: job.num_systems])
-    return Grant(job=job.id, type=job.type, systems=names)
+def fitting_slots(queue: JobQueue, supply: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each slot whether its demand is within a supply, number by number."""
+    size = len(queue)
+    fits = np.ones(size, np.bool_)
+    demand = queue.columns.demand
+    for column in queue.used_columns:
+        fits &= demand[column, :size] <= supply[column]
+    return fits
+
+
+def sift(round_: Round) -> None:
+    """Settle what depends on nobody else: cache hits, hopeless requests, kept reservations."""
+    queue = round_.queue
+    key = round_.key
+    for slot in sorted(queue.cached_slots(), key=key.__getitem__):
+        round_.admit_cached(slot)
+    everything = Capacity(round_.frame)
+    everything.systems = (1 << len(round_.snapshot.systems)) - 1
+    everything.groups = (1 << len(round_.snapshot.node_groups)) - 1
+    hopeless = ~fitting_slots(queue, everything.columns())
+    if round_.rooms.quotas:
+        hopeless |= _beyond_quota(round_)
+    slots = np.flatnonzero(hopeless & round_.is_open)
+    for slot in slots[key[slots].argsort()].tolist():
+        try:
+            check_feasible(queue.jobs[slot], round_.snapshot)
+        except UnschedulableError as error:
+            round_.reject(slot, error)
+    for reservation in round_.snapshot.reservations:
+        family = queue.slots_of_workflow(reservation.workflow)
+        for slot in sorted(family, key=key.__getitem__):
+            if round_.is_open[slot] and round_.may_start[slot]:
+                round_.try_admit_reserved(slot)
+
+
+def _beyond_quota(round_: Round) -> NDArray[np.bool_]:
+    queue = round_.queue
+    quotas = round_.rooms.quotas
+    most = [
+        10**9 if (quota := quotas.get(a.session)) is None else quota.max_systems
+        for a in queue.accounts
+    ]
+    limit = np.array([10**9 if number is None else number for number in most], np.int64)
+    size = len(queue)
+    beyond: NDArray[np.bool_] = queue.columns.demand[0, :size] > limit[queue.columns.account[:size]]
+    return beyond
+
+
+def check_feasible(job: PendingJob, snapshot: ClusterSnapshot) -> None:
+    """Refuse a request that no state of this cluster could grant.
+
+    Args:
+        job: The request.
+        snapshot: The cluster.
+
+    Raises:
+        UnschedulableError: It asks for more than exists, or than its session may ever use; the
+            message has both numbers.
+    """
+    demand = job.demand
+    num_existing = len(snapshot.systems)
+    if demand.num_systems > num_existing:
+        raise UnschedulableError(
+            f"cluster lacks requested capacity: requested {demand.num_systems} system[type:CS2] "
+            f"but {num_existing} exists.",
+            hint=f"Ask for a num_csx of at most {num_existing}.",
+        )
+    num_groups = sum(group.kind >= demand.group_kind for group in snapshot.node_groups)
+    if demand.num_node_groups > num_groups:
+        raise UnschedulableError(
+            f"cluster lacks requested capacity: requested {demand.num_node_groups} "
+            f"nodegroup[type:{demand.group_kind.name.lower()}] but {num_groups} exists.",
+            hint="`csctl get nodegroups` shows what there is.",
+        )
+    quota = next((quota for quota in snapshot.sessions if quota.name == job.session), None)
+    if quota is not None and demand.num_systems > (most := quota.max_systems or 10**9):
+        raise UnschedulableError(
+            f"session {job.session!r} may use at most {most} system(s), its own and borrowed; "
+            f"requested {demand.num_systems}.",
+            hint=f"Ask for a num_csx of at most {most}, or for a larger session.",
+        )
+    for pod in demand.pods:
+        _check_pod(pod, snapshot)
+
+
+def _check_pod(pod: PodDemand, snapshot: ClusterSnapshot) -> None:
+    hosts = [node for node in snapshot.nodes if pod.role in node.roles]
+    rooms = [
+        NodeRoom(roles=node.roles, memory_bytes=node.memory_bytes, num_cores=node.num_cores)
+        for node in hosts
+    ]
+    num_pods = sum(_num_fitting(pod, room) for room in rooms)
+    if num_pods >= pod.count:
+        return
+    largest = max(rooms, key=lambda room: room.memory_bytes, default=None)
+    capacity = (
+        f" with insufficient capacity {_amounts(largest.num_cores, largest.memory_bytes)}"
+        if largest
+        else ""
+    )
+    raise UnschedulableError(
+        f"cluster lacks requested capacity: requested {pod.count} node[role:{pod.role}]"
+        f"{_amounts(pod.num_cores, pod.memory_bytes)} but {len(hosts)} exists{capacity}.",
+        hint="Lower the memory that the job asks for; `csctl get cluster -n` shows the nodes.",
+    )
+
+
+def _num_fitting(pod: PodDemand, room: NodeRoom) -> int:
+    by_memory = room.memory_bytes // pod.memory_bytes if pod.memory_bytes else pod.count
+    by_cores = room.num_cores // pod.num_cores if pod.num_cores else pod.count
+    return min(by_memory, by_cores, pod.count)
+
+
+def _amounts(num_cores: int, memory_bytes: int) -> str:
+    return f"{{cpu:{num_cores}, mem:{memory_bytes / _GIB:.0f}Gi}}"

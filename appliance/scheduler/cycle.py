@@ -1,101 +1,110 @@
-"""One scheduling cycle: first come, first served, gangs whole or not at all.
+"""One scheduling cycle: from a snapshot of the cluster and the queue to decisions.
 
-A job that does not fit holds back every execute job behind it, so none starves; compile jobs need
-no system and are never held back.
+1. *Order.* Each job gets a key: priority, quota, fair share, age, submission (`order`).
+2. *Sift.* Cache hits start, hopeless requests are refused, workflows get what they keep
+   (`admission`).
+3. *Admit* in order, until in each lane (execute, compile) a job does not fit.
+4. *Promise* that job a start, and stop lower priorities for it where that is allowed (`backfill`,
+   `preemption`).
+5. *Backfill*: jobs behind it start where they delay no promise (`backfill`).
+6. *Explain* what still waits, when somebody asks (`explain`).
+
+The cycle reads a snapshot, changes nothing but its own working state, and knows the time only from
+the snapshot: the same values give the same decisions.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from appliance.core.errors import UnschedulableError
-from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
-from appliance.scheduler.admission import check_feasible, find_grant
-from appliance.scheduler.queue import PendingJob, in_order
-from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.scheduler.admission import Admit, Preempt, Reject, Round, check_feasible, sift
+from appliance.scheduler.backfill import fill, promise_start
+from appliance.scheduler.explain import Wait, Waits
+from appliance.scheduler.preemption import preempt_for
+from appliance.scheduler.queue import LANES, JobQueue, PendingJob, in_order
+from appliance.scheduler.snapshot import ClusterSnapshot
+
+Decision = Admit | Reject | Preempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admit:
-    """The job starts with this grant."""
-
-    job: JobId
-    grant: Grant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """The job stays in the queue.
+class CycleOutcome:
+    """What a cycle decided.
 
     Attributes:
-        job: The job.
-        reason: Why, in the words users know.
-        position: Execute jobs served before it; 0 for the first.
-        blocking: Jobs that hold what it needs.
+        decisions: What is to be done, in this order.
+        waits: For each job that goes on waiting, why.
     """
 
-    job: JobId
-    reason: str
-    position: int
-    blocking: tuple[JobId, ...]
+    decisions: tuple[Decision, ...]
+    waits: Waits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reject:
-    """The job can never start."""
-
-    job: JobId
-    error: UnschedulableError
-
-
-Decision = Admit | Wait | Reject
-
-
-def run_cycle(snapshot: ClusterSnapshot, pending: Iterable[PendingJob]) -> tuple[Decision, ...]:
+def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
     """Decide about every pending job.
 
     Args:
         snapshot: The cluster as it is now.
-        pending: The jobs that wait, in any order.
+        queue: The jobs that wait. It is not changed: the caller removes who was admitted.
 
     Returns:
-        One decision for each job, in the order of service.
+        The decisions, and the reasons of those who wait.
     """
-    decisions: list[Decision] = []
-    waiting = 0
-    for job in in_order(pending):
-        try:
-            check_feasible(job.num_systems, snapshot)
-        except UnschedulableError as error:
-            decisions.append(Reject(job=job.id, error=error))
+    round_ = Round(snapshot, queue)  # step 1, Order, is part of it
+    sift(round_)
+    _admit_in_order(round_)
+    fill(round_)
+    round_.may_start = round_.rooms.open_slots(queue)
+    return CycleOutcome(decisions=tuple(round_.decisions), waits=Waits(round_))
+
+
+def would_start(
+    snapshot: ClusterSnapshot, queue: JobQueue, job: PendingJob
+) -> Admit | Reject | Wait:
+    """Say what would become of a job if it were submitted now; nothing is changed.
+
+    Args:
+        snapshot: The cluster.
+        queue: The jobs that wait.
+        job: The hypothetical job.
+    """
+    queue.add(job)
+    try:
+        outcome = run_cycle(snapshot, queue)
+    finally:
+        queue.remove(job.id)
+    for decision in outcome.decisions:
+        if decision.job == job.id and not isinstance(decision, Preempt):
+            return decision
+    return outcome.waits[job.id]
+
+
+def _admit_in_order(round_: Round) -> None:
+    """Steps 3 and 4: admit until one job of each lane is blocked, and promise that one a start."""
+    queue = round_.queue
+    lane = queue.columns.lane[: len(queue)]
+    in_question = round_.is_open & round_.may_start & round_.can_ever
+    for slot in in_order(round_.key, in_question):
+        in_question[slot] = False
+        if not round_.rooms.admits(queue.jobs[slot]) or round_.try_admit(slot):
             continue
-        is_held_back = waiting > 0 and job.type is not JobType.COMPILE
-        grant = None if is_held_back else find_grant(job, snapshot)
-        if grant is None:
-            decisions.append(_wait(job, waiting, snapshot))
-            waiting += 1
-        else:
-            decisions.append(Admit(job=job.id, grant=grant))
-            snapshot = snapshot.with_grant(grant)
-    return tuple(decisions)
+        promise = promise_start(round_, slot)
+        if promise is None:
+            _set_aside(round_, slot)
+            continue
+        if round_.snapshot.policy.allows_preemption:
+            promise = preempt_for(round_, slot, promise)
+        round_.promises.append(promise)
+        in_question &= lane != lane[slot]
+        if len(round_.promises) == len(LANES):
+            return
 
 
-def _wait(job: PendingJob, position: int, snapshot: ClusterSnapshot) -> Wait:
-    if position == 0:
-        place = "current job is top of queue but likely blocked by running jobs"
+def _set_aside(round_: Round, slot: int) -> None:
+    """Refuse a job that cannot fit even on the empty cluster; else it waits for repairs."""
+    job = round_.queue.jobs[slot]
+    try:
+        check_feasible(job, round_.snapshot)
+    except UnschedulableError as error:
+        round_.reject(slot, error)
     else:
-        place = f"{position} execute job(s) queued before current job"
-    executing = [grant for grant in snapshot.grants if grant.type is not JobType.COMPILE]
-    facts = [place]
-    if executing:
-        in_use = sum(len(grant.systems) for grant in executing)
-        facts.append(f"{len(executing)} execute job(s) running using {in_use} system(s)")
-    if num_compiles := len(snapshot.grants) - len(executing):
-        facts.append(f"{num_compiles} compile job(s) running")
-    facts.append(f"{job.num_systems} of {len(snapshot.systems)} system(s) requested")
-    reason = (
-        f"job is queueing. Job queue status: {', '.join(facts)}. "
-        "For more information, please run 'csctl get jobs'."
-    )
-    blocking = tuple(grant.job for grant in executing)
-    return Wait(job=job.id, reason=reason, position=position, blocking=blocking)
+        round_.stuck[job.id] = None

@@ -1,46 +1,250 @@
-"""What the scheduler sees of the cluster at one moment."""
+"""What the scheduler sees of the cluster at one moment; everything it decides follows from this.
 
-from dataclasses import dataclass
+Management fills in what it has. A field left at its default switches the feature that rests on it
+off: without sessions there are no quotas, without a ledger nobody has used anything.
+"""
 
-from appliance.core.ids import JobId
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType
+from appliance.core.records import DEFAULT_PRIORITY
 from appliance.core.systems import Node, System
+from appliance.scheduler.demand import GroupKind
+from appliance.scheduler.estimate import Basis, Estimate
+from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
+from appliance.scheduler.policy import Policy
+
+_OVERRUN_SHARE = 0.25
+_OVERRUN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """MemoryX nodes that serve one job at a time.
+
+    Attributes:
+        name: Its name.
+        kind: Its size.
+        is_healthy: Whether jobs may be placed on it.
+    """
+
+    name: str
+    kind: GroupKind = GroupKind.REGULAR
+    is_healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlacement:
+    """Alike pods of a gang on one node.
+
+    Attributes:
+        node: The node.
+        role: Their role.
+        count: How many.
+        memory_bytes: Memory of all of them.
+        num_cores: CPU cores of all of them.
+    """
+
+    node: str
+    role: str
+    count: int
+    memory_bytes: int
+    num_cores: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a running job holds.
+    """What a job holds, from its admission until its last pod is gone.
 
     Attributes:
         job: The job.
         type: Its type.
         systems: Names of its systems; empty for a compile job.
+        node_groups: Names of its node groups.
+        pods: Where its pods are, as far as they count against nodes.
+        reserved_systems: Systems that it holds for later jobs of its workflow.
+        priority: Its priority value.
+        account: Whom its use is charged to.
+        workflow: Its workflow.
+        started_seconds: When it was admitted; None when that is not known.
+        estimate: How long it will run; None when that is not known.
+        has_time_limit: Whether it is ended when its bound is reached.
+        is_preemptible: Whether it can go on from a checkpoint after it was stopped.
+        is_ending: Whether it is being stopped already.
     """
 
     job: JobId
     type: JobType
     systems: tuple[str, ...] = ()
+    node_groups: tuple[str, ...] = ()
+    pods: tuple[PodPlacement, ...] = ()
+    reserved_systems: tuple[str, ...] = ()
+    priority: int = DEFAULT_PRIORITY
+    account: Account = NOBODY
+    workflow: WorkflowId | None = None
+    started_seconds: float | None = None
+    estimate: Estimate | None = None
+    has_time_limit: bool = False
+    is_preemptible: bool = False
+    is_ending: bool = False
+
+    @property
+    def num_systems(self) -> int:
+        """Systems it holds, reserved ones too."""
+        return len(self.systems) + len(self.reserved_systems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowReservation:
+    """Systems that a workflow keeps between its jobs.
+
+    Attributes:
+        workflow: The workflow.
+        systems: All systems it keeps, also those that a job of it uses now.
+        node_groups: All node groups it keeps.
+        account: Whose workflow it is.
+        until_seconds: When it is expected to be given up; None when that is not known.
+    """
+
+    workflow: WorkflowId
+    systems: tuple[str, ...]
+    node_groups: tuple[str, ...] = ()
+    account: Account = NOBODY
+    until_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """A time in which nothing may run on a system.
+
+    Attributes:
+        system: The system.
+        start_seconds: Begin; jobs that may run longer are not placed on it before.
+        end_seconds: End, as planned.
+    """
+
+    system: str
+    start_seconds: float
+    end_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQuota:
+    """What a session may use.
+
+    Attributes:
+        name: The session.
+        num_systems: Systems that are its own; None gives it no quota and no limit.
+        borrow_limit: How many more it may use while nobody else does; None sets no limit.
+        max_executes: Execute jobs at a time; None sets no limit.
+        max_compiles: Compile jobs at a time; None sets no limit.
+        shares: Its part of the cluster under fair share, against other sessions.
+        is_paused: Whether its pending jobs stay pending.
+    """
+
+    name: str
+    num_systems: int | None = None
+    borrow_limit: int | None = None
+    max_executes: int | None = None
+    max_compiles: int | None = None
+    shares: float = 1.0
+    is_paused: bool = False
+
+    @property
+    def max_systems(self) -> int | None:
+        """Systems it may use at a time, borrowed ones too; None sets no limit."""
+        if self.num_systems is None or self.borrow_limit is None:
+            return None
+        return self.num_systems + self.borrow_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """Systems, nodes and who holds what.
+    """The cluster, who holds what, and by which rules it is shared.
 
     Attributes:
         systems: All systems, in the order in which they are granted.
         nodes: All CPU nodes.
+        node_groups: All MemoryX node groups.
         grants: One for each job that holds resources.
+        reservations: What workflows keep between their jobs.
+        now_seconds: The time, on the scale of every other time here; times of day do.
+        draining: Systems that get no new job.
+        maintenance: Times in which systems are away.
+        blocks: For each system, what it shares the shortest way with, such as a leaf switch; jobs
+            are kept within one where that is possible. Empty knows no topology.
+        sessions: Quotas; a session not named has none.
+        usage: Past use; None means that nobody used anything.
+        policy: The rules.
     """
 
     systems: tuple[System, ...]
     nodes: tuple[Node, ...] = ()
+    node_groups: tuple[NodeGroup, ...] = ()
     grants: tuple[Grant, ...] = ()
+    reservations: tuple[WorkflowReservation, ...] = ()
+    now_seconds: float = 0.0
+    draining: frozenset[str] = frozenset()
+    maintenance: tuple[Maintenance, ...] = ()
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    sessions: tuple[SessionQuota, ...] = ()
+    usage: UsageLedger | None = None
+    policy: Policy = field(default_factory=Policy)
 
     def free_systems(self) -> tuple[System, ...]:
-        """Return the healthy systems that no job holds."""
-        held = {name for grant in self.grants for name in grant.systems}
-        return tuple(s for s in self.systems if s.is_healthy and s.name not in held)
+        """Return the systems that a job could get now."""
+        taken = set(self.draining)
+        for grant in self.grants:
+            taken.update(grant.systems, grant.reserved_systems)
+        for reservation in self.reservations:
+            taken.update(reservation.systems)
+        return tuple(s for s in self.systems if s.is_healthy and s.name not in taken)
 
     def with_grant(self, grant: Grant) -> "ClusterSnapshot":
         """Return the snapshot after one more job got its resources."""
-        return ClusterSnapshot(systems=self.systems, nodes=self.nodes, grants=(*self.grants, grant))
+        return replace(self, grants=(*self.grants, grant))
+
+    def without(self, job: JobId) -> "ClusterSnapshot":
+        """Return the snapshot after a job gave back what it held."""
+        return replace(self, grants=tuple(g for g in self.grants if g.job != job))
+
+    def ends(self) -> Iterator[tuple[float, Grant]]:
+        """Yield each grant with the time by which it ends, as far as is known."""
+        for grant in self.grants:
+            yield self.end_bound(grant), grant
+
+    def end_bound(self, grant: Grant) -> float:
+        """Return when a grant ends at the latest, as far as is known."""
+        seconds = None if grant.estimate is None else grant.estimate.bound_seconds
+        return self._end(grant, seconds)
+
+    def end_expected(self, grant: Grant) -> float:
+        """Return when a grant most likely ends."""
+        seconds = None if grant.estimate is None else grant.estimate.expected_seconds
+        return min(self._end(grant, seconds), self.end_bound(grant))
+
+    def estimate_of(self, grant: Grant) -> Estimate:
+        """Return a grant's own estimate, else the default for its type."""
+        if grant.estimate is not None:
+            return grant.estimate
+        seconds = self.policy.default_execute_seconds
+        if grant.type is JobType.COMPILE:
+            seconds = self.policy.default_compile_seconds
+        return Estimate(expected_seconds=seconds, bound_seconds=seconds, basis=Basis.DEFAULT)
+
+    def _end(self, grant: Grant, seconds: float | None) -> float:
+        """Return start plus seconds; a job that is over its time is given a quarter more."""
+        now = self.now_seconds
+        if grant.is_ending:
+            return now
+        if seconds is None:
+            seconds = self.estimate_of(grant).bound_seconds
+        if grant.started_seconds is None:
+            return now + seconds
+        end = grant.started_seconds + seconds
+        if end > now:
+            return end
+        elapsed = now - grant.started_seconds
+        return now + (0.0 if grant.has_time_limit else _OVERRUN_SECONDS + _OVERRUN_SHARE * elapsed)

@@ -9,7 +9,7 @@ from appliance.compiler.passes.layers import layer_of_resource
 from appliance.compiler.pipeline import compile_program
 from appliance.core.plan import Plan, Precision
 from appliance.core.plan_text import parse_plan, print_plan
-from tests.conformance.test_samples import (
+from tests.conformance.test_numerics import (
     LOOSE,
     NAMES,
     SAMPLES,
@@ -82,7 +82,10 @@ def test_layer_steps_hold_one_layers_weights_and_run_both_ways(name):
     resources = {tensor.value: tensor.resource_name for tensor in plan.state}
     for step in plan.layer_steps:
         weights = [n for n in step.loads if plan.types[n].shape and n in resources]
-        assert len({layer_of_resource(resources[n]) for n in weights}) <= 1
+        layers = {layer_of_resource(resources[n]) for n in weights}
+        # A module may use a child's weights itself, as nn.MultiheadAttention does: one layer.
+        inner = {layer for layer in layers if any(layer.startswith(f"{o}.") for o in layers)}
+        assert len(layers - inner) <= 1
     if name == "gpt_adamw":
         names = [step.name for step in plan.layer_steps]
         forward = ["tokens.fwd", "Gpt_1.fwd", "blocks.0.fwd", "blocks.1.fwd", "norm.fwd"]

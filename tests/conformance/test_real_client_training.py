@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from tests.support.appliance import Appliance
-from tests.support.client import PROGRAMS, client_environment, losses, start_client
-from tests.support.client_env import client_venv
+from tests.support.client import (
+    PROGRAMS,
+    client_environment,
+    client_venv,
+    losses,
+    start_client,
+)
 
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.client_env import client_venv
-
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
+
+
+def client_venv() -> Path:
+    """Return the client's environment; `WSC_CLIENT_VENV` says where it is."""
+    default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
+    venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
+    assert (venv / "bin" / "python").exists(), f"no client in {venv}; run `make client`"
+    return venv
 
 
 def client_environment() -> dict[str, str]:

@@ -1,104 +1,181 @@
-"""First come, first served; gangs whole or not at all."""
+"""Order of service, gangs, lanes, and what is settled before anybody waits."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
+from appliance.core.ids import WorkflowId
 from appliance.core.systems import System
-from appliance.scheduler.cycle import Admit, Reject, Wait, run_cycle
-from appliance.scheduler.queue import PendingJob
-from appliance.scheduler.snapshot import ClusterSnapshot, Grant
-
-
-def cluster(num_systems: int, *grants: Grant) -> ClusterSnapshot:
-    systems = tuple(System(name=f"s{index}") for index in range(num_systems))
-    return ClusterSnapshot(systems=systems, grants=grants)
-
-
-def execute(name: str, num_systems: int, *, sequence: int = 0, priority: int = 299) -> PendingJob:
-    return PendingJob(
-        id=JobId(name),
-        type=JobType.EXECUTE,
-        sequence=sequence,
-        priority=priority,
-        num_systems=num_systems,
-    )
-
-
-def compile_(name: str, *, sequence: int = 0) -> PendingJob:
-    return PendingJob(
-        id=JobId(name), type=JobType.COMPILE, sequence=sequence, priority=299, num_systems=0
-    )
-
-
-def held(name: str, *systems: str) -> Grant:
-    return Grant(job=JobId(name), type=JobType.EXECUTE, systems=systems)
+from appliance.scheduler.admission import Admit, Reject
+from appliance.scheduler.cycle import run_cycle, would_start
+from appliance.scheduler.demand import GroupKind
+from appliance.scheduler.explain import Wait, WaitReason
+from appliance.scheduler.policy import DAY
+from appliance.scheduler.queue import JobQueue
+from appliance.scheduler.snapshot import ClusterSnapshot, NodeGroup, WorkflowReservation
+from tests.support.scheduling import (
+    HOUR,
+    admitted,
+    cluster,
+    compile_,
+    cycle,
+    execute,
+    held,
+    management_node,
+)
 
 
 def test_two_jobs_share_two_systems_and_a_third_waits():
     jobs = [execute("a", 1, sequence=1), execute("b", 1, sequence=2), execute("c", 1, sequence=3)]
-    first, second, third = run_cycle(cluster(2), jobs)
-    assert isinstance(first, Admit)
-    assert isinstance(second, Admit)
-    assert {*first.grant.systems, *second.grant.systems} == {"s0", "s1"}
-    assert isinstance(third, Wait)
+    outcome = cycle(cluster(2), jobs)
+    assert admitted(outcome) == {"a": ("s0",), "b": ("s1",)}
+    assert list(outcome.waits) == ["c"]
 
 
 def test_a_gang_gets_all_its_systems_or_none():
-    (decision,) = run_cycle(cluster(3, held("x", "s0", "s1")), [execute("a", 2)])
-    assert isinstance(decision, Wait)
-    assert decision.blocking == ("x",)
-    assert "top of queue but likely blocked by running jobs" in decision.reason
-    assert "1 execute job(s) running using 2 system(s)" in decision.reason
+    outcome = cycle(cluster(3, held("x", "s0", "s1")), [execute("a", 2)])
+    assert admitted(outcome) == {}
+    assert outcome.waits["a"].blocking == ("x",)
+    assert "top of queue but likely blocked by running jobs" in outcome.waits["a"].reason
+    assert "1 execute job(s) running using 2 system(s)" in outcome.waits["a"].reason
 
 
 def test_more_systems_than_exist_are_refused_at_once_with_both_numbers():
-    (decision,) = run_cycle(cluster(2), [execute("a", 3)])
+    outcome = cycle(cluster(2), [execute("a", 3)])
+    (decision,) = outcome.decisions
     assert isinstance(decision, Reject)
     assert "requested 3" in str(decision.error)
     assert "2 exists" in str(decision.error)
+    assert not outcome.waits
 
 
 def test_a_small_job_does_not_overtake_a_large_one_that_came_first():
     jobs = [execute("large", 2, sequence=1), execute("small", 1, sequence=2)]
-    large, small = run_cycle(cluster(2, held("x", "s0")), jobs)
-    assert isinstance(large, Wait)
-    assert isinstance(small, Wait)
-    assert "1 execute job(s) queued before current job" in small.reason
+    outcome = cycle(cluster(2, held("x", "s0")), jobs)
+    assert admitted(outcome) == {}
+    assert "1 execute job(s) queued before current job" in outcome.waits["small"].reason
+    assert outcome.waits["small"].behind == ("large",)
 
 
 def test_a_compile_job_never_waits_behind_execute_jobs():
     jobs = [execute("large", 2, sequence=1), compile_("c", sequence=2)]
-    _, decision = run_cycle(cluster(2, held("x", "s0")), jobs)
-    assert isinstance(decision, Admit)
-    assert decision.grant.systems == ()
+    assert admitted(cycle(cluster(2, held("x", "s0")), jobs)) == {"c": ()}
 
 
 def test_a_lower_priority_value_is_served_first():
     jobs = [execute("late", 1, sequence=1), execute("urgent", 1, sequence=2, priority=199)]
-    assert [decision.job for decision in run_cycle(cluster(1), jobs)] == ["urgent", "late"]
+    assert list(admitted(cycle(cluster(1), jobs))) == ["urgent"]
+
+
+def test_equal_priorities_are_served_in_order_of_submission():
+    jobs = [execute(f"j{n}", 1, sequence=n) for n in (3, 1, 2)]
+    assert list(admitted(cycle(cluster(2), jobs))) == ["j1", "j2"]
 
 
 def test_a_system_that_is_not_healthy_is_not_granted():
     snapshot = ClusterSnapshot(systems=(System(name="s0", is_healthy=False), System(name="s1")))
-    (decision,) = run_cycle(snapshot, [execute("a", 1)])
-    assert isinstance(decision, Admit)
-    assert decision.grant.systems == ("s1",)
+    assert admitted(cycle(snapshot, [execute("a", 1)])) == {"a": ("s1",)}
 
 
-@given(st.integers(1, 6), st.lists(st.integers(0, 8), max_size=20))
-def test_no_system_is_granted_twice_and_every_gang_is_whole(num_systems, wishes):
+def test_a_draining_system_gets_no_new_job_and_the_wait_says_so():
+    outcome = cycle(cluster(2, draining=frozenset({"s0"})), [execute("a", 2), execute("b", 1)])
+    assert admitted(outcome) == {"b": ("s1",)}
+    assert outcome.waits["a"].kind is WaitReason.OUT_OF_SERVICE
+    assert "s0" in outcome.waits["a"].reason
+
+
+def test_compile_jobs_are_limited_by_management_memory():
+    jobs = [compile_(f"c{n}", sequence=n, memory_gib=90) for n in range(3)]
+    small = cluster(1, nodes=(management_node(125),))
+    assert list(admitted(cycle(small, jobs))) == ["c0"]
+    large = cluster(1, nodes=(management_node(503),))
+    assert list(admitted(cycle(large, jobs))) == ["c0", "c1", "c2"]
+
+
+def test_memory_on_two_nodes_does_not_make_room_for_one_pod():
+    nodes = (management_node(60, "m0"), management_node(60, "m1"))
+    (decision,) = cycle(cluster(1, nodes=nodes), [compile_("c", memory_gib=90)]).decisions
+    assert isinstance(decision, Reject)
+    assert "requested 1 node[role:management]{cpu:0, mem:90Gi}" in str(decision.error)
+    assert "2 exists with insufficient capacity {cpu:64, mem:60Gi}" in str(decision.error)
+
+
+def test_a_compile_whose_answer_is_cached_never_queues():
+    full = cluster(1, nodes=(management_node(80),))
     jobs = [
-        compile_(f"j{n}", sequence=n) if wish == 0 else execute(f"j{n}", wish, sequence=n)
-        for n, wish in enumerate(wishes)
+        compile_("first", sequence=1, memory_gib=67),
+        compile_("second", sequence=2, memory_gib=67),
+        compile_("hit", sequence=3, memory_gib=67, is_cached=True),
     ]
-    decisions = run_cycle(cluster(num_systems), jobs)
-    granted = [name for d in decisions if isinstance(d, Admit) for name in d.grant.systems]
-    assert len(granted) == len(set(granted))
-    wanted = {job.id: job.num_systems for job in jobs}
-    for decision in decisions:
-        if isinstance(decision, Admit):
-            assert len(decision.grant.systems) == wanted[decision.job]
-        assert isinstance(decision, Reject) == (wanted[decision.job] > num_systems)
-    assert sorted(d.job for d in decisions) == sorted(wanted)
+    outcome = cycle(full, jobs)
+    assert list(admitted(outcome)) == ["hit", "first"]
+    assert list(outcome.waits) == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "want"),
+    [
+        pytest.param(GroupKind.REGULAR, ("g0", "g1"), id="the smallest kind first"),
+        pytest.param(GroupKind.LARGE, ("g2", "g1"), id="a larger one where a smaller would do"),
+    ],
+)
+def test_node_groups_are_granted_whole(kind, want):
+    groups = (
+        NodeGroup(name="g0"),
+        NodeGroup(name="g1", kind=GroupKind.XLARGE),
+        NodeGroup(name="g2", kind=GroupKind.LARGE),
+    )
+    jobs = [execute(f"j{n}", 1, sequence=n, num_node_groups=1, group_kind=kind) for n in range(2)]
+    if kind is GroupKind.REGULAR:
+        groups = groups[:2]
+    outcome = cycle(cluster(4, node_groups=groups), jobs)
+    assert tuple(d.grant.node_groups[0] for d in outcome.decisions) == want
+
+
+def test_a_workflow_gets_back_the_systems_that_it_keeps():
+    reservation = WorkflowReservation(workflow=WorkflowId("w"), systems=("s0", "s1"))
+    snapshot = cluster(2, reservations=(reservation,))
+    jobs = [
+        execute("other", 1, sequence=1),
+        execute("mine", 2, sequence=2, workflow=WorkflowId("w")),
+    ]
+    outcome = cycle(snapshot, jobs)
+    assert admitted(outcome) == {"mine": ("s0", "s1")}
+    assert list(outcome.waits) == ["other"]
+
+
+def test_a_compile_job_may_hold_systems_for_the_job_that_follows():
+    job = compile_("c", reserve_systems=2, workflow=WorkflowId("w"))
+    (decision,) = cycle(cluster(2), [job]).decisions
+    assert isinstance(decision, Admit)
+    assert decision.grant.systems == ()
+    assert decision.grant.reserved_systems == ("s0", "s1")
+
+
+def test_a_job_that_waited_too_long_goes_before_better_priorities_but_not_before_p0():
+    snapshot = cluster(1, now_seconds=5 * DAY)
+    old = execute("old", 1, sequence=1, priority=399, submitted_seconds=0.0)
+    new = execute("new", 1, sequence=2, priority=199, submitted_seconds=5 * DAY)
+    admin = execute("admin", 1, sequence=3, priority=50, submitted_seconds=5 * DAY)
+    assert list(admitted(cycle(snapshot, [old, new]))) == ["old"]
+    assert list(admitted(cycle(snapshot, [old, new, admin]))) == ["admin"]
+
+
+def test_would_start_tells_and_leaves_no_trace():
+    queue = JobQueue([execute("a", 1, sequence=1, limit_seconds=HOUR)])
+    now = would_start(cluster(2), queue, execute("plan", 1, sequence=2))
+    assert isinstance(now, Admit)
+    later = would_start(cluster(1), queue, execute("plan", 1, sequence=2))
+    assert isinstance(later, Wait)
+    assert later.expected_start is not None
+    assert later.expected_start.at_seconds == HOUR
+    never = would_start(cluster(1), queue, execute("plan", 2, sequence=2))
+    assert isinstance(never, Reject)
+    assert [job.id for job in queue] == ["a"]
+
+
+def test_the_same_values_give_the_same_decisions_in_whatever_order_jobs_came_in():
+    jobs = [execute(f"j{n}", 1 + n % 3, sequence=n, limit_seconds=HOUR) for n in range(20)]
+    first, second = JobQueue(jobs), JobQueue(reversed(jobs))
+    first.remove(jobs[3].id)
+    first.add(jobs[3])
+    snapshot = cluster(8, held("x", "s0", ends_in=HOUR))
+    assert run_cycle(snapshot, first).decisions == run_cycle(snapshot, second).decisions

@@ -1,0 +1,114 @@
+"""What a job needs before it can start: a gang, granted whole or not at all.
+
+A demand is also a row of numbers (`columns`), so that a hundred thousand jobs are held against what
+is free in a few vector comparisons. The row is necessary, not sufficient: pods are whole and do not
+split over nodes. `placement` has the last word.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
+"""Roles that CPU nodes have."""
+
+
+class GroupKind(IntEnum):
+    """Size of a MemoryX node group; a larger one serves where a smaller one would do."""
+
+    REGULAR = 0
+    LARGE = 1
+    XLARGE = 2
+
+
+SYSTEMS = 0
+_GROUPS = 1
+_MEMORY = _GROUPS + len(GroupKind)
+_CORES = _MEMORY + len(ROLES)
+_LARGEST = _CORES + len(ROLES)
+NUM_COLUMNS = _LARGEST + len(ROLES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDemand:
+    """Alike pods of a gang.
+
+    Attributes:
+        role: Role of the nodes they run on.
+        count: How many.
+        memory_bytes: Memory of each; 0 leaves it unlimited and uncounted.
+        num_cores: CPU cores of each; 0 leaves them uncounted.
+    """
+
+    role: str
+    count: int = 1
+    memory_bytes: int = 0
+    num_cores: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """A gang.
+
+    Attributes:
+        num_systems: Whole systems.
+        num_node_groups: MemoryX node groups, each for this job alone.
+        group_kind: The smallest kind of node group that will do.
+        pods: Pods that count against the memory and cores of nodes.
+    """
+
+    num_systems: int = 0
+    num_node_groups: int = 0
+    group_kind: GroupKind = GroupKind.REGULAR
+    pods: tuple[PodDemand, ...] = ()
+
+    def columns(self) -> tuple[int, ...]:
+        """Return the demand as a row of `NUM_COLUMNS` numbers."""
+        row = [0] * NUM_COLUMNS
+        row[SYSTEMS] = self.num_systems
+        row[_GROUPS : _GROUPS + self.group_kind + 1] = [self.num_node_groups] * (
+            self.group_kind + 1
+        )
+        for pod in self.pods:
+            role = ROLES.index(pod.role)
+            row[_MEMORY + role] += pod.count * pod.memory_bytes
+            row[_CORES + role] += pod.count * pod.num_cores
+            row[_LARGEST + role] = max(row[_LARGEST + role], pod.memory_bytes)
+        return tuple(row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRoom:
+    """What a node has to give.
+
+    Attributes:
+        roles: Its roles.
+        memory_bytes: Memory.
+        num_cores: CPU cores.
+    """
+
+    roles: tuple[str, ...]
+    memory_bytes: int
+    num_cores: int
+
+
+def supply_columns(
+    num_systems: int, groups_at_least: Iterable[int], rooms: Iterable[NodeRoom]
+) -> tuple[int, ...]:
+    """Return what is there as a row that demands can be held against.
+
+    Args:
+        num_systems: Systems.
+        groups_at_least: For each `GroupKind`, node groups of that kind or a larger one.
+        rooms: The nodes.
+    """
+    row = [0] * NUM_COLUMNS
+    row[SYSTEMS] = num_systems
+    row[_GROUPS:_MEMORY] = groups_at_least
+    for room in rooms:
+        for name in room.roles:
+            role = ROLES.index(name)
+            row[_MEMORY + role] += room.memory_bytes
+            row[_CORES + role] += room.num_cores
+            row[_LARGEST + role] = max(row[_LARGEST + role], room.memory_bytes)
+    return tuple(row)

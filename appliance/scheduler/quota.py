@@ -1,0 +1,106 @@
+"""What each session may still take: its own systems, what it may borrow, its number of jobs.
+
+A session's quota is its own whenever it asks: within equal priority, jobs of sessions that are
+within theirs go before jobs that would borrow. Nothing of an idle quota is kept free, so that the
+cluster works; `preemption` can take it back where that is allowed.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.jobs import JobType
+from appliance.scheduler.fair_share import Account
+from appliance.scheduler.queue import LANES, JobQueue, PendingJob
+from appliance.scheduler.snapshot import ClusterSnapshot
+
+NO_LIMIT = 2**31
+
+
+class Rooms:
+    """What is left of each session's quota, during one cycle.
+
+    Args:
+        snapshot: Quotas, and who holds what.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.quotas = {quota.name: quota for quota in snapshot.sessions}
+        self.num_systems: dict[str, int] = {}
+        self._num_jobs: dict[tuple[str, JobType], int] = {}
+        if not self.quotas:
+            return
+        held: set[str] = set()
+        for grant in snapshot.grants:
+            held.update(grant.systems, grant.reserved_systems)
+            self.charge(grant.account.session, grant.type, grant.num_systems)
+        for reservation in snapshot.reservations:
+            idle = len(set(reservation.systems) - held)
+            session = reservation.account.session
+            self.num_systems[session] = self.num_systems.get(session, 0) + idle
+
+    def charge(self, session: str, job_type: JobType, num_systems: int) -> None:
+        """Count a job that starts."""
+        self.num_systems[session] = self.num_systems.get(session, 0) + num_systems
+        key = (session, job_type)
+        self._num_jobs[key] = self._num_jobs.get(key, 0) + 1
+
+    def num_jobs(self, session: str, job_type: JobType) -> int:
+        """Return how many jobs of a type a session has running."""
+        return self._num_jobs.get((session, job_type), 0)
+
+    def systems_left(self, session: str) -> int:
+        """Return how many systems a session may still take, borrowed ones too."""
+        quota = self.quotas.get(session)
+        if quota is None or quota.max_systems is None:
+            return NO_LIMIT
+        return quota.max_systems - self.num_systems.get(session, 0)
+
+    def own_left(self, session: str) -> int:
+        """Return how many systems a session may still take without borrowing."""
+        quota = self.quotas.get(session)
+        if quota is None or quota.num_systems is None:
+            return NO_LIMIT
+        return quota.num_systems - self.num_systems.get(session, 0)
+
+    def admits(self, job: PendingJob, *, already_held: int = 0) -> bool:
+        """Whether a job's session may start it, apart from what is free.
+
+        Args:
+            job: The job.
+            already_held: Systems that its workflow holds for it and that are counted already.
+        """
+        needed = job.num_systems + job.reserve_systems - already_held
+        if needed > 0 and needed > self.systems_left(job.session):
+            return False
+        return self._has_turn(job.session, job.type)
+
+    def open_slots(self, queue: JobQueue) -> NDArray[np.bool_]:
+        """Return, for each slot of the queue, whether `admits` holds."""
+        size = len(queue)
+        if not self.quotas:
+            return np.ones(size, np.bool_)
+        columns = queue.columns
+        account = columns.account[:size]
+        left = np.array([self.systems_left(a.session) for a in queue.accounts], np.int64)
+        needed = columns.demand[0, :size]
+        is_open: NDArray[np.bool_] = (needed == 0) | (needed <= left[account])
+        for lane, job_type in enumerate(LANES):
+            may = np.array([self._has_turn(a.session, job_type) for a in queue.accounts], np.bool_)
+            is_open &= may[account] | (columns.lane[:size] != lane)
+        return is_open
+
+    def borrowing(self, accounts: Sequence[Account]) -> NDArray[np.int64]:
+        """Return, for each account, 1 if its session has all of its own quota already, else 0."""
+        if not self.quotas:
+            return np.zeros(len(accounts), np.int64)
+        return np.array([int(self.own_left(a.session) <= 0) for a in accounts], np.int64)
+
+    def _has_turn(self, session: str, job_type: JobType) -> bool:
+        quota = self.quotas.get(session)
+        if quota is None:
+            return True
+        limit = quota.max_compiles if job_type is JobType.COMPILE else quota.max_executes
+        is_full = limit is not None and self.num_jobs(session, job_type) >= limit
+        return not quota.is_paused and not is_full

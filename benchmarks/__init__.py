@@ -1,0 +1,1 @@
+"""Measurements of the appliance, each a program of its own."""

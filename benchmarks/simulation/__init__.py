@@ -1,0 +1,1 @@
+"""A discrete-event simulator of the queue, around the appliance's own scheduler."""

@@ -1,0 +1,54 @@
+"""Which systems a gang gets, and what-if that undoes itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.scheduler.placement import Capacity, Frame, choose_systems
+from tests.support.scheduling import admitted, cluster, cycle, execute, held
+
+BLOCKS = [0b000011, 0b111100]
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "want"),
+    [
+        pytest.param(0b111111, 2, 0b000011, id="the smallest block that holds all"),
+        pytest.param(0b111111, 3, 0b011100, id="a larger block stays whole where it can"),
+        pytest.param(0b011111, 5, 0b011111, id="as few blocks as possible"),
+        pytest.param(0b100100, 1, 0b000100, id="the lowest of a block"),
+        pytest.param(0b000001, 2, None, id="not enough"),
+    ],
+)
+def test_a_gang_stays_close_together(free, count, want):
+    assert choose_systems(free, count, BLOCKS) == want
+
+
+@given(
+    st.integers(0, 255),
+    st.integers(0, 8),
+    st.lists(st.integers(0, 255), max_size=4),
+    st.integers(0, 255),
+)
+def test_a_choice_is_free_systems_and_exactly_as_many(free, count, blocks, preferred):
+    chosen = choose_systems(free, count, blocks, preferred)
+    assert (chosen is None) == (free.bit_count() < count)
+    if chosen is not None:
+        assert chosen.bit_count() == count
+        assert chosen & ~free == 0
+
+
+def test_a_job_is_kept_within_one_switch():
+    blocks = {"s0": "a", "s1": "b", "s2": "b", "s3": "b"}
+    assert admitted(cycle(cluster(4, blocks=blocks), [execute("j", 2)])) == {"j": ("s1", "s2")}
+
+
+def test_giving_back_what_a_job_holds_can_be_undone():
+    grant = held("x", "s0", "s2")
+    frame = Frame(cluster(3, grant))
+    capacity = Capacity(frame)
+    capacity.take(frame.held(grant))
+    undo = capacity.give(frame.held(grant))
+    assert capacity.systems == 0b111
+    undo()
+    assert capacity.systems == 0b010
