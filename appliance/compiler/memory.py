@@ -113,6 +113,8 @@ class _Liveness:
 
     def residents(self) -> Iterator[Resident]:
         """Yield what is resident at some time."""
+        if not self._plan.layer_steps:
+            return
         ends = self._walk()
         segment_of = [index for index, part in enumerate(segments(self._plan)) for _ in part]
 

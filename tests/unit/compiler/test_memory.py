@@ -80,6 +80,12 @@ def test_a_share_that_may_not_be_split_has_to_fit():
         limited(2 * per_sample, may_split=False)
 
 
+def test_a_plan_without_layer_steps_needs_nothing():
+    empty = replace(plan(), layer_steps=())
+    assert limit_memory(empty, num_systems=1, limits=WaferLimits(wafer_bytes=0)) == empty
+    assert MemoryNeed(empty).peak_bytes(BATCH, BATCH) == 0
+
+
 def test_a_sample_that_does_not_fit_is_refused_with_the_largest_tensor():
     whole = compile_program(MLP, batch_size=4, precision=Precision.F32)
     need = MemoryNeed(whole).peak_bytes(1, 4)
