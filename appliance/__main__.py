@@ -24,6 +24,8 @@ from appliance.management.instance import Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
+from appliance.wafer.machine import parse_machine
+from appliance.wafer.memory import free_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ def up(
             num_systems=systems,
             has_tls=tls,
             precision=precision,
+            wafer_bytes=free_bytes(parse_machine(_machine(machine))),
             lease_seconds=lease_seconds,
             machine=_machine(machine),
             pace=pace,

@@ -1,7 +1,7 @@
 """The compiler's one entry: program text and options in, `Plan` out.
 
     import -> support -> normalise -> formats -> canonicalise -> batch sharding -> partition
-           -> updates -> plan
+           -> updates -> plan -> memory
 
 The graph is verified after every pass; a dump of each can be had for debugging.
 """
@@ -12,6 +12,7 @@ from typing import Final
 
 from appliance.compiler.assembly import Parts, assemble
 from appliance.compiler.importer import import_program
+from appliance.compiler.memory import limit_memory
 from appliance.compiler.passes.batch_sharding import shard_batch
 from appliance.compiler.passes.canonicalise import canonicalise
 from appliance.compiler.passes.formats import carry_formats
@@ -22,21 +23,34 @@ from appliance.compiler.passes.updates import order_updates
 from appliance.core.errors import ProgramError
 from appliance.core.graph import Graph, verify
 from appliance.core.graph_text import print_graph
+from appliance.core.micro_batches import UNLIMITED, WaferLimits
 from appliance.core.ops import verify_ops
 from appliance.core.plan import Plan, Precision
 from appliance.core.plan import verify as verify_plan
 
-COMPILER_VERSION: Final = 2
+COMPILER_VERSION: Final = 3
 """Part of every plan's key; raised when the same text would give another plan."""
 
 Dump = Callable[[str, str], None]
 """Receives the name of a pass and the graph after it, as text."""
 
 
-def plan_key(text: str, *, batch_size: int, precision: Precision) -> str:
-    """Return the content hash under which the plan of a program is kept."""
+def plan_key(
+    text: str,
+    *,
+    batch_size: int,
+    precision: Precision,
+    num_systems: int = 1,
+    limits: WaferLimits = UNLIMITED,
+) -> str:
+    """Return the content hash under which the plan of a program is kept.
+
+    The number of systems matters only where there are limits: a smaller share fits more easily.
+    """
     digest = hashlib.sha256()
     digest.update(f"{COMPILER_VERSION}\n{batch_size}\n{precision.value}\n".encode())
+    if limits != UNLIMITED:
+        digest.update(f"{num_systems}\n{limits}\n".encode())
     digest.update(text.encode())
     return f"cs_{digest.hexdigest()[:40]}"
 
@@ -47,33 +61,37 @@ def compile_program(
     batch_size: int,
     precision: Precision,
     num_systems: int = 1,
+    limits: WaferLimits = UNLIMITED,
     dump: Dump | None = None,
 ) -> Plan:
     """Compile a program.
 
-    The plan does not depend on the number of systems; that is only checked against the batch.
+    The number of systems is checked against the batch, and its share against the limits; nothing
+    else in the plan depends on it.
 
     Args:
         text: Program text as the client sends it.
         batch_size: Global batch.
         precision: How 16-bit formats are carried.
         num_systems: Systems that the job will use, at most `batch_size`.
+        limits: What the program may use of each system's wafer.
         dump: Receives the graph after each pass.
 
     Returns:
         The plan; `appliance.core.plan.verify` holds.
 
     Raises:
-        ProgramError: The program is malformed or not supported, or the batch too small.
+        ProgramError: The program is malformed or not supported, the batch too small, or not even
+            one sample fits the wafer.
     """
     check_batch(batch_size, num_systems)
-    return compile_graph(
-        import_program(text),
-        key=plan_key(text, batch_size=batch_size, precision=precision),
-        batch_size=batch_size,
-        precision=precision,
-        dump=dump,
+    key = plan_key(
+        text, batch_size=batch_size, precision=precision, num_systems=num_systems, limits=limits
     )
+    plan = compile_graph(
+        import_program(text), key=key, batch_size=batch_size, precision=precision, dump=dump
+    )
+    return limit_memory(plan, num_systems=num_systems, limits=limits)
 
 
 def compile_graph(

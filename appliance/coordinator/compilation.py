@@ -11,6 +11,7 @@ from appliance.coordinator.artifacts import ArtifactStore
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.errors import UnschedulableError, UserError, WscError
+from appliance.core.micro_batches import UNLIMITED, WaferLimits, num_micro_batches
 from appliance.core.plan import Plan, Precision
 from appliance.wire.cluster_details import GangSize, cluster_details
 from protos.appliance.appliance_service_pb2 import CompileRequest, CompileResponse
@@ -22,7 +23,13 @@ class CompileProgram(Protocol):
     """Compiles a program."""
 
     def __call__(
-        self, text: str, *, batch_size: int, precision: Precision, num_systems: int
+        self,
+        text: str,
+        *,
+        batch_size: int,
+        precision: Precision,
+        num_systems: int,
+        limits: WaferLimits,
     ) -> Plan:
         """Return the plan of a program; raises `ProgramError`."""
         ...
@@ -31,7 +38,15 @@ class CompileProgram(Protocol):
 class PlanKey(Protocol):
     """Names a program's plan by content."""
 
-    def __call__(self, text: str, *, batch_size: int, precision: Precision) -> str:
+    def __call__(
+        self,
+        text: str,
+        *,
+        batch_size: int,
+        precision: Precision,
+        num_systems: int,
+        limits: WaferLimits,
+    ) -> str:
         """Return the key that the plan will have."""
         ...
 
@@ -61,6 +76,7 @@ class Compilation:
         artifacts: Where compiled programs are kept.
         console: Takes lines for the user.
         compiler: The compiler.
+        limits: What programs may use of each system's wafer.
         on_failure: Called with the sentence when a program cannot be compiled.
     """
 
@@ -71,10 +87,11 @@ class Compilation:
         console: Console,
         *,
         compiler: Compiler,
+        limits: WaferLimits = UNLIMITED,
         on_failure: Callable[[str], None],
     ) -> None:
         self._options, self._artifacts, self._console = options, artifacts, console
-        self._compiler, self._on_failure = compiler, on_failure
+        self._compiler, self._limits, self._on_failure = compiler, limits, on_failure
         self._lock = threading.Lock()
         self._answers: dict[str, Future[CompileResponse]] = {}
 
@@ -105,14 +122,24 @@ class Compilation:
         gang = self._checked_gang(request)
         text, batch_size = request.cirh_content, request.batch_size
         precision, compiler = self._options.precision, self._compiler
-        key = compiler.plan_key(text, batch_size=batch_size, precision=precision)
+        key = compiler.plan_key(
+            text,
+            batch_size=batch_size,
+            precision=precision,
+            num_systems=gang.num_systems,
+            limits=self._limits,
+        )
         directory = self._artifacts.directory(request.compile_dir, key)
         if self._artifacts.has(directory):
             logger.info("Program found in the compile cache", extra={"key": key})
             self._console.write(Topic.COMPILE, f'Found existing cached compile with hash: "{key}"')
         else:
             plan = compiler.compile_program(
-                text, batch_size=batch_size, precision=precision, num_systems=gang.num_systems
+                text,
+                batch_size=batch_size,
+                precision=precision,
+                num_systems=gang.num_systems,
+                limits=self._limits,
             )
             self._artifacts.store(directory, plan_text=compiler.print_plan(plan), program=text)
             logger.info(
@@ -123,11 +150,21 @@ class Compilation:
                 f"Compiled {len(plan.layer_steps):,} layer steps and {len(plan.state):,} state "
                 f"tensors for {gang.num_systems} systems.",
             )
+            self._say_micro_batch(plan, gang.num_systems)
         return CompileResponse(
             cache_compile_dir=str(directory),
             cluster_details=cluster_details(gang),
             cross_compile_state=request.cross_compile_state,
         )
+
+    def _say_micro_batch(self, plan: Plan, num_systems: int) -> None:
+        count = num_micro_batches(plan, num_systems)
+        if count > 1:
+            self._console.write(
+                Topic.COMPILE,
+                f"Each system computes its share of {plan.batch_size} samples in {count} "
+                f"micro-batches of at most {plan.micro_batch_size} samples and adds their sums.",
+            )
 
     def _checked_gang(self, request: CompileRequest) -> GangSize:
         num_systems, available = max(1, request.num_csx), self._options.cluster_systems

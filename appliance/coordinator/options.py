@@ -23,6 +23,7 @@ class CoordinatorOptions:
         machine: Machine table that simulated times come from.
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
+        wafer_bytes: Memory for the activations on each system; None for no limit.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         bind_host: Address at which clients are served.
         public_host: Name by which they reach it.
@@ -38,6 +39,7 @@ class CoordinatorOptions:
     compile_root: Path
     precision: Precision = Precision.F32
     machine: Machine = CS2
+    wafer_bytes: int | None = None
     client_version: str = "2.10.0"
     client_githash: str = ""
     cluster_systems: int = 0
@@ -63,6 +65,7 @@ class CoordinatorOptions:
             compile_root=Path(options["compile_root"]),
             precision=Precision(options.get("precision") or Precision.F32),
             machine=parse_machine(options.get("machine") or CS2.name),
+            wafer_bytes=_number(options.get("wafer_bytes", "")),
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),

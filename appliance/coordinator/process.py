@@ -25,12 +25,14 @@ from appliance.coordinator.reports import ManagementLink
 from appliance.coordinator.servicer import ApplianceServicer, Desk
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.jobs import JobType, Phase
+from appliance.core.micro_batches import WaferLimits
 from appliance.core.pods import PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.pods.refusals import RefusalInterceptor
 from appliance.pods.user_programs import user_environment
+from appliance.wire.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
-from protos.cluster.cluster_pb2 import ExecuteJobRequest
+from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 from protos.wsc.v1 import management_pb2_grpc, pods_pb2_grpc
 from protos.wsc.v1.management_pb2 import JobEventReport, PodReport
 
@@ -69,6 +71,7 @@ class Coordinator:
             artifacts,
             self._console,
             compiler=compiler,
+            limits=self._limits(),
             on_failure=self._announce_failure,
         )
         self._execution = (
@@ -105,6 +108,11 @@ class Coordinator:
         self._console.close()
         if self._execution is not None:
             self._execution.close(f"The job ends: {reason}.")
+
+    def _limits(self) -> WaferLimits:
+        kind = ExecuteJobRequest if self._options.job_type is JobType.EXECUTE else CompileJobRequest
+        request = kind.FromString(self._options.request_path.read_bytes())
+        return wafer_limits(request.debug_args, wafer_bytes=self._options.wafer_bytes)
 
     def _make_execution(self, artifacts: ArtifactStore, compiler: Compiler) -> Execution:
         options = self._options

@@ -155,6 +155,8 @@ class Plan:
     Attributes:
         key: Content hash of program and options, `cs_` and hexadecimal digits.
         batch_size: Global batch.
+        micro_batch_size: Most samples that a system computes at a time; None computes its whole
+            share at once. See `appliance.core.micro_batches`.
         precision: How 16-bit formats are carried.
         state: State tensors in a fixed order.
         inputs: Batch tensors in a fixed order.
@@ -181,6 +183,7 @@ class Plan:
     updates: tuple[Update, ...]
     sharded: Mapping[str, int]
     types: Mapping[str, TensorType]
+    micro_batch_size: int | None = None
 
     def load_types(self, step: LayerStep) -> tuple[tuple[str, TensorType], ...]:
         """Return name and type of what a layer step loads, in slot order."""
@@ -214,6 +217,8 @@ def verify(plan: Plan) -> None:
     Raises:
         InternalError: A rule is broken; the message names the value.
     """
+    if plan.micro_batch_size is not None and plan.micro_batch_size < 1:
+        raise InternalError(f"The plan has micro-batches of {plan.micro_batch_size} samples.")
     _verify_names(plan)
     available_after = _verify_updates(plan)
     _verify_wafer(plan, available_after)

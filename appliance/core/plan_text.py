@@ -25,7 +25,7 @@ from appliance.core.plan import (
 )
 from appliance.core.tensors import DType, TensorType
 
-FORMAT = 1
+FORMAT = 2
 """Version of the text; another one is refused."""
 
 
@@ -41,7 +41,12 @@ def print_plan(plan: Plan, *, with_locations: bool = True) -> str:
 
 
 def _lines(plan: Plan, locations: LocationCodec | None) -> Iterator[str]:
-    head = {"key": plan.key, "batch_size": plan.batch_size, "precision": plan.precision.value}
+    head = {
+        "key": plan.key,
+        "batch_size": plan.batch_size,
+        "micro_batch_size": plan.micro_batch_size,
+        "precision": plan.precision.value,
+    }
     yield f"plan {json.dumps({'format': FORMAT, **head})}"
     for state in plan.state:
         yield _tensor("state", state.resource_name, state.value, state.type, state.wire_dtype)
@@ -124,6 +129,7 @@ class _PlanReader:
         return Plan(
             key=head["key"],
             batch_size=head["batch_size"],
+            micro_batch_size=head["micro_batch_size"],
             precision=Precision(head["precision"]),
             state=tuple(
                 StateTensor(resource_name=name, value=value, type=type_, wire_dtype=dtype)

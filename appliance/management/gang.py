@@ -21,6 +21,7 @@ class Surroundings:
         management_address: gRPC target of management's inner service.
         compile_root: Directory of the compile cache.
         precision: `f32` or `exact`.
+        wafer_bytes: Memory for activations of one system; 0 for no limit.
         cluster_systems: Systems that exist; a compile for more is refused.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
@@ -36,6 +37,7 @@ class Surroundings:
     management_address: str
     compile_root: Path
     precision: str
+    wafer_bytes: int
     cluster_systems: int
     bind_host: str
     public_host: str
@@ -94,6 +96,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
     if role is Role.COORDINATOR:
         return {
             "compile_root": str(surroundings.compile_root),
+            "wafer_bytes": str(surroundings.wafer_bytes or ""),
             "cluster_systems": str(surroundings.cluster_systems),
             "machine": surroundings.machine,
             "service_authority": job.service_authority,

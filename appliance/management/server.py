@@ -65,6 +65,8 @@ class ManagementOptions:
         has_tls: Whether clients talk TLS.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
+        wafer_bytes: Memory for activations that a program may use of each system; a share of the
+            batch that needs more is computed in micro-batches. 0 sets no limit.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
@@ -82,6 +84,7 @@ class ManagementOptions:
     num_systems: int = 1
     has_tls: bool = False
     precision: str = "f32"
+    wafer_bytes: int = 0
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
@@ -275,6 +278,7 @@ class Management:
             management_address=self._inner_address,
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
+            wafer_bytes=self.options.wafer_bytes,
             cluster_systems=self.options.num_systems,
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,

@@ -53,6 +53,7 @@ class WeightRole:
                 self._context,
                 number=request.session,
                 plan=plan,
+                num_systems=request.num_systems,
                 store=self._store,
                 num_threads=self._num_threads,
             )

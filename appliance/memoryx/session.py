@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import torch
 
 from appliance.core.errors import StreamClosedError
+from appliance.core.micro_batches import visits
 from appliance.core.plan import STEP_START, Plan
 from appliance.core.run import RunSchedule
 from appliance.memoryx.readiness import Readiness
@@ -68,6 +69,7 @@ class WeightSession:
         context: The pod.
         number: The session's number.
         plan: A verified plan.
+        num_systems: Number of CS-2 systems.
         store: Its tensors; they outlive the session until the next one is loaded.
         num_threads: Threads that torch may use for an update.
     """
@@ -78,12 +80,14 @@ class WeightSession:
         *,
         number: int,
         plan: Plan,
+        num_systems: int,
         store: TensorStore,
         num_threads: int,
     ) -> None:
         self._context, self._number, self._plan = context, number, plan
         self._store, self._num_threads = store, num_threads
         self._readiness = Readiness(plan)
+        self._layer_steps = tuple(visit.layer_step for visit in visits(plan, num_systems))
         self._updates = Updates(plan, state=store.state, computed=store.computed)
         self._output_layout = output_layout(plan)
         self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
@@ -125,7 +129,7 @@ class WeightSession:
 
     def _announce_loads(self, num_steps: int) -> None:
         for step in range(num_steps):
-            for layer_step in range(len(self._plan.layer_steps)):
+            for layer_step in self._layer_steps:
                 if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
                     return
                 self._announce.reserve()

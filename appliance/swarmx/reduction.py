@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.micro_batches import Visit
 from appliance.streams.layout import SlotLayout
 from appliance.swarmx.tree import additions
 
@@ -85,6 +86,37 @@ class Reduction:
                 total[span.start : span.end] = last[span.start : span.end]
         else:
             _add(layout_spans, slots[0], slot(self._root.source), total)
+
+
+class Accumulation:
+    """Adds up the sums of a layer step over its micro-batches, one after the other.
+
+    Args:
+        layouts: Slot layout of each layer step; memory is taken only where there are micro-batches.
+    """
+
+    def __init__(self, layouts: Sequence[SlotLayout]) -> None:
+        self._sizes = tuple(layout.num_bytes for layout in layouts)
+        self._sums: dict[int, Slot] = {}
+        self._scratch: Slot = np.empty(0, dtype=np.uint8)
+
+    def target(self, visit: Visit) -> Slot:
+        """Return where to write a micro-batch's sum, for any but the last one."""
+        size = self._sizes[visit.layer_step]
+        if visit.is_first:
+            if visit.layer_step not in self._sums:
+                self._sums[visit.layer_step] = np.empty(size, dtype=np.uint8)
+            return self._sums[visit.layer_step]
+        if len(self._scratch) < size:
+            self._scratch = np.empty(max(self._sizes), dtype=np.uint8)
+        return self._scratch[:size]
+
+    def add(self, visit: Visit, layout_spans: Sequence[Span], total: Slot) -> None:
+        """Take in a micro-batch's sum; with the last one, `total` becomes the sum over all."""
+        if visit.is_first:
+            return
+        so_far = self._sums[visit.layer_step]
+        _add(layout_spans, so_far, total, total if visit.is_last else so_far)
 
 
 def _add(layout_spans: Sequence[Span], left: Slot, right: Slot, out: Slot) -> None:

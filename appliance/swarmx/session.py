@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Sequence
 
 from appliance.core.errors import StreamClosedError
+from appliance.core.micro_batches import visits
 from appliance.core.plan import Plan
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
@@ -24,7 +25,7 @@ from appliance.streams.topology import (
     sum_layout,
 )
 from appliance.swarmx.copies import broadcast_copies
-from appliance.swarmx.reduction import Reduction, Slot, spans
+from appliance.swarmx.reduction import Accumulation, Reduction, Slot, spans
 
 
 class BroadcastReduceSession:
@@ -43,9 +44,12 @@ class BroadcastReduceSession:
     ) -> None:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
+        self._visits = visits(plan, num_systems)
         self._copies = broadcast_copies(plan)
         self._reduction = Reduction(num_systems, fan_in=fan_in)
-        self._spans = tuple(spans(sum_layout(plan, step)) for step in plan.layer_steps)
+        layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+        self._spans = tuple(spans(layout) for layout in layouts)
+        self._accumulation = Accumulation(layouts)
         self._num_bytes_copied = 0
         with contextlib.ExitStack() as stack:
             self._broadcast = stack.enter_context(
@@ -62,7 +66,7 @@ class BroadcastReduceSession:
                     number,
                     SUMS,
                     num_slots=NUM_RING_SLOTS,
-                    slot_bytes=largest(sum_layout(plan, step) for step in plan.layer_steps),
+                    slot_bytes=largest(layouts),
                 )
             )
             self._streams = stack.pop_all()
@@ -94,11 +98,11 @@ class BroadcastReduceSession:
     def _broadcast_loads(self, num_steps: int, announce: RingReader, store: StoreClient) -> None:
         memory = {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
         for _ in range(num_steps):
-            for copies in self._copies:
+            for visit in self._visits:
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
-                for copy in copies:
+                for copy in self._copies[visit.layer_step]:
                     slot[copy.target : copy.target + copy.num_bytes] = memory[copy.segment][
                         copy.source : copy.source + copy.num_bytes
                     ]
@@ -115,9 +119,14 @@ class BroadcastReduceSession:
             return slot
 
         for step in range(num_steps):
-            for layout_spans in self._spans:
-                self._reduction.run(layout_spans, take, self._sums.reserve())
-                self._sums.publish()
+            for visit in self._visits:
+                layout_spans = self._spans[visit.layer_step]
+                is_last = visit.is_last
+                total = self._sums.reserve() if is_last else self._accumulation.target(visit)
+                self._reduction.run(layout_spans, take, total)
+                self._accumulation.add(visit, layout_spans, total)
+                if is_last:
+                    self._sums.publish()
                 for contribution in contributions:
                     contribution.release()
             self._context.progress.record(

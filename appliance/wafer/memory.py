@@ -48,6 +48,12 @@ class MemoryUse:
         return self.bytes_per_pe <= self.pe_capacity_bytes
 
 
+def free_bytes(machine: Machine) -> int:
+    """Return what code and buffers leave for activations; 0 if they fill the PEs."""
+    free = machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES
+    return machine.num_grid_pes * max(0, free)
+
+
 def memory_use(program: StepProgram, machine: Machine, micro_batch: int) -> MemoryUse:
     """Return what a micro-batch needs.
 
@@ -74,8 +80,7 @@ def memory_use(program: StepProgram, machine: Machine, micro_batch: int) -> Memo
 
 def largest_micro_batch(program: StepProgram, machine: Machine) -> int:
     """Return the most samples that fit; 0 if not even one does."""
-    free = machine.num_grid_pes * (machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES)
-    return max(0, int(free // program.working_bytes_per_sample))
+    return max(0, int(free_bytes(machine) // program.working_bytes_per_sample))
 
 
 def micro_batch_choices(program: StepProgram, machine: Machine, share: int) -> tuple[int, ...]:
@@ -96,9 +101,8 @@ def micro_batch_choices(program: StepProgram, machine: Machine, share: int) -> t
     most = largest_micro_batch(program, machine)
     if most < 1:
         raise _does_not_fit(program, machine, 1)
-    free = machine.num_grid_pes * (machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES)
     whole = program.working_bytes_per_sample + program.boundary_bytes_per_sample
-    resident = int(free // whole)
+    resident = int(free_bytes(machine) // whole)
     limits = (most, resident) if resident else (most,)
     passes = {-(-share // limit) for limit in limits}
     return tuple(-(-share // count) for count in sorted(passes))
@@ -121,11 +125,10 @@ def checked_micro_batch(program: StepProgram, machine: Machine, share: int, want
 def _does_not_fit(program: StepProgram, machine: Machine, samples: int) -> UserError:
     name, size = program.largest
     need = program.working_bytes_per_sample * samples
-    free = machine.num_grid_pes * (machine.sram_bytes_per_pe - CODE_BYTES - BUFFER_BYTES)
     most = largest_micro_batch(program, machine)
     return UserError(
         f"{program.name}: a pass of {samples} samples needs {need:,.0f} bytes of wafer memory, "
-        f"{machine.name} has {max(free, 0):,} free; the largest tensor is {name} with "
+        f"{machine.name} has {free_bytes(machine):,} free; the largest tensor is {name} with "
         f"{size * samples:,.0f} bytes.",
         hint=f"Use a micro-batch of at most {most}."
         if most

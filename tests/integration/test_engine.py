@@ -1,5 +1,6 @@
 """MemoryX, SwarmX and CS-2s as real processes, running whole plans."""
 
+import dataclasses
 import os
 import signal
 
@@ -43,6 +44,22 @@ def test_every_number_of_systems_gives_the_numbers_of_plain_torch(tmp_path, num_
         assert readings["wsc_csx_layer_steps_held_peak"] <= 2
         assert readings["wsc_csx_layer_steps_held"] == 0
         assert readings["wsc_csx_weight_peak_bytes"] <= 4 * (16 * 8 + 4 * 16) + 64
+
+
+@pytest.mark.parametrize(("num_systems", "micro_batch_size"), [(1, 2), (2, 1), (3, 1)])
+def test_micro_batches_give_the_numbers_of_plain_torch(tmp_path, num_systems, micro_batch_size):
+    plan = two_layer_plan(batch_size=5)
+    plan = dataclasses.replace(plan, micro_batch_size=micro_batch_size)
+    state, batches = two_layer_data(plan, num_steps=6)
+    want_outputs, want_state = two_layer_reference(state, batches)
+    with make_engine(tmp_path, num_systems=num_systems) as engine:
+        result = engine.run(plan, state, batches, checkpoint_steps=[6])
+        assert engine.job.coordinator.failures.empty()
+    for outputs, want in zip(result.outputs, want_outputs, strict=True):
+        assert_close(outputs, want)
+    assert_close(result.snapshots[6], want_state)
+    for system in range(num_systems):
+        assert result.readings["chief", system]["wsc_csx_layer_steps_held_peak"] <= 2
 
 
 def test_two_runs_give_the_same_bits(tmp_path):

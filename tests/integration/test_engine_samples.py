@@ -1,8 +1,12 @@
 """Programs traced by the client, compiled and run on real processes, against its CPU backend."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from appliance.compiler.memory import MemoryNeed, limit_memory
+from appliance.core.micro_batches import WaferLimits, num_micro_batches
 from tests.conformance.test_numerics import NAMES, assert_golden, has_noise_gradient, num_steps
 from tests.conformance.test_plans import load
 from tests.support.engine import make_engine
@@ -78,3 +82,28 @@ def test_a_traced_gpt_gives_the_same_bits_every_time(tmp_path):
     state = second.snapshots[len(batches)]
     for name, tensor in first.snapshots[len(batches)].items():
         assert tensor.tobytes() == state[name].tobytes(), name
+
+
+@pytest.mark.parametrize("num_systems", [1, 2])
+def test_a_gpt_that_needs_one_and_a_half_wafers_trains_in_micro_batches(tmp_path, num_systems):
+    plan, state, batches, golden = load_sample("gpt_adamw")
+    share = plan.batch_size // num_systems
+    wafer_bytes = int(MemoryNeed(plan).peak_bytes(share, share) / 1.5)
+    limits = WaferLimits(wafer_bytes=wafer_bytes)
+    split = limit_memory(plan, num_systems=num_systems, limits=limits)
+    assert num_micro_batches(split, num_systems) == 2
+    with make_engine(tmp_path, num_systems=num_systems) as engine:
+        result = engine.run(split, state, batches, checkpoint_steps=[len(batches)])
+    assert_result("gpt_adamw", result, golden, len(batches))
+    for system in range(num_systems):
+        resident = result.readings["chief", system]["wsc_csx_activation_peak_bytes"]
+        assert resident <= wafer_bytes
+
+
+@pytest.mark.parametrize("name", ["cnn_bn_pool", "encoder_masks"])
+def test_values_that_wait_for_the_whole_batch_are_right_in_micro_batches(tmp_path, name):
+    plan, state, batches, golden = load_sample(name)
+    split = dataclasses.replace(plan, micro_batch_size=1)
+    with make_engine(tmp_path, num_systems=2) as engine:
+        result = engine.run(split, state, batches, checkpoint_steps=[len(batches)])
+    assert_result(name, result, golden, len(batches))

@@ -1,4 +1,4 @@
-"""A plan executed in one process by the kernels, for any number of systems.
+"""A plan executed in one process by the kernels, for any number of systems and micro-batches.
 
 It plays MemoryX, SwarmX and every CS-2 as the engine does, and is unkind where the engine may be:
 streamed values are poisoned when their layer step ends, state is overwritten in place. A plan that
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from appliance.core.graph import Node
+from appliance.core.micro_batches import num_micro_batches, split_share, visits
 from appliance.core.plan import STEP_START, Plan
 from appliance.core.sharding import BatchShard, localise, split_batch
 from appliance.core.tensors import TensorType
@@ -98,7 +99,14 @@ class PlanMachine:
 
     def __init__(self, plan: Plan, state: Mapping[str, np.ndarray], num_systems: int = 1) -> None:
         self.plan = plan
-        self.systems = [_System(plan, shard) for shard in split_batch(plan.batch_size, num_systems)]
+        self.visits = visits(plan, num_systems)
+        count = num_micro_batches(plan, num_systems)
+        shares = [split_share(s, count) for s in split_batch(plan.batch_size, num_systems)]
+        # For each micro-batch the systems that have samples of it.
+        self.micro_batches = [
+            [_System(plan, parts[index]) for parts in shares if parts[index].size]
+            for index in range(count)
+        ]
         self.state = {t.value: tensor(state[t.resource_name], t.type) for t in plan.state}
         every = {name for update in plan.updates for node in update.nodes for name in node.results}
         self.updates = [
@@ -113,19 +121,21 @@ class PlanMachine:
 
     def step(self, batch: Mapping[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
         """Run one training step; return the outputs by name."""
-        for system in self.systems:
-            system.begin(batch)
+        for systems in self.micro_batches:
+            for system in systems:
+                system.begin(batch)
         memory: Table = {**self.constants, **self.state}
         self._update(STEP_START, memory, step)
-        for index, layer_step in enumerate(self.plan.layer_steps):
+        totals: Table = {}
+        for visit in self.visits:
+            layer_step = self.plan.layer_steps[visit.layer_step]
             loads = {name: memory[name] for name in layer_step.loads}
-            parts = [system.run(index, loads, step) for system in self.systems]
-            for sum_ in layer_step.sums:
-                total = parts[0][sum_.total]
-                for part in parts[1:]:
-                    total = total + part[sum_.total]
-                memory[sum_.total] = total
-            self._update(index, memory, step)
+            for system in self.micro_batches[visit.micro_batch]:
+                for name, part in system.run(visit.layer_step, loads, step).items():
+                    totals[name] = totals[name] + part if name in totals else part
+            if visit.is_last:
+                memory.update({sum_.total: totals.pop(sum_.total) for sum_ in layer_step.sums})
+                self._update(visit.layer_step, memory, step)
         return {o.output_name: memory[o.value].numpy().copy() for o in self.plan.outputs}
 
     def _update(self, after: int, memory: Table, step: int) -> None:

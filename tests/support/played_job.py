@@ -67,7 +67,7 @@ def toy_plan(key="cs_toy"):
     )
 
 
-def compile_toy(text, *, batch_size, precision, num_systems):
+def compile_toy(text, *, batch_size, precision, num_systems, limits):
     if "func @graph" not in text:
         raise ProgramError("The program has no function @graph.", hint="Send a traced step.")
     return toy_plan()
@@ -75,7 +75,7 @@ def compile_toy(text, *, batch_size, precision, num_systems):
 
 TOY_COMPILER = Compiler(
     compile_program=compile_toy,
-    plan_key=lambda text, *, batch_size, precision: f"cs_{zlib.crc32(text.encode()):x}",
+    plan_key=lambda text, **_: f"cs_{zlib.crc32(text.encode()):x}",
     print_plan=lambda plan: pickle.dumps(plan).hex(),
     parse_plan=lambda text: pickle.loads(bytes.fromhex(text)),
 )

@@ -6,6 +6,7 @@ the layer step is copied out of the slot. Sums are written into the gradient slo
 that produces them.
 """
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -88,6 +89,22 @@ class Executor:
         """Forget everything of the step."""
         self._table = {}
 
+    def twin(self, shard: BatchShard) -> "Executor | None":
+        """Return an executor for a share that is computed in the very same way, if this one is.
+
+        The two have activations of their own and everything else in common. Where the computation
+        depends on the place of the samples in the batch, as random numbers do, there is no twin.
+        """
+        parts = [self._plan.wafer_constants, *(step.nodes for step in self._plan.layer_steps)]
+        if shard.size != self._shard.size:
+            return None
+        for nodes in parts:
+            if _localised(self._plan, nodes, shard) != _localised(self._plan, nodes, self._shard):
+                return None
+        twin = copy.copy(self)
+        twin._table = {}
+        return twin
+
     def _run_constants(self) -> Tensors:
         nodes = self._localised(self._plan.wafer_constants)
         names = {name for node in nodes for name in node.results}
@@ -118,8 +135,7 @@ class Executor:
         )
 
     def _localised(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        plan = self._plan
-        return tuple(localise(nodes, sharded=plan.sharded, types=plan.types, shard=self._shard))
+        return _localised(self._plan, nodes, self._shard)
 
     def _program(self, nodes: tuple[Node, ...], live_out: set[str]) -> Program:
         operands = {name for node in nodes for name in node.operands}
@@ -128,6 +144,10 @@ class Executor:
 
     def _local_type(self, name: str) -> TensorType:
         return self._shard.local_type(self._plan.types[name], self._plan.sharded.get(name))
+
+
+def _localised(plan: Plan, nodes: tuple[Node, ...], shard: BatchShard) -> tuple[Node, ...]:
+    return localise(nodes, sharded=plan.sharded, types=plan.types, shard=shard)
 
 
 def _last_uses(plan: Plan) -> dict[str, int]:

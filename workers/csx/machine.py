@@ -35,7 +35,7 @@ class CsxState:
 
     Attributes:
         num_steps: Steps of the session.
-        num_layer_steps: Layer steps of each.
+        num_layer_steps: Layer steps of each; one that several micro-batches visit counts for each.
         step: The current step, from 0.
         layer_step: The current layer step; `num_layer_steps` when the step has none left.
         num_held: Layer steps whose weights are held, the current one first.

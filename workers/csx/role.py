@@ -40,6 +40,7 @@ class CsxRole:
             number=request.session,
             plan=plan,
             shard=split_batch(plan.batch_size, request.num_systems)[spec.index],
+            num_systems=request.num_systems,
             num_threads=int(threads) if threads else default_threads(request.num_systems),
             simulated=SimulatedTime.of(plan, spec, request.num_systems),
         )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import StreamClosedError
+from appliance.core.micro_batches import Visit, num_micro_batches, visits
 from appliance.core.plan import Plan
 from appliance.core.readings import WALL_STEP, WALL_TOTAL
 from appliance.core.run import RunSchedule
@@ -26,9 +27,10 @@ from appliance.streams.topology import (
     sum_layout,
 )
 from appliance.streams.torch_views import SlotTensors
-from workers.csx.executor import Executor, set_compute_threads
+from workers.csx.executor import set_compute_threads
 from workers.csx.machine import Action, CsxState, after, next_action
 from workers.csx.memory import MemoryAccount
+from workers.csx.micro_batches import MicroBatches
 from workers.csx.pace import Pace
 from workers.csx.simulated import SimulatedTime
 
@@ -46,6 +48,7 @@ class CsxSession:
         number: The session's number.
         plan: A verified plan.
         shard: The system's share of the batch.
+        num_systems: Number of systems of the session.
         num_threads: Threads that torch may use for an operation.
         simulated: What a real wafer would take.
     """
@@ -57,13 +60,15 @@ class CsxSession:
         number: int,
         plan: Plan,
         shard: BatchShard,
+        num_systems: int,
         num_threads: int,
         simulated: SimulatedTime,
     ) -> None:
         self._context, self._number, self._plan = context, number, plan
         self._num_threads = num_threads
         set_compute_threads(num_threads)
-        self._executor = Executor(plan, shard)
+        self._visits = visits(plan, num_systems)
+        self._executor = MicroBatches(plan, shard, count=num_micro_batches(plan, num_systems))
         self._load_layouts = tuple(load_layout(plan, step) for step in plan.layer_steps)
         sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._loads = SlotTensors(self._load_layouts)
@@ -105,7 +110,7 @@ class CsxSession:
     def _run(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
         set_compute_threads(self._num_threads)
         clock = self._context.clock
-        state = CsxState(num_steps=num_steps, num_layer_steps=len(self._plan.layer_steps))
+        state = CsxState(num_steps=num_steps, num_layer_steps=len(self._visits))
         self._pace.begin()
         first = began = clock.monotonic_seconds()
         while (action := next_action(state)) is not Action.END:
@@ -114,11 +119,12 @@ class CsxSession:
                 case Action.TAKE_BATCH:
                     self._take_batch(state.step, batch_ring)
                 case Action.ACQUIRE:
-                    self._acquire(state.layer_step, broadcast)
+                    self._acquire(self._visits[state.layer_step].layer_step, broadcast)
                 case Action.PREFETCH:
-                    arrived = self._prefetch(state.next_layer_step, broadcast)
+                    following = self._visits[state.next_layer_step].layer_step
+                    arrived = self._prefetch(following, broadcast)
                 case Action.COMPUTE:
-                    self._compute(state)
+                    self._compute(state.step, self._visits[state.layer_step])
                 case Action.RELEASE:
                     self._held.popleft()
                     self._account.drop_weights()
@@ -168,15 +174,15 @@ class CsxSession:
         self._held.append(slot)
         self._account.take_weights(self._load_layouts[layer_step].num_bytes)
 
-    def _compute(self, state: CsxState) -> None:
-        layer_step = state.layer_step
+    def _compute(self, step: int, visit: Visit) -> None:
+        layer_step = visit.layer_step
         loads = self._loads.of(self._held[0], layer_step)
         sums = self._sums.of(self._gradients.reserve(), layer_step)
-        self._executor.compute(layer_step, loads, sums)
+        self._executor.compute(visit, loads, sums)
         self._gradients.publish()
-        if state.step == 0:
+        if step == 0:
             # Shapes are static: every later step holds the same.
-            self._account.count_activations(self._executor.activations.values())
+            self._account.count_activations(self._executor.activations())
 
     def _record(self, num_steps: int, step_seconds: float, wall_seconds: float) -> None:
         self._context.progress.record(

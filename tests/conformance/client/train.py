@@ -168,6 +168,8 @@ def start_backend(options: argparse.Namespace) -> None:
     if options.backend == "CPU":
         cstorch.backend("CPU", artifact_dir=artifacts)
         return
+    if options.micro_batch_size is not None:
+        cstorch.backends.csx.performance.micro_batch_size = options.micro_batch_size
     cluster = cstorch.distributed.ClusterConfig(
         mgmt_address=options.mgmt_address,
         num_csx=options.num_csx,
@@ -210,6 +212,7 @@ def parse() -> argparse.Namespace:
     add = run.add_argument
     add("--steps", type=int, default=5, help="steps of each phase")
     add("--batch-size", type=int, default=8, help="global batch size")
+    add("--micro-batch-size", type=int, default=None, help="samples computed at a time")
     add("--half-dtype", choices=["float16", "bfloat16", "cbfloat16"], default=None)
     add("--profile-steps", type=int, nargs=2, metavar=("FIRST", "LAST"), help="profile these")
     add("--activation-steps", type=int, default=1, help="fetch outputs every so many steps")

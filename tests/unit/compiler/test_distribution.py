@@ -1,8 +1,10 @@
 """Whatever a program computes, it computes the same on any number of systems.
 
-Programs are drawn at random, cut into a plan, and played on 1, 2 and 3 systems; the graph run as it
-stands says what is right.
+Programs are drawn at random, cut into a plan, and played on 1, 2 and 3 systems, at once and in
+micro-batches; the graph run as it stands says what is right.
 """
+
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -225,8 +227,9 @@ def test_a_program_gives_the_same_numbers_on_any_number_of_systems(data):
     plan = compile_graph(written, key="cs_0", batch_size=BATCH, precision=Precision.F32)
     state = {t.resource_name: arrays[t.value] for t in plan.state}
     batch = {t.input_name: arrays[t.value] for t in plan.inputs}
-    for num_systems in (1, 2, 3, 5):
-        machine = PlanMachine(plan, state, num_systems)
+    split = replace(plan, micro_batch_size=data.draw(st.integers(1, 3)))
+    for played, num_systems in [*((plan, n) for n in (1, 2, 3, 5)), (split, 1), (split, 2)]:
+        machine = PlanMachine(played, state, num_systems)
         found = machine.step(batch, 0)
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, rtol=2e-5, atol=2e-5)

@@ -109,3 +109,29 @@ def test_nothing_but_inputs_and_constants_is_left_after_the_last_layer_step():
     assert set(executor.activations) <= {"x", "y"}
     executor.end()
     assert executor.activations == {}
+
+
+def test_shares_that_are_computed_alike_share_their_programs():
+    plan = two_layer_plan(batch_size=5)
+    first, second, third = split_batch(plan.batch_size, 3)
+    executor = Executor(plan, first)
+    twin = executor.twin(second)
+    assert twin is not None
+    assert executor.twin(third) is None, "it has one sample less"
+    twin.begin(0, {"x": torch.zeros(2, 8)})
+    assert twin.activations
+    assert not executor.activations
+
+
+def test_shares_that_draw_other_random_numbers_do_not():
+    plan = two_layer_plan(batch_size=6)
+    type_ = f32(6, 16)
+    noise = node("RandomUniform", "", "noise", type_, low=0.0, high=1.0, seed=1, stream=0)
+    plan = changed(plan, 0, nodes=(*plan.layer_steps[0].nodes, noise))
+    plan = dataclasses.replace(
+        plan,
+        types={**plan.types, "noise": type_},
+        sharded={**plan.sharded, "noise": 0},
+    )
+    first, second = split_batch(plan.batch_size, 2)
+    assert Executor(plan, first).twin(second) is None

@@ -13,6 +13,7 @@ SURROUNDINGS = Surroundings(
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
     precision="f32",
+    wafer_bytes=1000,
     cluster_systems=4,
     bind_host="127.0.0.1",
     public_host="localhost",

@@ -1,10 +1,12 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appliance.core.micro_batches import Visit
 from appliance.core.tensors import DType, TensorType
 from appliance.streams.layout import SlotLayout
-from appliance.swarmx.reduction import Reduction, spans
+from appliance.swarmx.reduction import Accumulation, Reduction, spans
 
 LAYOUT = SlotLayout.of([
     ("a", TensorType((3, 5), DType.F32)),
@@ -79,3 +81,26 @@ def test_an_overflow_is_a_sum_like_any_other():
     for slot in slots:
         LAYOUT.views(slot)["a"][...] = 3e38
     assert np.all(np.isinf(reduce(slots)["a"]))
+
+
+@pytest.mark.parametrize("num_micro_batches", [1, 2, 4])
+def test_the_sums_of_micro_batches_are_added_anew_in_every_step(num_micro_batches):
+    accumulation = Accumulation([LAYOUT, LAYOUT])
+    total = np.zeros(LAYOUT.num_bytes, dtype=np.uint8)
+    for step in range(2):
+        for micro_batch in range(num_micro_batches):
+            is_last = micro_batch == num_micro_batches - 1
+            for layer_step in range(2):
+                visit = Visit(
+                    layer_step=layer_step,
+                    micro_batch=micro_batch,
+                    is_first=micro_batch == 0,
+                    is_last=is_last,
+                )
+                target = total if is_last else accumulation.target(visit)
+                target[:] = slots_of([10 * step + layer_step + 1])[0]
+                accumulation.add(visit, spans(LAYOUT), target)
+                if is_last:
+                    want = num_micro_batches * (10 * step + layer_step + 1)
+                    for name, view in LAYOUT.views(total).items():
+                        assert np.all(view == want), name
