@@ -74,6 +74,7 @@ def up(
     settings = read_settings()
     directory = (data_dir or settings.data_dir).absolute()
     try:
+        table = _machine(machine)
         options = ManagementOptions(
             data_dir=directory,
             runtime_root=settings.runtime_root(directory),
@@ -83,9 +84,9 @@ def up(
             num_systems=systems,
             has_tls=tls,
             precision=precision,
-            wafer_bytes=free_bytes(parse_machine(_machine(machine))),
+            wafer_bytes=free_bytes(parse_machine(table)),
             lease_seconds=lease_seconds,
-            machine=_machine(machine),
+            machine=table,
             pace=pace,
             entry_modules=tuple(
                 (role, module)

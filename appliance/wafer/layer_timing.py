@@ -179,31 +179,34 @@ def step_timing(
     else:
         micros = (checked_micro_batch(program, machine, share, micro_batch),)
     timings = [
-        _timed(
+        decided_step_timing(
             program,
             machine=machine,
             batch_size=batch_size,
             num_systems=num_systems,
             micro_batch=micro,
             calibration=calibration,
-            inputs=inputs or InputPipeline(),
+            inputs=inputs,
         )
         for micro in micros
     ]
     return min(timings, key=lambda timing: timing.seconds)
 
 
-def _timed(
+def decided_step_timing(
     program: StepProgram,
     *,
     machine: Machine,
     batch_size: int,
     num_systems: int,
     micro_batch: int,
-    calibration: Calibration,
-    inputs: InputPipeline,
+    calibration: Calibration = DEFAULT_CALIBRATION,
+    inputs: InputPipeline | None = None,
 ) -> StepTiming:
-    """Time a step with a micro-batch that is known to fit; passes are made equally large."""
+    """Return the time of a step whose micro-batch somebody has decided on, whether it fits or not.
+
+    See `step_timing`. A compiled plan comes with its micro-batch; passes are made equally large.
+    """
     share = math.ceil(batch_size / num_systems)
     passes = math.ceil(share / micro_batch)
     micro = math.ceil(share / passes)
@@ -217,7 +220,7 @@ def _timed(
         Bound.INJECTION: passes * float(one.injection.sum()),
         Bound.REDUCTION: passes * float(one.drain.sum()) + tree_seconds,
         Bound.UPDATE: program.num_parameters * UPDATE_BYTES / machine.memoryx_bytes_per_second,
-        Bound.INPUT: _input_seconds(program, share, calibration, inputs),
+        Bound.INPUT: _input_seconds(program, share, calibration, inputs or InputPipeline()),
     }
     seconds = max((passes - 1) * end + step_end, *totals.values())
     flops = 2.0 * float((program.table.macs() * program.table.density).sum()) * batch_size

@@ -6,9 +6,10 @@ system does in it (compute, streams, utilisation) follows from its own share of 
 
 from dataclasses import dataclass
 
+from appliance.core.micro_batches import num_micro_batches
 from appliance.core.plan import Plan
 from appliance.core.sharding import split_batch
-from appliance.wafer.layer_timing import LayerTiming, StepTiming, step_timing
+from appliance.wafer.layer_timing import LayerTiming, StepTiming, decided_step_timing
 from appliance.wafer.machine import Machine
 from appliance.wafer.program_operations import program_step
 
@@ -51,33 +52,22 @@ class SystemTiming:
 
 def plan_timing(plan: Plan, *, machine: Machine, num_systems: int) -> StepTiming:
     """Return the simulated time of a plan's step on all its systems; see `system_timing`."""
-    return step_timing(
-        program_step(plan, name=plan.key),
-        machine=machine,
-        batch_size=plan.batch_size,
-        num_systems=num_systems,
-    )
+    share = split_batch(plan.batch_size, num_systems)[0].size
+    return _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
 
 
 def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int) -> SystemTiming:
-    """Return what one system would do in a step of a plan.
+    """Return what one system would do in a step of a plan, in the plan's micro-batches.
 
     Args:
         plan: A verified plan with at least one layer step.
         machine: What each system is.
         num_systems: Systems that share the batch.
         index: Number of the system.
-
-    Raises:
-        UserError: Not even one sample fits on the wafer.
     """
-    program = program_step(plan, name=plan.key)
     share = split_batch(plan.batch_size, num_systems)[index].size
-
-    def time(batch_size: int) -> StepTiming:
-        return step_timing(program, machine=machine, batch_size=batch_size, num_systems=num_systems)
-
-    whole, own = time(plan.batch_size), time(share * num_systems)
+    whole = plan_timing(plan, machine=machine, num_systems=num_systems)
+    own = _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
     streamed_bytes = own.num_micro_batches * machine.io_bytes_per_second
     return SystemTiming(
         step_seconds=whole.seconds,
@@ -86,4 +76,15 @@ def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int)
         weight_bytes=streamed_bytes * sum(layer.injection_seconds for layer in own.layers),
         gradient_bytes=streamed_bytes * sum(layer.drain_seconds for layer in own.layers),
         layers=own.layers,
+    )
+
+
+def _share_timing(plan: Plan, *, machine: Machine, num_systems: int, share: int) -> StepTiming:
+    """Return the time of a step in which every system has a share of this size."""
+    return decided_step_timing(
+        program_step(plan, name=plan.key),
+        machine=machine,
+        batch_size=share * num_systems,
+        num_systems=num_systems,
+        micro_batch=-(-share // num_micro_batches(plan, num_systems)),
     )

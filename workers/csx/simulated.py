@@ -35,7 +35,7 @@ class SimulatedTime:
         """Return the time of a plan on the system that a chief pod is.
 
         Raises:
-            UserError: There is no such machine, or one sample does not fit on it.
+            UserError: There is no such machine.
         """
         pace = spec.options.get(PACE_OPTION)
         timing = None

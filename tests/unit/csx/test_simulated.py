@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,8 @@ from appliance.core import readings
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods import PodSpec
+from appliance.wafer.machine import CS2
+from appliance.wafer.system_timing import system_timing
 from tests.support.plans import two_layer_plan
 from workers.csx.simulated import SimulatedTime
 
@@ -63,3 +66,16 @@ def test_a_pace_is_a_multiple_of_the_simulated_step() -> None:
 def test_an_unknown_machine_is_refused() -> None:
     with pytest.raises(UserError, match="CS-9"):
         SimulatedTime.of(two_layer_plan(), spec(machine="CS-9"), 1)
+
+
+def test_a_plan_in_micro_batches_streams_its_weights_once_for_each() -> None:
+    plan = two_layer_plan(batch_size=8)
+    timings = [
+        system_timing(replace(plan, micro_batch_size=size), machine=CS2, num_systems=2, index=0)
+        for size in (None, 2, 1)
+    ]
+    assert [timing.weight_bytes / timings[0].weight_bytes for timing in timings] == pytest.approx(
+        [1, 2, 4]
+    )
+    seconds = [timing.step_seconds for timing in timings]
+    assert seconds == sorted(seconds)
