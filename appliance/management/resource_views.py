@@ -23,6 +23,9 @@ from protos.csctl.api_pb2 import GetOptions
 
 _View = Callable[[str, GetOptions, User], Message]
 
+_OF_ONE_JOB = frozenset({"profile"})
+"""Types of which there is one for each job, asked for by the job's name."""
+
 
 class ResourceViews:
     """Resources by type, as messages and as tables.
@@ -54,8 +57,8 @@ class ResourceViews:
 
     @property
     def types(self) -> Sequence[str]:
-        """The names of the types."""
-        return sorted(self._views)
+        """The names of the types that can be listed."""
+        return sorted(self._views.keys() - _OF_ONE_JOB)
 
     def objects(self, kind: str, name: str, options: GetOptions, user: User) -> Message:
         """Return resources of a type, or one of them by name.
