@@ -47,7 +47,7 @@ unit: $(INSTALLED) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
 test: check $(CLIENT) ## Everything: check, integration, conformance with the real client
-	$(PYTEST) -q tests/integration tests/conformance
+	$(PYTEST) -q -n 2 --dist loadfile tests/integration tests/conformance
 
 fix: $(INSTALLED) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .

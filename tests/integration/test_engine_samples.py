@@ -106,4 +106,4 @@ def test_values_that_wait_for_the_whole_batch_are_right_in_micro_batches(tmp_pat
     split = dataclasses.replace(plan, micro_batch_size=1)
     with make_engine(tmp_path, num_systems=2) as engine:
         result = engine.run(split, state, batches, checkpoint_steps=[len(batches)])
-    assert_result(name, result, golden, len(batches))
+    assert_result(result, golden, len(batches))
