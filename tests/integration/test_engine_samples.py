@@ -94,7 +94,7 @@ def test_a_gpt_that_needs_one_and_a_half_wafers_trains_in_micro_batches(tmp_path
     assert num_micro_batches(split, num_systems) == 2
     with make_engine(tmp_path, num_systems=num_systems) as engine:
         result = engine.run(split, state, batches, checkpoint_steps=[len(batches)])
-    assert_result("gpt_adamw", result, golden, len(batches))
+    assert_result(result, golden, len(batches))
     for system in range(num_systems):
         resident = result.readings["chief", system]["wsc_csx_activation_peak_bytes"]
         assert resident <= wafer_bytes
