@@ -1,12 +1,15 @@
 """Training throughput of the same model and data, ours beside everyone else, in one run.
 
     python -m benchmarks.engine [--quick] [--shape NAME ...] [--group NAME ...]
+    python -m benchmarks.engine --profile [--shape NAME ...] [--systems N] [--threads N]
 
 Prints a table for each model shape and one line for each bar, `name value bar ok|MISSED`; exits 1
-if a bar is missed or could not be measured. Everyone trains the same GPT on the same batches with
-AdamW; parties stay resident and take turns (benchmarks/engine_parties/comparison.py). What is
-measured of ours is in benchmarks/engine_parties/engine_party.py. docs/engine-performance.md has the
-bars, the figures and where the time goes.
+if a bar is missed or could not be measured. With `--profile` it shows instead, as Markdown, where
+every millisecond of a step goes in each of our pods.
+
+Everyone trains the same GPT on the same batches with AdamW; parties stay resident and take turns
+(benchmarks/engine_parties/comparison.py). What is measured of ours is in
+benchmarks/engine_parties/engine_party.py.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -24,6 +28,7 @@ from appliance.core.plan import Precision
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.engine_party import EngineParty
 from benchmarks.engine_parties.party import Party
+from benchmarks.engine_parties.step_profile import ProfiledParty, overhead, profile, rows
 from benchmarks.engine_parties.torch_party import TorchParty
 from benchmarks.programs.capture import initial_state, plan_batch, program_text
 from benchmarks.programs.gpt import Gpt, GptShape, batches
@@ -37,6 +42,8 @@ SHAPES = {
 """The last two have 128 tokens a step, in two samples, since two systems share the batch."""
 
 NUM_BATCHES = 8
+
+Ours = TypeVar("Ours", bound=EngineParty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +106,16 @@ class Table:
 
     def ours(self, name: str, *, num_systems: int, threads: int, **options: str) -> Party:
         """Return our engine."""
-        return EngineParty(
+        return self._ours(EngineParty, name, num_systems, threads, options)
+
+    def profiled(self, *, num_systems: int, threads: int) -> ProfiledParty:
+        """Return our engine with pods that note where their time goes."""
+        return self._ours(ProfiledParty, "profiled", num_systems, threads, {})
+
+    def _ours(
+        self, kind: type[Ours], name: str, num_systems: int, threads: int, options: dict[str, str]
+    ) -> Ours:
+        return kind(
             name,
             plan=self._plan,
             state=self._state,
@@ -173,6 +189,17 @@ def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator
                 )
 
 
+def show_profile(name: str, directory: Path, options: argparse.Namespace) -> None:
+    """Print where the time of a step goes."""
+    table = Table(name, SHAPES[name], directory)
+    party = table.profiled(num_systems=options.systems, threads=options.threads)
+    entries = profile(party, options.steps)
+    print(f"\n## {table.shape.name}, {options.systems} CS-2 x {options.threads} thread(s)")
+    for row in rows(entries):
+        print(row)
+    print(f"\nEngine overhead of chief-0 beyond operations: {overhead(entries):.1%} of its time.")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit code."""
     options = _parse(arguments)
@@ -181,6 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.shape:
             directory = Path(folder) / name
             directory.mkdir()
+            if options.profile:
+                show_profile(name, directory, options)
+                continue
             for number, group in enumerate(options.group):
                 place = directory / str(number)
                 place.mkdir()
@@ -199,8 +229,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--shape", nargs="+", choices=sorted(SHAPES), help="model shapes; default: all")
     add("--group", nargs="+", choices=sorted(GROUPS), help="groups of parties; default: all")
     add("--rounds", type=int, help="rounds of turns; default: 9")
+    add("--profile", action="store_true", help="show where a step's time goes, measure no bar")
+    add("--systems", type=int, default=2, help="for --profile: CS-2 systems")
+    add("--threads", type=int, default=1, help="for --profile: threads of each")
+    add("--steps", type=int, default=6, help="for --profile: steps to average over")
     options = parser.parse_args(arguments)
-    options.shape = options.shape or (["d512"] if options.quick else [*SHAPES])
+    options.shape = options.shape or (["d512"] if options.quick or options.profile else [*SHAPES])
     options.group = options.group or (["ours"] if options.quick else [*GROUPS])
     options.rounds = options.rounds or (3 if options.quick else 9)
     return options

@@ -137,7 +137,7 @@ class EngineParty:
     ) -> None:
         self.name = name
         self._plan, self._state, self._gate = plan, state, Gate(batches)
-        self._num_systems, self._directory = num_systems, directory
+        self._num_systems, self.directory = num_systems, directory
         self._options = {"threads": str(threads), **(options or {})}
         self._job: Job | None = None
         self._engine: ResidentEngine | None = None
@@ -145,8 +145,8 @@ class EngineParty:
 
     def start(self) -> None:
         """Start the pods, load the plan, write the initial state, open the streams."""
-        self._directory.mkdir()
-        self._job = Job(self._directory)
+        self.directory.mkdir()
+        self._job = self.make_job()
         self._job.coordinator.heartbeat_seconds = 1.0
         engine = self._engine = ResidentEngine(self._job, self._num_systems, self._options)
         engine.load(self._plan)
@@ -156,6 +156,10 @@ class EngineParty:
             num_steps=_MAX_STEPS, output_interval=1, checkpoint_steps=frozenset()
         )
         engine.start(self._plan, schedule)
+
+    def make_job(self) -> Job:
+        """Return the surroundings of the pods."""
+        return Job(self.directory)
 
     def run(self, num_steps: int) -> float:
         """Let the batches of so many steps in; return the last one's loss."""
