@@ -144,7 +144,7 @@ class JobService:
         self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
 
     def cancel_by_csctl(self, job: JobId, user: str) -> None:
-        """Cancel a job from outside its client.
+        """Cancel a job from outside its client; with a driver, the jobs of its script too.
 
         Raises:
             NotFoundError: There is no job of that id.
@@ -154,7 +154,13 @@ class JobService:
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
         message = f"{BY_CSCTL}: cancelled by {user or 'a user'} with csctl"
-        self._reconciler.post(job, machine.EndRequested(phase=Phase.CANCELLED, message=message))
+        end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
+        self._reconciler.post(job, end)
+        if record.type is not JobType.DRIVER:
+            return
+        for member in self.list(JobFilter(workflow=record.workflow)):
+            if member.id != job:
+                self._reconciler.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
         """Keep where a compile job left its artifacts; the job has served its purpose."""
@@ -199,6 +205,8 @@ class JobService:
     def cluster_details(self, job: JobId) -> ClusterDetails:
         """Return the tasks that a job's request asked for, with addresses where there are any."""
         record = self.load(job)
+        if record.type is JobType.DRIVER:
+            raise UserError(f"Job {job} is a driver, which has no tasks; its jobs have.")
         data = (Path(record.work_dir) / REQUEST_FILE).read_bytes()
         request: CompileJobRequest | ExecuteJobRequest
         if record.type is JobType.COMPILE:

@@ -15,7 +15,7 @@ from appliance.cluster.launcher import Exit, JobStopped, Launcher, LauncherLost,
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, InternalError
 from appliance.core.ids import JobId, Role, pod_name
-from appliance.core.jobs import Phase
+from appliance.core.jobs import JobType, Phase
 from appliance.core.pods import PodSpec
 from appliance.core.records import EventRecord, JobRecord, PodRecord
 from appliance.core.systems import Node
@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 RESTART_MESSAGE = "the appliance was restarted while the job was running; submit it again"
 
 STOP_MESSAGE = "the appliance was stopped while the job was running; submit it again"
+
+NODE_LOST = "was lost: "
+"""In a job's message: not the job or a pod is at fault, what its pods ran on was lost."""
 
 _LEASE_CHECK_SECONDS = 1.0
 
@@ -202,9 +205,7 @@ class Reconciler:
     def _take(self, item: _Item) -> None:
         match item:
             case _Submitted(job=job):
-                self._live[job.id] = _Live(_state_of(job))
-                self._queue.add(_pending(job))
-                self._is_queue_dirty = True
+                self._begin(job)
             case _Happened(job=job_id, event=event):
                 self._apply(job_id, event)
             case PodExit():
@@ -223,6 +224,14 @@ class Reconciler:
                 pass
             case _:
                 assert_never(item)
+
+    def _begin(self, job: JobRecord) -> None:
+        self._live[job.id] = _Live(_state_of(job))
+        if job.type is JobType.DRIVER:  # it needs no system: its jobs wait for theirs
+            self._apply(job.id, machine.Admitted(systems=()))
+            return
+        self._queue.add(_pending(job))
+        self._is_queue_dirty = True
 
     def _take_exit(self, end: PodExit) -> None:
         live = self._live.get(end.job)
@@ -243,7 +252,7 @@ class Reconciler:
     def _lose(self, job: JobId, reason: str) -> None:
         coordinator = pod_name(job, Role.COORDINATOR, 0)
         event = machine.PodExited(
-            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"was lost: {reason}"
+            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"{NODE_LOST}{reason}"
         )
         self._apply(job, event)
         self._apply(job, machine.Stopped())

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id, new_workflow_id, pod_name
 from appliance.core.records import DEFAULT_SESSION, EventRecord, JobRecord, NewJob
+from appliance.management.drivers import DriverService
 from appliance.management.gang import REQUEST_FILE
 from appliance.management.reconciler import Reconciler
 from appliance.management.state import State
@@ -45,9 +46,18 @@ class SubmissionService:
         state: What is kept.
         reconciler: Takes over the new jobs.
         options: See `SubmissionOptions`.
+        drivers: Knows which callers are scripts of drivers; their jobs are the driver's.
     """
 
-    def __init__(self, state: State, reconciler: Reconciler, options: SubmissionOptions) -> None:
+    def __init__(
+        self,
+        state: State,
+        reconciler: Reconciler,
+        options: SubmissionOptions,
+        *,
+        drivers: DriverService,
+    ) -> None:
+        self._drivers = drivers
         self._state = state
         self._reconciler = reconciler
         self._options = options
@@ -55,7 +65,11 @@ class SubmissionService:
     def submit(self, submission: Submission, caller: Caller) -> JobRecord:
         """Queue a job."""
         job = new_job_id()
-        workflow = WorkflowId(submission.workflow or caller.workflow) or new_workflow_id()
+        workflow = (
+            self._drivers.workflow_of(caller.token)
+            or WorkflowId(submission.workflow or caller.workflow)
+            or new_workflow_id()
+        )
         self._state.workflows.ensure(workflow, session=DEFAULT_SESSION, user=caller.user)
         work_dir = self._options.data_dir / "jobs" / job
         (work_dir / "logs").mkdir(parents=True)
@@ -94,7 +108,7 @@ class SubmissionService:
             reserve: Whether its systems should stay reserved between jobs. This is kept, but the
                 first-come-first-served scheduler does not reserve.
         """
-        workflow = new_workflow_id()
+        workflow = self._drivers.workflow_of(caller.token) or new_workflow_id()
         self._state.workflows.ensure(
             workflow, session=DEFAULT_SESSION, user=caller.user, reserves_resources=reserve
         )

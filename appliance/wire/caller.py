@@ -14,11 +14,13 @@ class Caller:
         user: The person, as far as the metadata say.
         workflow: The workflow that the client works in; may be empty.
         client_version: Build version of the client, as in `2.10.0`; may be empty.
+        token: Signed token; may be empty.
     """
 
     user: User
     workflow: str = ""
     client_version: str = ""
+    token: str = ""
 
 
 def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
@@ -33,6 +35,7 @@ def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
         user=user,
         workflow=values.get("workflow-id", ""),
         client_version=values.get("client-build-version", "").split("+")[0],
+        token=values.get("auth-token", ""),
     )
 
 
