@@ -7,7 +7,7 @@ from pathlib import Path
 from appliance.core.drivers import DriverSpec, FailureCategory, RestartPolicy
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
-from appliance.core.records import DEFAULT_PRIORITY, DEFAULT_SESSION
+from appliance.core.records import DEFAULT_PRIORITY
 from appliance.management.cluster_servicer import Context
 from appliance.management.drivers import DriverService, DriverSubmission
 from appliance.management.job_logs import LogService, tail_offset
@@ -42,7 +42,7 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
         job = self._drivers.submit(
             DriverSubmission(
                 spec=spec,
-                session=request.session or DEFAULT_SESSION,
+                session=request.session,
                 user=caller(context.invocation_metadata()).user,
                 priority=parse_priority(request.priority) if request.priority else DEFAULT_PRIORITY,
                 labels=dict(request.labels),

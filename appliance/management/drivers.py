@@ -13,6 +13,7 @@ from appliance.core.jobs import JobType
 from appliance.core.records import EventRecord, JobRecord, NewJob, User
 from appliance.management.driver_tokens import DriverTokens
 from appliance.management.reconciler import NODE_LOST, Reconciler
+from appliance.management.sessions import SessionService
 from appliance.management.state import State
 from appliance.storage.jobs import JobFilter
 from appliance.wire.submissions import check_labels
@@ -26,7 +27,7 @@ class DriverSubmission:
 
     Attributes:
         spec: What to run.
-        session: Where the driver is listed.
+        session: Where the driver is listed; empty for the user's own.
         user: Whom it runs as.
         priority: From 0 to `MAX_PRIORITY`.
         labels: The user's tags.
@@ -46,12 +47,19 @@ class DriverService:
         state: What is kept.
         reconciler: Runs them.
         tokens: Their tokens.
+        sessions: Where they are listed.
         data_dir: Where jobs' directories are.
     """
 
     def __init__(
-        self, state: State, reconciler: Reconciler, tokens: DriverTokens, data_dir: Path
+        self,
+        state: State,
+        reconciler: Reconciler,
+        tokens: DriverTokens,
+        sessions: SessionService,
+        data_dir: Path,
     ) -> None:
+        self._sessions = sessions
         self._state = state
         self._reconciler = reconciler
         self._tokens = tokens
@@ -62,13 +70,15 @@ class DriverService:
 
         Raises:
             UserError: We may not run a program as that user, or a label is not valid.
+            NotFoundError: There is no such session.
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
         _check_user(submission.user)
         self._check_systems(submission.spec.num_systems)
         labels = check_labels(submission.labels)
+        session = self._sessions.session_for(submission.session, submission.user.name)
         job, workflow = new_job_id(), new_workflow_id()
-        self._state.workflows.ensure(workflow, session=submission.session, user=submission.user)
+        self._state.workflows.ensure(workflow, session=session, user=submission.user)
         work_dir = self._data_dir / "jobs" / job
         (work_dir / "logs").mkdir(parents=True)
         _write_private(work_dir / DRIVER_FILE, submission.spec.to_json())
@@ -76,7 +86,7 @@ class DriverService:
             NewJob(
                 id=job,
                 type=JobType.DRIVER,
-                session=submission.session,
+                session=session,
                 workflow=workflow,
                 user=submission.user,
                 priority=submission.priority,
