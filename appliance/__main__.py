@@ -17,6 +17,7 @@ import typer
 import uvicorn
 import yaml
 
+from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
@@ -36,6 +37,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(token_app, name="token")
+app.add_typer(user_app, name="user")
+
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
@@ -50,6 +54,9 @@ def up(
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
     tls: Annotated[bool, typer.Option("--tls", help="Talk TLS, gRPC and REST alike.")] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+    ] = False,
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
@@ -83,6 +90,7 @@ def up(
             rest_port=rest_port,
             num_systems=systems,
             has_tls=tls,
+            needs_token=tokens,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
             lease_seconds=lease_seconds,

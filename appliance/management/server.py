@@ -16,6 +16,8 @@ from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
+from appliance.management.access import open_access
+from appliance.management.access_edge import Gate
 from appliance.management.certificates import Certificates, ensure_certificates
 from appliance.management.client_config import write_client_config
 from appliance.management.cluster_servicer import ClusterServicer
@@ -58,11 +60,12 @@ class ManagementOptions:
     Attributes:
         data_dir: Directory of the database, jobs, logs, compile cache and certificates.
         runtime_root: Short-lived directory for sockets.
-        host: Name or address to listen at; off loopback only with `has_tls`.
+        host: Name or address to listen at; off loopback only with `has_tls` and `needs_token`.
         port: Port for gRPC; 0 for any free one.
         rest_port: Port for REST; 0 for any free one.
         num_systems: Simulated CS-2 systems.
         has_tls: Whether clients talk TLS.
+        needs_token: Whether every call must carry a token that this appliance minted.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
@@ -83,6 +86,7 @@ class ManagementOptions:
     rest_port: int = 9001
     num_systems: int = 1
     has_tls: bool = False
+    needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
     lease_seconds: int = 30
@@ -101,10 +105,11 @@ class ManagementOptions:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
-        if self.host not in _LOOPBACK and not self.has_tls:
+        if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
             raise UserError(
-                f"Host {self.host!r} is off loopback, where plain text is refused.",
-                hint="Add --tls, or listen at localhost.",
+                f"Host {self.host!r} is off loopback, where callers must prove who they are and "
+                "nobody may listen in.",
+                hint="Add --tls and --tokens, or listen at localhost.",
             )
 
     @property
@@ -140,6 +145,9 @@ class Management:
         self._clock = clock
         self._database = Database.open_sqlite(options.data_dir / "state.db")
         self._state = State.over(self._database, clock)
+        self.access = open_access(
+            options.data_dir, self._database, clock, needs_token=options.needs_token
+        )
         self._tls = self._ensure_tls()
         self._watch = JobWatch()
         self._coordinators = Coordinators()
@@ -236,14 +244,23 @@ class Management:
                 data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
             ),
         )
-        outer = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        gate = Gate(self.access, self._state)
+        edge = RpcEdge(self._threads, gate)
+        outer = grpc.aio.server(interceptors=[edge], options=_GRPC_OPTIONS)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
         cluster = ClusterServicer(  # type: ignore[abstract]
-            jobs=self.jobs, submissions=submissions, inventory=self.inventory, watch=self._watch
+            jobs=self.jobs,
+            submissions=submissions,
+            inventory=self.inventory,
+            watch=self._watch,
+            needs_token=self.options.needs_token,
         )
         csctl = CsctlServicer(  # type: ignore[abstract]
-            jobs=self.jobs, views=self.views, watch=self._watch
+            jobs=self.jobs,
+            views=self.views,
+            watch=self._watch,
+            needs_token=self.options.needs_token,
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
+from appliance.storage.access import AccessRepository
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobRepository
 from appliance.storage.leases import LeaseRepository
@@ -22,6 +23,7 @@ class State:
     leases: LeaseRepository
     workflows: WorkflowRepository
     systems: SystemRepository
+    access: AccessRepository
 
     @classmethod
     def over(cls, database: Database, clock: Clock) -> "State":
@@ -34,4 +36,5 @@ class State:
             leases=LeaseRepository(database, clock),
             workflows=WorkflowRepository(database, clock),
             systems=SystemRepository(database),
+            access=AccessRepository(database, clock),
         )
