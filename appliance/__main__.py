@@ -19,6 +19,7 @@ import yaml
 
 from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
+from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.management.instance import Instance, InstanceState
@@ -241,8 +242,16 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
 async def _serve_rest(
     management: Management, listener: socket.socket, is_ended: asyncio.Event
 ) -> None:
-    rest = create_app(management.jobs, management.inventory)
     tls = management.certificates
+    services = ApiServices(
+        state=management.state,
+        access=management.access,
+        jobs=management.jobs,
+        edits=management.edits,
+        inventory=management.inventory,
+        has_tls=tls is not None,
+    )
+    rest = create_app(services, hosts=management.rest_hosts)
     config = uvicorn.Config(
         rest,
         log_config=None,

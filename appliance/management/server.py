@@ -26,6 +26,7 @@ from appliance.management.csctl_servicer import CsctlServicer
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_systems, this_node
+from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
@@ -188,6 +189,7 @@ class Management:
             nodes=self._nodes,
         )
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self._nodes)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
@@ -197,6 +199,22 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def state(self) -> State:
+        """What is kept."""
+        return self._state
+
+    @property
+    def rest_hosts(self) -> frozenset[str]:
+        """Names by which REST may be called; none allows every name.
+
+        Without tokens the appliance listens on loopback and believes whoever calls, so that a page
+        of another site must not reach it by a name of its own.
+        """
+        if self.options.needs_token:
+            return frozenset()
+        return frozenset({*_LOOPBACK, self.options.public_host})
 
     @property
     def certificates(self) -> Certificates | None:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from appliance.core.clock import Clock
 from appliance.storage.access import AccessRepository
 from appliance.storage.database import Database
+from appliance.storage.job_pages import JobPages
 from appliance.storage.jobs import JobRepository
 from appliance.storage.leases import LeaseRepository
 from appliance.storage.pods import PodRepository
+from appliance.storage.series import SeriesRepository
 from appliance.storage.systems import SystemRepository
 from appliance.storage.workflows import WorkflowRepository
 
@@ -24,6 +26,8 @@ class State:
     workflows: WorkflowRepository
     systems: SystemRepository
     access: AccessRepository
+    job_pages: JobPages
+    series: SeriesRepository
 
     @classmethod
     def over(cls, database: Database, clock: Clock) -> "State":
@@ -37,4 +41,6 @@ class State:
             workflows=WorkflowRepository(database, clock),
             systems=SystemRepository(database),
             access=AccessRepository(database, clock),
+            job_pages=JobPages(database),
+            series=SeriesRepository(database),
         )

@@ -7,6 +7,8 @@ token but in their account, and changes at once.
 """
 
 import datetime as dt
+import hashlib
+import hmac
 import os
 import secrets
 from collections import OrderedDict
@@ -121,6 +123,19 @@ class Tokens:
         with self._lock:
             self._cache.clear()
         return record
+
+    def proof(self, login: str) -> str:
+        """Return what a login's changes must carry besides; empty without a login.
+
+        Another site's page can make a browser send the cookie, but it cannot read this.
+        """
+        if not login:
+            return ""
+        return hmac.new(self._key, f"csrf:{login}".encode(), hashlib.sha256).hexdigest()
+
+    def is_proof(self, login: str, proof: str) -> bool:
+        """Whether this is the proof of a login."""
+        return hmac.compare_digest(self.proof(login).encode(), proof.encode())
 
     def list(self, user: str = "") -> Sequence[TokenRecord]:
         """Return the tokens of one user or of all, newest first."""

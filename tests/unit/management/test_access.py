@@ -71,7 +71,7 @@ def test_a_call_without_a_token_is_refused_where_tokens_are_needed(access):
 
 def test_a_call_that_claims_another_user_than_its_token_is_refused(access):
     text = access.tokens.mint("ada").text
-    with pytest.raises(UnauthenticatedError, match="'eve'.*'ada'"):
+    with pytest.raises(UnauthenticatedError, match=r"'eve'.*'ada'"):
         access.identify(User(uid=1001, gid=100, name="eve"), text)
 
 
@@ -196,8 +196,8 @@ def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
     assert gate.admit(f"{service}/GetServerConfig", nobody, config) is None
     with pytest.raises(UnauthenticatedError):
         gate.admit(f"{service}/GetJob", nobody, cluster_pb2.GetJobRequest(job_id="wsjob-1"))
+    metadata = (("auth-uid", "1000"), ("auth-token", ""))
     with pytest.raises(UnauthenticatedError):
-        metadata = (("auth-uid", "1000"), ("auth-token", ""))
         gate.admit(f"{service}/HeartbeatV2", caller(metadata), None)
 
 
