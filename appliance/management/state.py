@@ -10,6 +10,7 @@ from appliance.storage.jobs import JobRepository
 from appliance.storage.leases import LeaseRepository
 from appliance.storage.pods import PodRepository
 from appliance.storage.series import SeriesRepository
+from appliance.storage.sessions import SessionRepository
 from appliance.storage.systems import SystemRepository
 from appliance.storage.workflows import WorkflowRepository
 
@@ -28,6 +29,7 @@ class State:
     access: AccessRepository
     job_pages: JobPages
     series: SeriesRepository
+    sessions: SessionRepository
 
     @classmethod
     def over(cls, database: Database, clock: Clock) -> "State":
@@ -43,4 +45,5 @@ class State:
             access=AccessRepository(database, clock),
             job_pages=JobPages(database),
             series=SeriesRepository(database),
+            sessions=SessionRepository(database, clock),
         )
