@@ -78,6 +78,10 @@ def up(
         float,
         typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
     ] = 0.0,
+    streams: Annotated[
+        str,
+        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
+    ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -108,6 +112,7 @@ def up(
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
+            streams=streams,
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())

@@ -40,6 +40,7 @@ from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
+from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
@@ -82,6 +83,8 @@ class ManagementOptions:
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
+        streams: How weights reach the systems: `ring` (the default) copies them once into a ring
+            that all systems read, `mapped` lets every system read MemoryX's own memory.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -100,6 +103,7 @@ class ManagementOptions:
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
+    streams: str = StreamMode.RING.value
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
@@ -113,6 +117,9 @@ class ManagementOptions:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
+        if self.streams not in set(StreamMode):
+            modes = " or ".join(StreamMode)
+            raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
         parse_machine(self.machine)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
@@ -352,5 +359,6 @@ class Management:
             num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            streams=self.options.streams,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)
