@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, ForeignKey, Integer, String, delete, func, select
+from sqlalchemy import BigInteger, Double, ForeignKey, Integer, String, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from appliance.core.ids import JobId
@@ -31,7 +31,7 @@ class PointRow(Base):
     name: Mapped[str] = mapped_column(String(128))
     session: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
-    value: Mapped[float]
+    value: Mapped[float] = mapped_column(Double)
     at: Mapped[dt.datetime]
 
 
