@@ -1,7 +1,7 @@
 """Jobs and their events, as rows; a change and the event that tells of it are one transaction."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Select, func, select, update
@@ -195,17 +195,42 @@ class JobRepository:
         Raises:
             NotFoundError: There is no job of that id.
         """
+        return self.edit(job, labels=changes)
+
+    def edit(
+        self,
+        job: JobId,
+        *,
+        labels: Mapping[str, str | None],
+        priority: int | None = None,
+        check: Callable[[JobRecord], None] | None = None,
+    ) -> JobRecord:
+        """Change labels and priority in one transaction.
+
+        Args:
+            job: The job.
+            labels: To add or replace; None as a value removes one.
+            priority: The new one; None leaves it.
+            check: Raises if the job, as it is now, must not be changed.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+        """
         with self._database.transaction() as session:
             row = _locked(session, job)
-            labels = {label.key: label for label in row.labels}
-            for key, value in changes.items():
+            if check is not None:
+                check(_record(row))
+            kept = {label.key: label for label in row.labels}
+            for key, value in labels.items():
                 if value is None:
-                    if key in labels:
-                        row.labels.remove(labels[key])
-                elif key in labels:
-                    labels[key].value = value
+                    if key in kept:
+                        row.labels.remove(kept[key])
+                elif key in kept:
+                    kept[key].value = value
                 else:
                     row.labels.append(LabelRow(key=key, value=value))
+            if priority is not None:
+                row.priority = priority
             session.flush()
             return _record(row)
 

@@ -93,7 +93,7 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=0,
         workers_per_system=0,
-        priority=_priority(request.debug_args),
+        priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
@@ -123,7 +123,7 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=num_systems,
         workers_per_system=-(-num_workers // num_systems),
-        priority=_priority(request.debug_args),
+        priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
@@ -212,7 +212,8 @@ def _group_kind(arguments: DebugArgs) -> GroupKind:
     return max((_GROUP_KINDS.get(kind, GroupKind.REGULAR) for kind in named), default=_SMALLEST)
 
 
-def _priority(arguments: DebugArgs) -> int:
+def requested_priority(arguments: DebugArgs) -> int:
+    """Return the priority value that a request asks for; raises `UserError` if it is none."""
     manager = arguments.debug_mgr
     if not manager.job_priority_value:
         return _BUCKETS.get(manager.job_priority, DEFAULT_PRIORITY)
