@@ -101,11 +101,13 @@ class DriverService:
 
     def workflow_of(self, token: str) -> WorkflowId | None:
         """Return the workflow that a caller's jobs belong to; None if it is no driver's script."""
-        if not token:
-            return None
-        driver = self._tokens.find(token)
-        record = self._state.jobs.find(driver) if driver else None
-        return record.workflow if record and not record.phase.is_terminal else None
+        driver = self._running(token)
+        return driver.workflow if driver else None
+
+    def owner_of(self, token: str) -> User | None:
+        """Return whose driver a token is of; None if it is no running driver's."""
+        driver = self._running(token)
+        return driver.user if driver else None
 
     def ended(self, job: JobId, exit_code: int) -> tuple[Restart, int]:
         """Decide whether a script is started again, and write down that it is.
@@ -142,6 +144,11 @@ class DriverService:
         message = f"the script is started again, {count} of {spec.restart.limit}: {restart.reason}"
         self._write_event(job, message)
         return restart, count
+
+    def _running(self, token: str) -> JobRecord | None:
+        driver = self._tokens.find(token) if token else None
+        record = self._state.jobs.find(driver) if driver else None
+        return record if record and not record.phase.is_terminal else None
 
     def _losses(self, members: list[JobRecord]) -> Losses:
         pods = [

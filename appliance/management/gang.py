@@ -35,6 +35,7 @@ class Surroundings:
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
+        streams: How weights reach the systems: `ring` or `mapped`.
     """
 
     management_address: str
@@ -52,6 +53,7 @@ class Surroundings:
     machine: str
     pace: float
     driver_tokens: DriverTokens
+    streams: str
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
@@ -62,6 +64,7 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
         "workers_per_system": str(job.workers_per_system),
         "request_path": str(Path(job.work_dir) / REQUEST_FILE),
         "precision": surroundings.precision,
+        "streams": surroundings.streams,
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }

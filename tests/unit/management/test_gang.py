@@ -26,6 +26,7 @@ SURROUNDINGS = Surroundings(
     machine="CS-3",
     pace=2.5,
     driver_tokens=DriverTokens(b"key"),
+    streams="mapped",
 )
 
 
