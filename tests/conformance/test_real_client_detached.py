@@ -101,7 +101,8 @@ def test_cancelling_a_driver_cancels_the_jobs_of_its_script(
         seconds=20,
         what="the end of all jobs of the run",
     )
-    phases = {job["spec"]["type"]: job["status"]["phase"] for job in appliance.jobs()}
+    ended = appliance.jobs("--workflow", workflow)
+    phases = {job["spec"]["type"]: job["status"]["phase"] for job in ended}
     assert phases["driver"] == "CANCELLED"
     assert phases["execute"] == "CANCELLED"
     assert_nothing_of_it_runs(driver)
