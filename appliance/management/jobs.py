@@ -107,7 +107,7 @@ class JobService:
 
     def wait_of(self, job: JobId) -> Wait | None:
         """Return why a job waits; None if it does not."""
-        return self._reconciler.explanations.waits.get(job)
+        return self._reconciler.published.find(job)
 
     def dashboard(self, job: JobId) -> str:
         """Return the address of the job's page."""

@@ -30,6 +30,7 @@ from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
 from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
+from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
@@ -213,6 +214,7 @@ class Management:
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
+        self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
         )

@@ -40,6 +40,20 @@ class JobFilter:
     limit: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A job that held resources and has ended, as far as the scheduler learns from it."""
+
+    type: JobType
+    session: str
+    user: str
+    num_systems: int
+    program: str
+    started_at: dt.datetime
+    ended_at: dt.datetime
+    has_succeeded: bool
+
+
 class JobRepository:
     """All jobs that were ever submitted.
 
@@ -253,6 +267,28 @@ class JobRepository:
         query = select(EventRow).where(EventRow.job == job).order_by(EventRow.id)
         with self._database.reading() as session:
             return [_event(row) for row in session.scalars(query)]
+
+    def past_runs(self, since: dt.datetime) -> Sequence[PastRun]:
+        """Return jobs that ran and ended after a time, in order of their end."""
+        columns = (
+            *(JobRow.type, JobRow.session, JobRow.username, JobRow.uid, JobRow.num_systems),
+            *(JobRow.requirements, JobRow.started_at, JobRow.ended_at, JobRow.phase),
+        )
+        query = select(*columns).where(JobRow.ended_at > since, JobRow.started_at.is_not(None))
+        with self._database.reading() as rows:
+            return [
+                PastRun(
+                    type=JobType(row.type),
+                    session=row.session,
+                    user=row.username or str(row.uid),
+                    num_systems=row.num_systems,
+                    program=row.requirements.get("program", ""),
+                    started_at=row.started_at,
+                    ended_at=row.ended_at,
+                    has_succeeded=row.phase == Phase.SUCCEEDED.value,
+                )
+                for row in rows.execute(query.order_by(JobRow.ended_at))
+            ]
 
     def last_end(self, session: str) -> dt.datetime | None:
         """Return when the last job of a session ended; None if none did."""
