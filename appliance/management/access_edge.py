@@ -184,14 +184,8 @@ _DRIVERS: Mapping[str, Rule] = {
     "SubmitDriver": Rule(action=Action.SUBMIT, target=_new_driver),
 }
 
-_LOG_FILES: Mapping[str, Rule] = {
-    "StreamLog": Rule(action=Action.READ_LOGS, target=_job("job")),
-    "ListLogs": Rule(action=Action.READ_LOGS, target=_job("job")),
-}
-
-_EVENTS: Mapping[str, Rule] = {
-    "ListJobEvents": _READ,
-}
+_JOB_LOGS = Rule(action=Action.READ_LOGS, target=_job("job"))
+_LOG_STREAMS: Mapping[str, Rule] = {"ListLogs": _JOB_LOGS, "StreamLog": _JOB_LOGS}
 
 RULES: Mapping[str, Rule] = {
     f"/{service}/{method}": rule
@@ -200,8 +194,8 @@ RULES: Mapping[str, Rule] = {
         "cluster.cluster_mgmt_pb.csctl.CsCtlV1": _CSCTL,
         "cluster.cluster_mgmt_pb.csadm.CsAdmV1": _CSADM,
         "wsc.v1.Drivers": _DRIVERS,
-        "wsc.v1.Events": _EVENTS,
-        "wsc.v1.Logs": _LOG_FILES,
+        "wsc.v1.Logs": _LOG_STREAMS,
+        "wsc.v1.Events": {"ListJobEvents": _READ},
     }.items()
     for method, rule in rules.items()
 }
@@ -252,13 +246,9 @@ class Gate:
             self._access.allow(principal, rule.action, rule.target(request, self._state))
 
 
-_NAMES = ("job_id", "job", "workflow_id")
-"""Fields by which responses name a new object."""
-
-
 def name_of(response: _Message) -> str:
     """Return the name that a request's new object got; empty if the response tells none."""
-    return next(
-        (str(name) for field in _NAMES if (name := getattr(response, field, ""))),
-        "",
-    )
+    for field in ("job_id", "workflow_id", "job"):
+        if name := getattr(response, field, ""):
+            return str(name)
+    return ""

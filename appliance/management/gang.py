@@ -120,7 +120,11 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
         }
     if role is Role.DRIVER:
         token = surroundings.driver_tokens.mint(job.id)
-        return {"driver_path": str(Path(job.work_dir) / DRIVER_FILE), "token": token}
+        return {
+            "driver_path": str(Path(job.work_dir) / DRIVER_FILE),
+            "token": token,
+            "user_name": job.user.name,
+        }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
     if role is Role.CHIEF:
         options["machine"] = surroundings.machine

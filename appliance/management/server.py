@@ -313,7 +313,7 @@ class Management:
             self.sessions,
             self.options.data_dir,
         )
-        self.access.trust_drivers(drivers.owner_of)
+        self.access.accept(drivers.owner_of)
         submissions = SubmissionService(
             self._state,
             self.reconciler,

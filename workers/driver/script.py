@@ -39,8 +39,11 @@ class ScriptUser:
     home: str
 
     @classmethod
-    def of(cls, uid_text: str, gid_text: str) -> "ScriptUser":
-        """Return the user of these ids; ourselves where they are empty or we may not change."""
+    def of(cls, uid_text: str, gid_text: str, login: str) -> "ScriptUser":
+        """Return the user of these ids; ourselves where they are empty or we may not change.
+
+        The login is the one that the driver was submitted with: its token stands for that name.
+        """
         wanted = int(uid_text) if uid_text else os.geteuid()
         try:
             entry = pwd.getpwuid(wanted)
@@ -48,10 +51,10 @@ class ScriptUser:
         except KeyError:  # a user that only the user node knows
             name, home, login_gid = str(wanted), "/", wanted
         if os.geteuid() != 0 or wanted == 0:
-            return cls(uid=None, gid=None, groups=None, name=name, home=home)
+            return cls(uid=None, gid=None, groups=None, name=login or name, home=home)
         gid = int(gid_text) if gid_text else login_gid
         groups = tuple(os.getgrouplist(name, gid)) if name != str(wanted) else (gid,)
-        return cls(uid=wanted, gid=gid, groups=groups, name=name, home=home)
+        return cls(uid=wanted, gid=gid, groups=groups, name=login or name, home=home)
 
 
 class Script:
@@ -121,7 +124,8 @@ class Script:
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
         theirs = {"PATH": _PATH, "LANG": "C.UTF-8", **self._driver.environment}
-        return {**theirs, "USER": self._user.name, "HOME": self._user.home, **ours}
+        user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._user.home}
+        return {**theirs, **user, **ours}
 
 
 def say(text: str) -> None:
