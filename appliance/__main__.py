@@ -60,6 +60,13 @@ def up(
         float,
         typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
     ] = 0.0,
+    execution: Annotated[
+        str,
+        typer.Option(
+            help="How the wafer is used unless a job's label wsc.execution says it: "
+            "weight-streaming, pipelined, or auto (pipelined where a program fits)."
+        ),
+    ] = "weight-streaming",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -85,6 +92,7 @@ def up(
             has_tls=tls,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
+            execution=execution,
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
 from appliance.core.plan import Plan
+from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
@@ -45,7 +46,8 @@ class BroadcastReduceSession:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
-        self._copies = broadcast_copies(plan)
+        self._deliveries = deliveries(plan, num_systems)
+        self._copies = broadcast_copies(plan, self._deliveries.rows)
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._spans = tuple(spans(layout) for layout in layouts)
@@ -57,7 +59,7 @@ class BroadcastReduceSession:
                     number,
                     BROADCAST,
                     num_slots=NUM_RING_SLOTS,
-                    slot_bytes=largest(load_layout(plan, step) for step in plan.layer_steps),
+                    slot_bytes=largest(load_layout(plan, row) for row in self._deliveries.rows),
                     num_readers=num_systems,
                 )
             )
@@ -97,12 +99,12 @@ class BroadcastReduceSession:
 
     def _broadcast_loads(self, num_steps: int, announce: RingReader, store: StoreClient) -> None:
         memory = {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
-        for _ in range(num_steps):
-            for visit in self._visits:
+        for step in range(num_steps):
+            for number in range(len(self._visits)):
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
-                for copy in self._copies[visit.layer_step]:
+                for copy in self._copies[self._deliveries.row(step, number)]:
                     slot[copy.target : copy.target + copy.num_bytes] = memory[copy.segment][
                         copy.source : copy.source + copy.num_bytes
                     ]

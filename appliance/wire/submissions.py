@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.wire.executions import chosen_execution
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 
@@ -103,10 +104,10 @@ def count_tasks(details: ClusterDetails, kind: "_Task.TaskType.ValueType") -> in
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels that are all well formed.
+    """Return labels that are all well formed, and mean something if they are ours.
 
     Raises:
-        UserError: One is not; the message names it.
+        UserError: One is not, or does not; the message names it.
     """
     for key, value in labels.items():
         for part in (key, value):
@@ -116,6 +117,7 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
                     "'-', '_' or '.' that begin and end with a letter or digit.",
                     hint="Write labels as key=value.",
                 )
+    chosen_execution(labels, None)
     return dict(labels)
 
 
