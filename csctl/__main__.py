@@ -9,8 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-import typer
-from typer.exceptions import TyperException
+import click
 
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import InternalError, UserError, WscError
@@ -33,13 +32,13 @@ def main(argv: Sequence[str] | None = None, *, clock: Clock | None = None) -> in
     invocation = Invocation(environ=os.environ, clock=clock or SystemClock(), stdout=sys.stdout)
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = app(args=args, prog_name="csctl", standalone_mode=False, obj=invocation)
+        code = app.main(args, prog_name="csctl", standalone_mode=False, obj=invocation)
         sys.stdout.flush()
     except WscError as error:
         return _report(error, invocation)
-    except TyperException as error:
+    except click.ClickException as error:
         return _report(_usage_error(error), invocation)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has gone; keep the interpreter's own last flush from complaining.
@@ -51,7 +50,7 @@ def main(argv: Sequence[str] | None = None, *, clock: Clock | None = None) -> in
     return int(code or 0)
 
 
-def _usage_error(error: TyperException) -> UserError:
+def _usage_error(error: click.ClickException) -> UserError:
     """Return our error for a command line that does not parse."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "csctl"

@@ -1,56 +1,71 @@
-"""The tree of commands. What it prints with `--help` is a public surface with a stored copy."""
+"""The root of the tree of commands; `csctl.tree` says how the branches are found."""
 
 from typing import Annotated
 
-import typer
+import click
 
-from csctl.commands import cancel, config, get, job, label, profile
-from csctl.commands.estimate import estimate_model
-from csctl.commands.types import list_types
 from csctl.flags import (
+    SETTINGS,
     CsConfigFlag,
     DebugFlag,
     NamespaceFlag,
-    command,
     show_help_alone,
     take_flags,
 )
+from csctl.params import option, parameters_of
+from csctl.tree import Branch, Tree
 from csctl.version import csctl_version
 
-app = typer.Typer(
-    name="csctl",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+BRANCHES = {
+    "cancel": Branch(module="cancel"),
+    "completion": Branch(
+        module="completion",
+        attribute="print_completion",
+        example='eval "$(csctl completion bash)", say in ~/.bashrc',
+    ),
+    "config": Branch(module="config"),
+    "estimate": Branch(
+        module="estimate",
+        attribute="estimate_model",
+        example="csctl estimate --layers 32 --hidden 4096 --systems 1,4,16",
+    ),
+    "get": Branch(module="get"),
+    "job": Branch(module="job"),
+    "label": Branch(module="label"),
+    "profile": Branch(module="profile"),
+    "types": Branch(module="types", attribute="list_types", example="csctl types"),
+}
+"""Every command by name."""
+
+_EPILOG = (
+    "Exit codes: 0 done; 1 the job that was followed has not succeeded; 2 the request is at fault; "
+    "3 the cluster is, and a retry may help; 4 a defect of csctl or of the cluster; 130 "
+    "interrupted. Colours appear on terminals only, and NO_COLOR switches them off."
 )
-app.add_typer(cancel.group, name="cancel")
-app.add_typer(config.group, name="config")
-app.add_typer(get.group, name="get")
-app.add_typer(job.group, name="job")
-app.add_typer(label.group, name="label")
-app.add_typer(profile.group, name="profile")
-command(app, "estimate")(estimate_model)
-command(app, "types")(list_types)
 
 
-def _print_version(is_wanted: bool) -> None:
-    if is_wanted:
-        typer.echo(f"csctl version {csctl_version()}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def root(
-    ctx: typer.Context,
+def _root(
     csconfig: CsConfigFlag = None,
     namespace: NamespaceFlag = None,
     debug: DebugFlag = 0,
-    version: Annotated[
-        bool,
-        typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version."),
-    ] = False,
+    version: Annotated[bool, option("--version", help="Show the version.")] = False,
 ) -> None:
     """Wafer-scale cluster command line tool."""
-    del version  # its callback has answered
+    ctx = click.get_current_context()
     take_flags(ctx, csconfig=csconfig, namespace=namespace, debug=debug)
+    if version:
+        click.echo(f"csctl version {csctl_version()}")
+        ctx.exit()
     show_help_alone(ctx)
+
+
+app = Tree(
+    BRANCHES,
+    name="csctl",
+    params=parameters_of(_root),
+    callback=_root,
+    help=_root.__doc__,
+    epilog=_EPILOG,
+    invoke_without_command=True,
+    context_settings=SETTINGS,
+)

@@ -35,12 +35,19 @@ class ClusterClient:
         stub: The service.
         access: The way it was reached, for messages.
         metadata: The user's identity.
+        seconds: How long one call may take.
     """
 
     def __init__(
-        self, stub: CsCtlV1Stub, *, access: ClusterAccess, metadata: tuple[tuple[str, str], ...]
+        self,
+        stub: CsCtlV1Stub,
+        *,
+        access: ClusterAccess,
+        metadata: tuple[tuple[str, str], ...],
+        seconds: float = _CALL_SECONDS,
     ) -> None:
         self._stub = stub
+        self._seconds = seconds
         self._access = access
         self._metadata = metadata
 
@@ -51,6 +58,7 @@ class ClusterClient:
         *,
         name: str = "",
         options: api_pb2.GetOptions | None = None,
+        in_all_sessions: bool = False,
     ) -> M:
         """Return the resources of a type, or the one named.
 
@@ -59,6 +67,7 @@ class ClusterClient:
             into: The message that the cluster answers with for this type.
             name: One resource's name; empty for all.
             options: Filters; the session is filled in here.
+            in_all_sessions: Leave it out, so that every session is asked for.
         """
         request = api_pb2.GetRequest(
             type=resource_type,
@@ -67,7 +76,8 @@ class ClusterClient:
             representation=api_pb2.OBJECT_REPRESENTATION,
             options=options,
         )
-        request.options.namespace = self._access.namespace
+        if not in_all_sessions:
+            request.options.namespace = self._access.namespace
         reply = self._call(self._stub.Get, request)
         try:
             return into.FromString(reply.raw)
@@ -117,18 +127,22 @@ class ClusterClient:
         self, method: "grpc.UnaryUnaryMultiCallable[Request, Reply]", request: Request
     ) -> Reply:
         try:
-            return method(request, timeout=_CALL_SECONDS, metadata=self._metadata)
+            return method(request, timeout=self._seconds, metadata=self._metadata)
         except grpc.RpcError as error:
             raise from_rpc(error, self._access) from error
 
 
 @contextmanager
 def connect(
-    access: ClusterAccess, *, metadata: tuple[tuple[str, str], ...]
+    access: ClusterAccess,
+    *,
+    metadata: tuple[tuple[str, str], ...],
+    seconds: float = _CALL_SECONDS,
 ) -> Iterator[ClusterClient]:
     """Open a channel for the time of the block; the first call connects."""
     with _open_channel(access) as channel:
-        yield ClusterClient(CsCtlV1Stub(channel), access=access, metadata=metadata)
+        stub = CsCtlV1Stub(channel)
+        yield ClusterClient(stub, access=access, metadata=metadata, seconds=seconds)
 
 
 def _open_channel(access: ClusterAccess) -> grpc.Channel:

@@ -4,6 +4,23 @@ import grpc
 
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from csctl.config import ClusterAccess
+from protos.csctl.resources_pb2 import Job, JobStatus
+
+
+class FollowedJobError(WscError):
+    """The job that a command followed has ended, and not well.
+
+    Args:
+        job: It.
+    """
+
+    exit_code = 1
+
+    def __init__(self, job: Job) -> None:
+        phase = JobStatus.Phase.Name(job.status.phase)
+        why = job.meta.properties.get("message", "")
+        super().__init__(f"Job {job.meta.name} is {phase}{f': {why}' if why else ''}.")
+
 
 _USER_CODES = frozenset(
     {

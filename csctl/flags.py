@@ -1,7 +1,7 @@
 """Commands and groups of commands with the flags that every command has.
 
-Users and the Python client write `csctl -n S get jobs` as well as `csctl get jobs -n S`. typer has
-no flags that hold for a whole tree, so `command` adds them to the signature of each command.
+Users and the Python client write `csctl -n S get jobs` as well as `csctl get jobs -n S`, so each
+command takes the flags of the whole tree too.
 """
 
 import inspect
@@ -9,36 +9,36 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
+import click
 
+from csctl.completion import job_names
 from csctl.config import DEFAULT_PATH
 from csctl.invocation import Flags, Invocation
+from csctl.output.formats import OutputFormat
+from csctl.params import ExplainedCommand, argument, option, parameters_of, values_of
 
-# A command: its first argument is the invocation, the others are what typer reads.
+# A command: its first argument is the invocation, the others are parsed.
 C = TypeVar("C", bound=Callable[..., None])
 
 _NAMESPACE_HELP = "Session to work in. [default: the config's only one]"
 
 CsConfigFlag = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--csconfig",
         metavar="PATH",
-        show_default=False,
         help=f"Config file of the cluster. [default: $CSCONFIG_PATH, else {DEFAULT_PATH}]",
     ),
 ]
 NamespaceFlag = Annotated[
-    str | None,
-    typer.Option("-n", "--namespace", metavar="SESSION", show_default=False, help=_NAMESPACE_HELP),
+    str | None, option("-n", "--namespace", metavar="SESSION", help=_NAMESPACE_HELP)
 ]
 _LongNamespaceFlag = Annotated[
-    str | None,
-    typer.Option("--namespace", metavar="SESSION", show_default=False, help=_NAMESPACE_HELP),
+    str | None, option("--namespace", metavar="SESSION", help=_NAMESPACE_HELP)
 ]
 DebugFlag = Annotated[
     int,
-    typer.Option(
+    option(
         "-d",
         "--debug",
         metavar="LEVEL",
@@ -48,31 +48,46 @@ DebugFlag = Annotated[
 ]
 JobNameArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME", show_default=False, help="The job: wsjob-..., or <session>/wsjob-... ."
-    ),
+    argument("NAME", help="The job: wsjob-..., or <session>/wsjob-... .", complete=job_names),
 ]
 
+OutputOption = Annotated[OutputFormat, option("-o", "--output", help="Form of the answer.")]
 
-def new_group(help_text: str) -> typer.Typer:
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""How click reads and prints every command."""
+
+
+class Group(click.Group):
+    """A group of commands, by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(self.commands)
+
+
+def new_group(help_text: str) -> Group:
     """Return an empty group of commands; alone on the command line it prints its help."""
-    group = typer.Typer(rich_markup_mode=None)
-    group.callback(help=help_text, invoke_without_command=True)(show_help_alone)
-    return group
+    return Group(
+        help=help_text,
+        invoke_without_command=True,
+        callback=lambda: show_help_alone(click.get_current_context()),
+        context_settings=SETTINGS,
+    )
 
 
-def show_help_alone(ctx: typer.Context) -> None:
+def show_help_alone(ctx: click.Context) -> None:
     """Print the group's help when no command follows it."""
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        click.echo(ctx.get_help())
 
 
 def command(
-    group: typer.Typer,
+    group: click.Group,
     name: str,
     *,
     aliases: Sequence[str] = (),
     has_own_n: bool = False,
+    example: str = "",
 ) -> Callable[[C], C]:
     """Register the decorated function as a command of the group.
 
@@ -81,20 +96,44 @@ def command(
         name: What users type.
         aliases: What they may type instead; not listed in the help.
         has_own_n: `-n` means something else here, and the session is `--namespace` only.
+        example: A command line for the help.
     """
 
     def register(function: C) -> C:
-        body = _with_flags(function, has_own_n=has_own_n)
-        group.command(name)(body)
-        for alias in aliases:
-            group.command(alias, hidden=True)(body)
+        for each in (name, *aliases):
+            made = new_command(each, function, has_own_n=has_own_n, example=example)
+            made.hidden = each != name
+            group.add_command(made)
         return function
 
     return register
 
 
+def new_command(
+    name: str, function: Callable[..., None], *, has_own_n: bool = False, example: str = ""
+) -> click.Command:
+    """Return the command that parses a function's parameters and calls it."""
+    own = parameters_of(function, skip=1)
+    common = parameters_of(_common_with_own_n if has_own_n else _common)
+
+    def body(csconfig: Path | None, namespace: str | None, debug: int, **given: object) -> None:
+        invocation = take_flags(
+            click.get_current_context(), csconfig=csconfig, namespace=namespace, debug=debug
+        )
+        function(invocation, **values_of(given, own))
+
+    return ExplainedCommand(
+        name,
+        params=[*own, *common],
+        callback=body,
+        help=inspect.getdoc(function),
+        epilog=f"Example: {example}" if example else None,
+        context_settings=SETTINGS,
+    )
+
+
 def take_flags(
-    ctx: typer.Context, *, csconfig: Path | None, namespace: str | None, debug: int
+    ctx: click.Context, *, csconfig: Path | None, namespace: str | None, debug: int
 ) -> Invocation:
     """Return the run's invocation with these flags laid over those that came before the verb."""
     invocation: Invocation = ctx.obj
@@ -103,38 +142,13 @@ def take_flags(
     return invocation
 
 
-def _with_flags(function: Callable[..., None], *, has_own_n: bool) -> Callable[..., None]:
-    def body(
-        ctx: typer.Context,
-        csconfig: Path | None,
-        namespace: str | None,
-        debug: int,
-        **own: object,
-    ) -> None:
-        invocation = take_flags(ctx, csconfig=csconfig, namespace=namespace, debug=debug)
-        function(invocation, **own)
-
-    namespace_flag = _LongNamespaceFlag if has_own_n else NamespaceFlag
-    _, *own_parameters = inspect.signature(function).parameters.values()
-    parameters = [
-        _parameter("ctx", typer.Context),
-        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own_parameters),
-        _parameter("csconfig", CsConfigFlag, default=None),
-        _parameter("namespace", namespace_flag, default=None),
-        _parameter("debug", DebugFlag, default=0),
-    ]
-    body.__doc__ = function.__doc__
-    body.__annotations__ = {each.name: each.annotation for each in parameters}
-    vars(body)["__signature__"] = inspect.Signature(parameters)
-    return body
+def _common(
+    csconfig: CsConfigFlag = None, namespace: NamespaceFlag = None, debug: DebugFlag = 0
+) -> None:
+    """Have the flags of every command."""
 
 
-def _parameter(
-    name: str,
-    annotation: object,
-    *,
-    default: object = inspect.Parameter.empty,
-) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-    )
+def _common_with_own_n(
+    csconfig: CsConfigFlag = None, namespace: _LongNamespaceFlag = None, debug: DebugFlag = 0
+) -> None:
+    """Have the flags of a command to which `-n` means something else."""

@@ -1,11 +1,11 @@
 """One run of csctl: what its process gives it, and the flags that hold for every command."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from google.protobuf.message import Message
 
@@ -14,8 +14,11 @@ from appliance.core.errors import UserError
 from csctl.client import ClusterClient, connect
 from csctl.config import cluster_access, config_path, load_document
 from csctl.identity import current_user
-from csctl.output.formats import OutputFormat, Table, format_list, format_one
+from csctl.output.formats import OutputFormat, Table, format_list, format_one, name_of
 from csctl.version import csctl_version
+from csctl.watching import Changes, looks
+
+M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +93,16 @@ class Invocation:
         self._stdout.write(f"{text}\n")
 
     def show_list(self, messages: Iterable[Message], *, table: Table, output: OutputFormat) -> None:
-        """Print resources in the form asked for."""
-        self.write(
-            format_list(
-                messages,
-                table=table,
-                output=output,
-                debug=self.flags.debug,
-                coloured=self._is_coloured,
-            )
+        """Print resources in the form asked for; no names are no line."""
+        text = format_list(
+            messages,
+            table=table,
+            output=output,
+            debug=self.flags.debug,
+            coloured=self.is_coloured,
         )
+        if text:
+            self.write(text)
 
     def show(self, message: Message, *, table: Table, output: OutputFormat) -> None:
         """Print one resource in the form asked for."""
@@ -109,11 +112,54 @@ class Invocation:
                 table=table,
                 output=output,
                 debug=self.flags.debug,
-                coloured=self._is_coloured,
+                coloured=self.is_coloured,
             )
         )
 
+    def watch_list(
+        self,
+        fetch: Callable[[], Sequence[M]],
+        *,
+        table: Callable[[Sequence[M]], Table],
+        output: OutputFormat,
+    ) -> None:
+        """Print resources, then each one again when it changes, until somebody interrupts.
+
+        Args:
+            fetch: Asks the cluster for them.
+            table: Makes their table, one line for each below the header.
+            output: The form; documents come one after the other, without a list around them.
+        """
+        changes, is_first = Changes(), True
+        for messages in looks(fetch):
+            changed = set(changes(messages))
+            shown = [each for each in messages if name_of(each) in changed]
+            if output in (OutputFormat.TABLE, OutputFormat.WIDE):
+                self._write_rows(messages, changed, table(messages), output, has_header=is_first)
+            else:
+                for each in shown:
+                    self.show(each, table=table([each]), output=output)
+            self._stdout.flush()
+            is_first = False
+
+    def _write_rows(
+        self,
+        messages: Sequence[Message],
+        changed: Set[str],
+        table: Table,
+        output: OutputFormat,
+        *,
+        has_header: bool,
+    ) -> None:
+        text = table(wide=output is OutputFormat.WIDE, coloured=self.is_coloured)
+        header, *rows = text.split("\n")
+        if has_header:
+            self.write(header)
+        for message, row in zip(messages, rows, strict=True):
+            if name_of(message) in changed:
+                self.write(row)
+
     @property
-    def _is_coloured(self) -> bool:
+    def is_coloured(self) -> bool:
         """Whether a person reads it who has not said no to colours (no-color.org)."""
         return self._stdout.isatty() and not self._environ.get("NO_COLOR")

@@ -179,6 +179,7 @@ class ForkServer:
         return any(spec.job == name for spec in self._pods.values())
 
     def _clean(self, name: str, job: _Job) -> None:
+        self._reap()  # what died since the last look: after this message nothing of the job is left
         del self._jobs[name]
         process_tree.remove_traces(name, job.runtime_dir)
         self._send({"event": "stopped", "job": name})

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from google.protobuf.message import Message
@@ -30,6 +30,7 @@ from appliance.core.errors import (
 from appliance.core.ids import Role
 from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
+from appliance.core.step_count import changes_state, steps_taken
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
 from appliance.wire.profiles import keep_profile
@@ -93,6 +94,7 @@ class Execution:
         self._run_request = client.RunRequest()
         self._loaders = DataLoaders()
         self._profiled_steps = range(0)
+        self._num_trained = 0
         self.gang = make_gang(self.suspect)
         self.persistent = PersistentTensors(self.gang)
 
@@ -339,6 +341,7 @@ class Execution:
             case machine.FinishSteps(session=session, wait_for_steps=wait):
                 request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
                 self._call_all("Finish", request)
+                self._count_trained(wait_for_steps=wait)
                 event = session_event(session, self.gang.reports())
                 if event is not None:
                     self._around.announce_event(event)
@@ -347,6 +350,15 @@ class Execution:
                 self._leave_session(reason)
             case _:
                 assert_never(action)
+
+    def _count_trained(self, *, wait_for_steps: bool) -> None:
+        session = self._session
+        if session is None or session.schedule is None or not session.is_started:
+            return
+        if not changes_state(session.plan):
+            return
+        completed = completed_steps(self.gang.reports())
+        self._num_trained += session.schedule.num_steps if wait_for_steps else completed
 
     def _load_plan(self, session: int) -> None:
         size = self.gang.size
@@ -373,7 +385,13 @@ class Execution:
         commit = pod_requests.commit(session.number, session.ingress.written)
         self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
         session.read_outputs()
-        self._call_all("Start", pod_requests.start(session.number, action.schedule))
+        schedule = replace(action.schedule, first_step=self._first_step(session))
+        self._call_all("Start", pod_requests.start(session.number, schedule))
+
+    def _first_step(self, session: Session) -> int:
+        """Return the training steps before the session's first one, wherever they were run."""
+        taken = steps_taken(session.plan, session.ingress.scalar)
+        return self._num_trained if taken is None else taken
 
     def _call_all(
         self, method: str, request: pods_pb2.StartRequest | pods_pb2.FinishRequest

@@ -57,6 +57,7 @@ def start(session: int, schedule: RunSchedule) -> pods_pb2.StartRequest:
         num_steps=schedule.num_steps,
         output_interval=schedule.output_interval,
         checkpoint_steps=sorted(schedule.checkpoint_steps),
+        first_step=schedule.first_step,
     )
 
 

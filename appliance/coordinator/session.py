@@ -137,6 +137,11 @@ class Session:
         return self._store.attach(segment)
 
     @property
+    def is_started(self) -> bool:
+        """Whether its steps have begun."""
+        return self._reader is not None
+
+    @property
     def was_cut(self) -> bool:
         """Whether the client fetched outputs, but left before the last step's."""
         if self.schedule is None or not self.has_fetched:

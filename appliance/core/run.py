@@ -12,11 +12,14 @@ class RunSchedule:
         output_interval: Outputs are kept at every step whose 1-based number is a multiple of this,
             and at the last step; 0 keeps none but the last step's.
         checkpoint_steps: 1-based numbers of the steps after which the state is kept for fetching.
+        first_step: Training steps before the session's first one; random operations draw for
+            `first_step` plus the session's step.
     """
 
     num_steps: int
     output_interval: int
     checkpoint_steps: frozenset[int]
+    first_step: int = 0
 
     def keeps_outputs(self, step: int) -> bool:
         """Whether the outputs of a step (0-based) are kept for the client."""

@@ -140,7 +140,7 @@ class WeightSession:
         torch.set_num_threads(self._num_threads)
         try:
             for step in range(schedule.num_steps):
-                self._update_step(step, sums, keeps_outputs=schedule.keeps_outputs(step))
+                self._update_step(schedule, step, sums)
                 if schedule.keeps_state(step):
                     self._store.keep_snapshot(step + 1)
                 self._context.progress.record(step=step + 1)
@@ -148,9 +148,10 @@ class WeightSession:
         finally:
             self._idle.set()
 
-    def _update_step(self, step: int, sums: RingReader, *, keeps_outputs: bool) -> None:
+    def _update_step(self, schedule: RunSchedule, step: int, sums: RingReader) -> None:
+        keeps_outputs = schedule.keeps_outputs(step)
         outputs = self._reserve_outputs(step) if keeps_outputs else {}
-        self._updates.begin(step, outputs)
+        self._updates.begin(schedule.first_step + step, outputs)
         for point in self._readiness.points:
             if point.layer_step != STEP_START:
                 self._updates.arrive(point.layer_step, self._take_sums(sums, point.layer_step))

@@ -66,7 +66,7 @@ class Updates:
         """Begin a step.
 
         Args:
-            step: Its number, from 0.
+            step: Its number, for random operations.
             outputs: Where to write the outputs as they become available, by output name; empty when
                 the step keeps none.
         """

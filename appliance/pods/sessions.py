@@ -215,4 +215,5 @@ def schedule_of(request: pods_pb2.StartRequest) -> RunSchedule:
         num_steps=request.num_steps,
         output_interval=request.output_interval,
         checkpoint_steps=frozenset(request.checkpoint_steps),
+        first_step=request.first_step,
     )

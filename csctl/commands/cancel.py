@@ -7,7 +7,7 @@ from csctl.names import parse_job_name
 group = new_group("Cancel job.")
 
 
-@command(group, "job", aliases=("jobs",))
+@command(group, "job", aliases=("jobs",), example="csctl cancel job wsjob-0001")
 def cancel_job(
     invocation: Invocation,
     name: JobNameArgument,

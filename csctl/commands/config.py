@@ -3,12 +3,12 @@
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from csctl.config import load_document, without_certificates
 from csctl.flags import command, new_group
 from csctl.invocation import Invocation
-from csctl.output.document import as_json, as_yaml
+from csctl.output.document import as_json
+from csctl.output.formats import as_yaml
+from csctl.params import option
 
 group = new_group("View csctl config files.")
 
@@ -20,11 +20,11 @@ class DocumentFormat(StrEnum):
     JSON = "json"
 
 
-@command(group, "view")
+@command(group, "view", example="csctl config view")
 def view(
     invocation: Invocation,
     output: Annotated[
-        DocumentFormat, typer.Option("-o", "--output", help="Form of the answer.")
+        DocumentFormat, option("-o", "--output", help="Form of the answer.")
     ] = DocumentFormat.YAML,
 ) -> None:
     """Show the config in use, without its certificates."""

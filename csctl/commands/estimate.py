@@ -20,6 +20,7 @@ from appliance.wafer.transformer import Transformer, described_transformer
 from csctl.invocation import Invocation
 from csctl.output.estimates import estimate_document, estimate_text
 from csctl.output.formats import OutputFormat, format_document
+from csctl.params import option
 
 _PLAN_FILE = "plan.txt"
 _MAX_SYSTEMS = 100_000
@@ -112,9 +113,7 @@ LossPlotFlag = Annotated[
     Path | None,
     typer.Option(metavar="FILE.svg", show_default=False, help="Draw the expected loss here."),
 ]
-OutputFlag = Annotated[
-    OutputFormat, typer.Option("-o", "--output", help="Form of the answer.", show_default=True)
-]
+OutputFlag = Annotated[OutputFormat, option("-o", "--output", help="Form of the answer.")]
 
 _Model: TypeAlias = Transformer | StepProgram
 

@@ -2,28 +2,25 @@
 
 from typing import Annotated
 
-import typer
-
-from csctl.commands.get import list_jobs
+from csctl.commands.jobs import list_jobs
 from csctl.flags import JobNameArgument, command, new_group
 from csctl.invocation import Invocation
 from csctl.names import parse_job_name
+from csctl.params import argument
 from csctl.priorities import parse_priority
 
 group = new_group("Job management commands.")
 
-command(group, "list")(list_jobs)
+command(group, "list", example="csctl job list -a")(list_jobs)
 
 
-@command(group, "set-priority")
+@command(group, "set-priority", example="csctl job set-priority wsjob-0001 p1")
 def set_priority(
     invocation: Invocation,
     name: JobNameArgument,
     priority: Annotated[
         str,
-        typer.Argument(
-            metavar="PRIORITY", show_default=False, help="p1, p2 or p3, or a value from 0 to 399."
-        ),
+        argument("PRIORITY", help="p1, p2 or p3, or a value from 0 to 399."),
     ],
 ) -> None:
     """Change the priority of a job's workflow.

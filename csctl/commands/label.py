@@ -2,27 +2,22 @@
 
 from typing import Annotated
 
-import typer
-
 from csctl.flags import JobNameArgument, command, new_group
 from csctl.invocation import Invocation
 from csctl.labels import parse_changes
 from csctl.names import parse_job_name
+from csctl.params import argument
 
 group = new_group("Label resources.")
 
 
-@command(group, "job", aliases=("jobs",))
+@command(group, "job", aliases=("jobs",), example="csctl label job wsjob-0001 model=gpt old-")
 def label_job(
     invocation: Invocation,
     name: JobNameArgument,
     labels: Annotated[
         list[str],
-        typer.Argument(
-            metavar="KEY=VALUE|KEY-...",
-            show_default=False,
-            help="KEY=VALUE adds or changes a label, KEY- removes it.",
-        ),
+        argument("KEY=VALUE|KEY-...", help="KEY=VALUE adds or changes a label, KEY- removes it."),
     ],
 ) -> None:
     """Add, change or remove labels of a job."""

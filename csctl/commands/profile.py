@@ -4,39 +4,36 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from appliance.core.errors import UserError
-from csctl.flags import JobNameArgument, command, new_group
+from csctl.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.invocation import Invocation
 from csctl.names import parse_job_name
 from csctl.output.formats import OutputFormat, format_document
 from csctl.output.profiles import PROFILE_COLUMNS, chrome_trace, modules, profile_document
 from csctl.output.table import render
+from csctl.params import option
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 group = new_group("Show where time goes.")
 
 
-@command(group, "job")
+@command(group, "job", example="csctl profile job wsjob-0001 --top 5 --trace step.json")
 def profile_job(
     invocation: Invocation,
     name: JobNameArgument,
     top: Annotated[
-        int, typer.Option("--top", metavar="N", min=1, help="Show the N most expensive modules.")
+        int, option("--top", metavar="N", min=1, help="Show the N most expensive modules.")
     ] = 10,
     trace: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--trace",
             metavar="FILE.json",
             show_default=False,
             help="Write a Chrome trace of one step here; Perfetto opens it.",
         ),
     ] = None,
-    output: Annotated[
-        OutputFormat, typer.Option("-o", "--output", help="Form of the answer.", show_default=True)
-    ] = OutputFormat.TABLE,
+    output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Show the modules that take most of a job's simulated step.
 

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-import yaml
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
@@ -40,12 +39,6 @@ def to_list(messages: Iterable[Message], *, debug: int = 0) -> dict[str, Json]:
 def as_json(document: Mapping[str, Json]) -> str:
     """Return indented JSON with sorted keys, without a final newline."""
     return json.dumps(document, indent=2, sort_keys=True)
-
-
-def as_yaml(document: Mapping[str, Json]) -> str:
-    """Return block-style YAML with sorted keys, without a final newline."""
-    text: str = yaml.safe_dump(document, default_flow_style=False, sort_keys=True)
-    return text.rstrip("\n")
 
 
 def _drop(document: dict[str, Json], path: list[str]) -> None:

@@ -1,12 +1,13 @@
 """The forms an answer can take, and how one is made: text for people, documents for scripts."""
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Protocol, assert_never
 
 from google.protobuf.message import Message
 
-from csctl.output.document import Json, as_json, as_yaml, to_document, to_list
+from csctl.output.document import Json, as_json, to_document, to_list
 
 
 class OutputFormat(StrEnum):
@@ -16,6 +17,13 @@ class OutputFormat(StrEnum):
     WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
+    NAME = "name"
+
+
+def as_yaml(document: Mapping[str, Json]) -> str:
+    """Return block-style YAML with sorted keys, without a final newline."""
+    text: str = importlib.import_module("csctl.output.yaml_text").dump_yaml(document)
+    return text
 
 
 class Table(Protocol):
@@ -35,8 +43,11 @@ def format_list(
     coloured: bool = False,
 ) -> str:
     """Return the resources in the form asked for; a document has them under `items`."""
+    kept = tuple(messages)
+    if output is OutputFormat.NAME:
+        return "\n".join(name_of(message) for message in kept)
     return _format(
-        lambda: to_list(messages, debug=debug), table=table, output=output, coloured=coloured
+        lambda: to_list(kept, debug=debug), table=table, output=output, coloured=coloured
     )
 
 
@@ -49,9 +60,17 @@ def format_one(
     coloured: bool = False,
 ) -> str:
     """Return one resource in the form asked for."""
+    if output is OutputFormat.NAME:
+        return name_of(message)
     return _format(
         lambda: to_document(message, debug=debug), table=table, output=output, coloured=coloured
     )
+
+
+def name_of(message: Message) -> str:
+    """Return a resource's name, by which other commands take it."""
+    named = getattr(message, "meta", message)
+    return str(getattr(named, "name", ""))
 
 
 def format_document(
@@ -63,7 +82,7 @@ def format_document(
             return as_json(document)
         case OutputFormat.YAML:
             return as_yaml(document)
-        case OutputFormat.TABLE | OutputFormat.WIDE:
+        case OutputFormat.TABLE | OutputFormat.WIDE | OutputFormat.NAME:
             return text()
         case _:
             assert_never(output)
@@ -77,7 +96,7 @@ def _format(
             return as_json(document())
         case OutputFormat.YAML:
             return as_yaml(document())
-        case OutputFormat.TABLE | OutputFormat.WIDE:
+        case OutputFormat.TABLE | OutputFormat.WIDE | OutputFormat.NAME:
             return table(wide=output is OutputFormat.WIDE, coloured=coloured)
         case _:
             assert_never(output)

@@ -14,6 +14,9 @@ _MESSAGE = "message"
 
 _NUM_BUCKET_VALUES = 100
 
+FINAL_PHASES = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
+"""Phases that a job does not leave."""
+
 
 def job_columns(now: dt.datetime) -> tuple[Column[Job], ...]:
     """Return the columns of `get jobs`; ages and durations count up to `now`."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer.main
 
 from csctl.__main__ import main
 from csctl.app import app
@@ -29,11 +29,15 @@ class Node:
 def _tree(node: Node) -> Iterator[Node]:
     """Yield `node` and every command and alias below it."""
     yield node
-    for name, command in sorted(getattr(node.command, "commands", {}).items()):
+    if not isinstance(node.command, click.Group):
+        return
+    context = click.Context(node.command)
+    for name in node.command.list_commands(context):
+        command = node.command.get_command(context, name)
         yield from _tree(Node((*node.words, name), command))
 
 
-ROOT = Node((), typer.main.get_command(app))
+ROOT = Node((), app)
 
 
 def test_help_is_what_the_stored_copy_says(
@@ -54,4 +58,9 @@ def test_help_is_what_the_stored_copy_says(
 @pytest.mark.parametrize("node", [*_tree(ROOT)], ids=lambda node: " ".join(["csctl", *node.words]))
 def test_every_command_and_parameter_is_explained(node: Node) -> None:
     assert node.command.help
-    assert [each.name for each in node.command.params if not each.help] == []
+    unexplained = [
+        each.name
+        for each in node.command.params
+        if not (getattr(each, "help", None) or getattr(each, "explanation", None))
+    ]
+    assert unexplained == []

@@ -78,6 +78,41 @@ def test_dropout_keeps_its_rate_and_repeats_with_its_seed(
     np.testing.assert_allclose(first, two, rtol=1e-6)
 
 
+def test_a_second_session_draws_the_masks_of_an_uninterrupted_run(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    def train(name: str, *arguments: str) -> list[dict[str, Any]]:
+        arguments = ("--model", "dropout", *arguments)
+        run = start_client(tmp_path / name, *arguments, address=appliance.address)
+        phases: list[dict[str, Any]] = run.result()["phases"]
+        return phases
+
+    (whole,) = train("whole", "--steps", "6")
+    first, _, second, _ = train("parts", "--steps", "3", "--train-eval-train-eval")
+    assert first["losses"] + second["losses"] == whole["losses"]
+    for name in ("mean", "kept"):
+        assert first["outputs"][name] + second["outputs"][name] == whole["outputs"][name]
+
+
+def test_a_resumed_process_draws_the_masks_of_an_uninterrupted_run(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    def train(name: str, *arguments: str) -> tuple[list[float], str]:
+        saved = str(tmp_path / name / "{step}.mdl")
+        common = ("--model", "dropout_adamw", "--loader", "restartable", "--save", saved)
+        run = start_client(tmp_path / name, *common, *arguments, address=appliance.address)
+        result = run.result()
+        return losses(result), result["checkpoints"][-1]["path"]
+
+    whole, whole_checkpoint = train("whole", "--steps", "6")
+    first, checkpoint = train("first", "--steps", "3")
+    second, last_checkpoint = train("second", "--steps", "3", "--load", checkpoint)
+    assert first + second == whole
+    whole_state, last_state = state_of(whole_checkpoint), state_of(last_checkpoint)
+    for name, tensor in whole_state.items():
+        assert tensor.tobytes() == last_state[name].tobytes(), name
+
+
 def test_compile_only_leaves_a_compile_that_the_next_run_hits(
     appliance: Appliance, tmp_path: Path
 ) -> None:

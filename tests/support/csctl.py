@@ -171,7 +171,7 @@ class CsCtlFake(CsCtlV1Servicer):
     def _is_wanted(self, job: Job, options: api_pb2.GetOptions) -> bool:
         mine = int(self._cluster.last_metadata["auth-uid"])
         return (
-            job.meta.namespace == options.namespace
+            options.namespace in ("", job.meta.namespace)
             and (options.all_states or job.status.phase not in _FINISHED)
             and (not options.workflow_id or job.meta.workflow == options.workflow_id)
             and (not options.current_user_only or job.spec.user.uid == mine)

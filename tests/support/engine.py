@@ -96,6 +96,7 @@ class Engine:
             num_steps=schedule.num_steps,
             output_interval=schedule.output_interval,
             checkpoint_steps=sorted(schedule.checkpoint_steps),
+            first_step=schedule.first_step,
         )
         for pod in self.pods:
             pod.pod.Start(request)

@@ -62,7 +62,7 @@ class Executor:
         return self._table
 
     def begin(self, step: int, batch: Tensors) -> None:
-        """Begin a step with its batch tensors, by value name."""
+        """Begin a step, whose number is for random operations, with its batch tensors by name."""
         self._step = step
         self._table = {**self._constants, **batch}
 

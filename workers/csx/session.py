@@ -84,6 +84,7 @@ class CsxSession:
         self._pace_wait_seconds = 0.0
         context.progress.record(readings=simulated.readings(0))
         self._held: deque[NDArray[np.uint8]] = deque()
+        self._first_step = 0
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
         self._weight_wait_seconds = 0.0
@@ -104,6 +105,7 @@ class CsxSession:
         batch_ring = self._streams.enter_context(
             context.connect_ring(number, batches(context.spec.index))
         )
+        self._first_step = schedule.first_step
         return {"compute": lambda: self._run(schedule.num_steps, broadcast, batch_ring)}
 
     def close(self) -> None:
@@ -154,7 +156,7 @@ class CsxSession:
             raise StreamClosedError(
                 f"Stream {batches(self._context.spec.index)!r} ended before step {step + 1}."
             )
-        self._executor.begin(step, self._batches.of(slot, 0))
+        self._executor.begin(self._first_step + step, self._batches.of(slot, 0))
 
     def _acquire(self, step: int, number: int, broadcast: RingReader) -> None:
         if not self._prefetch(step, number, broadcast):

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/wsc/v1/pods.proto\x12\x06wsc.v1\"a\n\x0fRegisterRequest\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\x0b\n\x03pid\x18\x04 \x01(\x05\x12\x17\n\x0f\x63ontrol_address\x18\x05 \x01(\t\"*\n\rRegisterReply\x12\x19\n\x11heartbeat_seconds\x18\x01 \x01(\x01\"\xc1\x01\n\x10HeartbeatRequest\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x16\n\x0eresident_bytes\x18\x04 \x01(\x03\x12\x38\n\x08readings\x18\x05 \x03(\x0b\x32&.wsc.v1.HeartbeatRequest.ReadingsEntry\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x10\n\x0eHeartbeatReply\"T\n\rFailureReport\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x15\n\ris_user_error\x18\x04 \x01(\x08\"\x0e\n\x0c\x46\x61ilureReply\"\xc7\x01\n\x0bLoadRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x0c\n\x04plan\x18\x02 \x01(\x0c\x12\x13\n\x0bnum_systems\x18\x03 \x01(\x05\x12\x1a\n\x12workers_per_system\x18\x04 \x01(\x05\x12\x13\n\x0brun_request\x18\x05 \x01(\x0c\x12*\n\rbatch_tensors\x18\x06 \x03(\x0b\x32\x13.wsc.v1.BatchTensor\x12\x12\n\nbatch_size\x18\x07 \x01(\x05\x12\x13\n\x0b\x66irst_batch\x18\x08 \x01(\x03\"S\n\x0b\x42\x61tchTensor\x12\x12\n\ninput_name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x12\n\nwire_dtype\x18\x03 \x01(\t\x12\r\n\x05\x64type\x18\x04 \x01(\t\"\x0b\n\tLoadReply\"e\n\x0cStartRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x17\n\x0foutput_interval\x18\x03 \x01(\x03\x12\x18\n\x10\x63heckpoint_steps\x18\x04 \x03(\x03\"\x0c\n\nStartReply\"8\n\rFinishRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x16\n\x0ewait_for_steps\x18\x02 \x01(\x08\"\x8c\x01\n\x0b\x46inishReply\x12\x17\n\x0fsteps_completed\x18\x01 \x01(\x03\x12\x33\n\x08readings\x18\x02 \x03(\x0b\x32!.wsc.v1.FinishReply.ReadingsEntry\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x1d\n\x0bStopRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0b\n\tStopReply\">\n\x13\x43ommitIngestRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x16\n\x0eresource_names\x18\x02 \x03(\t\"(\n\x11\x43ommitIngestReply\x12\x13\n\x0bnum_missing\x18\x01 \x01(\x05\"Q\n\x10PersistentTensor\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x15\n\rresource_name\x18\x02 \x01(\t\x12\x15\n\rpersistent_id\x18\x03 \x01(\x03\"/\n\x0fPersistentReply\x12\r\n\x05\x64type\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x03\"7\n\x16ReleaseSnapshotRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x0c\n\x04step\x18\x02 \x01(\x03\"\x16\n\x14ReleaseSnapshotReply\"6\n\x15\x44\x61taCheckpointRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x0c\n\x04step\x18\x02 \x01(\x03\"0\n\x13\x44\x61taCheckpointReply\x12\x19\n\x11serialized_states\x18\x01 \x03(\t2\xc6\x01\n\x0b\x43oordinator\x12:\n\x08Register\x12\x17.wsc.v1.RegisterRequest\x1a\x15.wsc.v1.RegisterReply\x12=\n\tHeartbeat\x12\x18.wsc.v1.HeartbeatRequest\x1a\x16.wsc.v1.HeartbeatReply\x12<\n\rReportFailure\x12\x15.wsc.v1.FailureReport\x1a\x14.wsc.v1.FailureReply2\xce\x01\n\x03Pod\x12.\n\x04Load\x12\x13.wsc.v1.LoadRequest\x1a\x11.wsc.v1.LoadReply\x12\x31\n\x05Start\x12\x14.wsc.v1.StartRequest\x1a\x12.wsc.v1.StartReply\x12\x34\n\x06\x46inish\x12\x15.wsc.v1.FinishRequest\x1a\x13.wsc.v1.FinishReply\x12.\n\x04Stop\x12\x13.wsc.v1.StopRequest\x1a\x11.wsc.v1.StopReply2\xb7\x03\n\x07MemoryX\x12\x46\n\x0c\x43ommitIngest\x12\x1b.wsc.v1.CommitIngestRequest\x1a\x19.wsc.v1.CommitIngestReply\x12\x45\n\x10MoveToPersistent\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12>\n\tCarryOver\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12\x45\n\x10\x44\x65letePersistent\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12\x45\n\x10\x45xposePersistent\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12O\n\x0fReleaseSnapshot\x12\x1e.wsc.v1.ReleaseSnapshotRequest\x1a\x1c.wsc.v1.ReleaseSnapshotReply2[\n\x0bInputWorker\x12L\n\x0e\x44\x61taCheckpoint\x12\x1d.wsc.v1.DataCheckpointRequest\x1a\x1b.wsc.v1.DataCheckpointReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/wsc/v1/pods.proto\x12\x06wsc.v1\"a\n\x0fRegisterRequest\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\x0b\n\x03pid\x18\x04 \x01(\x05\x12\x17\n\x0f\x63ontrol_address\x18\x05 \x01(\t\"*\n\rRegisterReply\x12\x19\n\x11heartbeat_seconds\x18\x01 \x01(\x01\"\xc1\x01\n\x10HeartbeatRequest\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x16\n\x0eresident_bytes\x18\x04 \x01(\x03\x12\x38\n\x08readings\x18\x05 \x03(\x0b\x32&.wsc.v1.HeartbeatRequest.ReadingsEntry\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x10\n\x0eHeartbeatReply\"T\n\rFailureReport\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x15\n\ris_user_error\x18\x04 \x01(\x08\"\x0e\n\x0c\x46\x61ilureReply\"\xc7\x01\n\x0bLoadRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x0c\n\x04plan\x18\x02 \x01(\x0c\x12\x13\n\x0bnum_systems\x18\x03 \x01(\x05\x12\x1a\n\x12workers_per_system\x18\x04 \x01(\x05\x12\x13\n\x0brun_request\x18\x05 \x01(\x0c\x12*\n\rbatch_tensors\x18\x06 \x03(\x0b\x32\x13.wsc.v1.BatchTensor\x12\x12\n\nbatch_size\x18\x07 \x01(\x05\x12\x13\n\x0b\x66irst_batch\x18\x08 \x01(\x03\"S\n\x0b\x42\x61tchTensor\x12\x12\n\ninput_name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x12\n\nwire_dtype\x18\x03 \x01(\t\x12\r\n\x05\x64type\x18\x04 \x01(\t\"\x0b\n\tLoadReply\"y\n\x0cStartRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x17\n\x0foutput_interval\x18\x03 \x01(\x03\x12\x18\n\x10\x63heckpoint_steps\x18\x04 \x03(\x03\x12\x12\n\nfirst_step\x18\x05 \x01(\x03\"\x0c\n\nStartReply\"8\n\rFinishRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x16\n\x0ewait_for_steps\x18\x02 \x01(\x08\"\x8c\x01\n\x0b\x46inishReply\x12\x17\n\x0fsteps_completed\x18\x01 \x01(\x03\x12\x33\n\x08readings\x18\x02 \x03(\x0b\x32!.wsc.v1.FinishReply.ReadingsEntry\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x1d\n\x0bStopRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0b\n\tStopReply\">\n\x13\x43ommitIngestRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x16\n\x0eresource_names\x18\x02 \x03(\t\"(\n\x11\x43ommitIngestReply\x12\x13\n\x0bnum_missing\x18\x01 \x01(\x05\"Q\n\x10PersistentTensor\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x15\n\rresource_name\x18\x02 \x01(\t\x12\x15\n\rpersistent_id\x18\x03 \x01(\x03\"/\n\x0fPersistentReply\x12\r\n\x05\x64type\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x03\"7\n\x16ReleaseSnapshotRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x0c\n\x04step\x18\x02 \x01(\x03\"\x16\n\x14ReleaseSnapshotReply\"6\n\x15\x44\x61taCheckpointRequest\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x0c\n\x04step\x18\x02 \x01(\x03\"0\n\x13\x44\x61taCheckpointReply\x12\x19\n\x11serialized_states\x18\x01 \x03(\t2\xc6\x01\n\x0b\x43oordinator\x12:\n\x08Register\x12\x17.wsc.v1.RegisterRequest\x1a\x15.wsc.v1.RegisterReply\x12=\n\tHeartbeat\x12\x18.wsc.v1.HeartbeatRequest\x1a\x16.wsc.v1.HeartbeatReply\x12<\n\rReportFailure\x12\x15.wsc.v1.FailureReport\x1a\x14.wsc.v1.FailureReply2\xce\x01\n\x03Pod\x12.\n\x04Load\x12\x13.wsc.v1.LoadRequest\x1a\x11.wsc.v1.LoadReply\x12\x31\n\x05Start\x12\x14.wsc.v1.StartRequest\x1a\x12.wsc.v1.StartReply\x12\x34\n\x06\x46inish\x12\x15.wsc.v1.FinishRequest\x1a\x13.wsc.v1.FinishReply\x12.\n\x04Stop\x12\x13.wsc.v1.StopRequest\x1a\x11.wsc.v1.StopReply2\xb7\x03\n\x07MemoryX\x12\x46\n\x0c\x43ommitIngest\x12\x1b.wsc.v1.CommitIngestRequest\x1a\x19.wsc.v1.CommitIngestReply\x12\x45\n\x10MoveToPersistent\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12>\n\tCarryOver\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12\x45\n\x10\x44\x65letePersistent\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12\x45\n\x10\x45xposePersistent\x12\x18.wsc.v1.PersistentTensor\x1a\x17.wsc.v1.PersistentReply\x12O\n\x0fReleaseSnapshot\x12\x1e.wsc.v1.ReleaseSnapshotRequest\x1a\x1c.wsc.v1.ReleaseSnapshotReply2[\n\x0bInputWorker\x12L\n\x0e\x44\x61taCheckpoint\x12\x1d.wsc.v1.DataCheckpointRequest\x1a\x1b.wsc.v1.DataCheckpointReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -56,41 +56,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOADREPLY']._serialized_start=782
   _globals['_LOADREPLY']._serialized_end=793
   _globals['_STARTREQUEST']._serialized_start=795
-  _globals['_STARTREQUEST']._serialized_end=896
-  _globals['_STARTREPLY']._serialized_start=898
-  _globals['_STARTREPLY']._serialized_end=910
-  _globals['_FINISHREQUEST']._serialized_start=912
-  _globals['_FINISHREQUEST']._serialized_end=968
-  _globals['_FINISHREPLY']._serialized_start=971
-  _globals['_FINISHREPLY']._serialized_end=1111
+  _globals['_STARTREQUEST']._serialized_end=916
+  _globals['_STARTREPLY']._serialized_start=918
+  _globals['_STARTREPLY']._serialized_end=930
+  _globals['_FINISHREQUEST']._serialized_start=932
+  _globals['_FINISHREQUEST']._serialized_end=988
+  _globals['_FINISHREPLY']._serialized_start=991
+  _globals['_FINISHREPLY']._serialized_end=1131
   _globals['_FINISHREPLY_READINGSENTRY']._serialized_start=326
   _globals['_FINISHREPLY_READINGSENTRY']._serialized_end=373
-  _globals['_STOPREQUEST']._serialized_start=1113
-  _globals['_STOPREQUEST']._serialized_end=1142
-  _globals['_STOPREPLY']._serialized_start=1144
-  _globals['_STOPREPLY']._serialized_end=1155
-  _globals['_COMMITINGESTREQUEST']._serialized_start=1157
-  _globals['_COMMITINGESTREQUEST']._serialized_end=1219
-  _globals['_COMMITINGESTREPLY']._serialized_start=1221
-  _globals['_COMMITINGESTREPLY']._serialized_end=1261
-  _globals['_PERSISTENTTENSOR']._serialized_start=1263
-  _globals['_PERSISTENTTENSOR']._serialized_end=1344
-  _globals['_PERSISTENTREPLY']._serialized_start=1346
-  _globals['_PERSISTENTREPLY']._serialized_end=1393
-  _globals['_RELEASESNAPSHOTREQUEST']._serialized_start=1395
-  _globals['_RELEASESNAPSHOTREQUEST']._serialized_end=1450
-  _globals['_RELEASESNAPSHOTREPLY']._serialized_start=1452
-  _globals['_RELEASESNAPSHOTREPLY']._serialized_end=1474
-  _globals['_DATACHECKPOINTREQUEST']._serialized_start=1476
-  _globals['_DATACHECKPOINTREQUEST']._serialized_end=1530
-  _globals['_DATACHECKPOINTREPLY']._serialized_start=1532
-  _globals['_DATACHECKPOINTREPLY']._serialized_end=1580
-  _globals['_COORDINATOR']._serialized_start=1583
-  _globals['_COORDINATOR']._serialized_end=1781
-  _globals['_POD']._serialized_start=1784
-  _globals['_POD']._serialized_end=1990
-  _globals['_MEMORYX']._serialized_start=1993
-  _globals['_MEMORYX']._serialized_end=2432
-  _globals['_INPUTWORKER']._serialized_start=2434
-  _globals['_INPUTWORKER']._serialized_end=2525
+  _globals['_STOPREQUEST']._serialized_start=1133
+  _globals['_STOPREQUEST']._serialized_end=1162
+  _globals['_STOPREPLY']._serialized_start=1164
+  _globals['_STOPREPLY']._serialized_end=1175
+  _globals['_COMMITINGESTREQUEST']._serialized_start=1177
+  _globals['_COMMITINGESTREQUEST']._serialized_end=1239
+  _globals['_COMMITINGESTREPLY']._serialized_start=1241
+  _globals['_COMMITINGESTREPLY']._serialized_end=1281
+  _globals['_PERSISTENTTENSOR']._serialized_start=1283
+  _globals['_PERSISTENTTENSOR']._serialized_end=1364
+  _globals['_PERSISTENTREPLY']._serialized_start=1366
+  _globals['_PERSISTENTREPLY']._serialized_end=1413
+  _globals['_RELEASESNAPSHOTREQUEST']._serialized_start=1415
+  _globals['_RELEASESNAPSHOTREQUEST']._serialized_end=1470
+  _globals['_RELEASESNAPSHOTREPLY']._serialized_start=1472
+  _globals['_RELEASESNAPSHOTREPLY']._serialized_end=1494
+  _globals['_DATACHECKPOINTREQUEST']._serialized_start=1496
+  _globals['_DATACHECKPOINTREQUEST']._serialized_end=1550
+  _globals['_DATACHECKPOINTREPLY']._serialized_start=1552
+  _globals['_DATACHECKPOINTREPLY']._serialized_end=1600
+  _globals['_COORDINATOR']._serialized_start=1603
+  _globals['_COORDINATOR']._serialized_end=1801
+  _globals['_POD']._serialized_start=1804
+  _globals['_POD']._serialized_end=2010
+  _globals['_MEMORYX']._serialized_start=2013
+  _globals['_MEMORYX']._serialized_end=2452
+  _globals['_INPUTWORKER']._serialized_start=2454
+  _globals['_INPUTWORKER']._serialized_end=2545
 # @@protoc_insertion_point(module_scope)

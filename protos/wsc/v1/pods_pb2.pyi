@@ -292,9 +292,12 @@ class StartRequest(_message.Message):
     NUM_STEPS_FIELD_NUMBER: _builtins.int
     OUTPUT_INTERVAL_FIELD_NUMBER: _builtins.int
     CHECKPOINT_STEPS_FIELD_NUMBER: _builtins.int
+    FIRST_STEP_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     num_steps: _builtins.int
     output_interval: _builtins.int
+    first_step: _builtins.int
+    """Training steps before the session's first one; random operations draw for first_step + step."""
     @_builtins.property
     def checkpoint_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """1-based."""
@@ -306,10 +309,11 @@ class StartRequest(_message.Message):
         num_steps: _builtins.int = ...,
         output_interval: _builtins.int = ...,
         checkpoint_steps: _abc.Iterable[_builtins.int] | None = ...,
+        first_step: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_steps", b"checkpoint_steps", "num_steps", b"num_steps", "output_interval", b"output_interval", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_steps", b"checkpoint_steps", "first_step", b"first_step", "num_steps", b"num_steps", "output_interval", b"output_interval", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

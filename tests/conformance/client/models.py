@@ -382,4 +382,5 @@ RECIPES: dict[str, Recipe] = {
         outputs=classify_and_probe,
         optimizer=optimizer("SGD", lr=0.1),
     ),
+    "dropout_adamw": MLP(build=lambda: Mlp(width=64, dropout=0.25), optimizer=adamw),
 }

@@ -2,7 +2,8 @@ import json
 
 import yaml
 
-from csctl.output.document import as_json, as_yaml, to_document, to_list
+from csctl.output.document import as_json, to_document, to_list
+from csctl.output.formats import as_yaml
 from tests.support.csctl import add_pods, make_job
 
 

@@ -1,0 +1,1 @@
+"""Models to measure with, and the real client's programs for them."""

@@ -1,0 +1,115 @@
+"""The real client's programs for the benchmark models, traced when first asked for.
+
+    python -m benchmarks.programs.capture [--width 512 --depth 8 ...] [--half-dtype bfloat16]
+
+Programs are kept under `~/.cache/wsc/programs` (or `WSC_PROGRAM_CACHE`), never in the repository.
+The client's environment is `~/.cache/wsc/client-2.10.0` (or `WSC_CLIENT_VENV`, see `make client`).
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import subprocess
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from appliance.core.plan import Plan
+from benchmarks.programs.gpt import BETAS, Gpt, GptShape
+
+HERE = Path(__file__).resolve().parent
+OPTIMIZER_PREFIX = "state.optimizer.state."
+FIRST_POWERS = {"beta1_power": BETAS[0], "beta2_power": BETAS[1]}
+"""What the client's AdamW starts its bias correction from."""
+
+
+def program_text(shape: GptShape, half_dtype: str = "bfloat16") -> str:
+    """Return the traced training step of a GPT with AdamW.
+
+    Args:
+        shape: Its sizes.
+        half_dtype: The 16-bit format the program names; carried as f32 unless precision is exact.
+
+    Raises:
+        subprocess.CalledProcessError: The client could not trace; its output has been printed.
+    """
+    path = _cache() / f"{shape.name}-{half_dtype}-{_source_hash()}.mlir.gz"
+    if not path.exists():
+        _trace(shape, half_dtype, path)
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def initial_state(plan: Plan, model: Gpt) -> dict[str, np.ndarray]:
+    """Return the state a plan starts from, by resource name: the model's weights, a fresh AdamW."""
+    weights = {f"state.model.{name}": value for name, value in model.state_dict().items()}
+    found: dict[str, np.ndarray] = {}
+    for tensor in plan.state:
+        name = tensor.resource_name
+        if name in weights:
+            found[name] = weights[name].detach().clone().numpy()
+        elif name.startswith(OPTIMIZER_PREFIX):
+            value = FIRST_POWERS.get(name.rpartition(".")[2], 0.0)
+            found[name] = np.full(tensor.type.shape, value, tensor.type.dtype.container)
+        else:
+            raise KeyError(f"the program has state {name!r}, which no benchmark model knows")
+    return found
+
+
+def plan_batch(plan: Plan, batch: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Return a batch by the plan's input names."""
+    return {f"input_{name}": value.numpy() for name, value in batch.items()}
+
+
+def _cache() -> Path:
+    default = Path.home() / ".cache" / "wsc" / "programs"
+    folder = Path(os.environ.get("WSC_PROGRAM_CACHE") or default)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _source_hash() -> str:
+    """Return a digest of what the traced text depends on, so that a stale one is never used."""
+    sources = b"".join((HERE / name).read_bytes() for name in ("gpt.py", "trace.py"))
+    return hashlib.sha256(sources).hexdigest()[:10]
+
+
+def _trace(shape: GptShape, half_dtype: str, path: Path) -> None:
+    default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
+    venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment["PATH"] = f"{venv}/bin:{environment['PATH']}"
+    command = [venv / "bin" / "python", HERE / "trace.py", "--out", path]
+    command += ["--half-dtype", half_dtype]
+    for name, value in asdict(shape).items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
+    done = subprocess.run(
+        command,
+        check=False,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode or not path.exists():
+        print(done.stdout[-6000:])
+        raise subprocess.CalledProcessError(done.returncode, command)
+
+
+def main() -> None:
+    """Trace one program and say where its text is kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--half-dtype", default="bfloat16")
+    for field in fields(GptShape):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
+    options = vars(parser.parse_args())
+    half_dtype = options.pop("half_dtype")
+    shape = GptShape(**options)
+    text = program_text(shape, half_dtype)
+    print(f"{shape.name} {half_dtype}: {len(text)} characters in {_cache()}")
+
+
+if __name__ == "__main__":
+    main()

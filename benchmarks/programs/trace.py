@@ -1,0 +1,85 @@
+"""Trace one training step of the benchmark GPT with the unmodified client, without a cluster.
+
+Run with the client's Python; `capture.py` does so:
+
+    python benchmarks/programs/trace.py --out gpt.mlir.gz --width 512 --depth 8 ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import sys
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[0] = str(HERE)
+
+import cerebras.pytorch as cstorch  # noqa: E402
+import torch  # noqa: E402
+from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY, Gpt, GptShape, batches  # noqa: E402
+
+
+def loader(shape: GptShape) -> list[dict[str, torch.Tensor]]:
+    """Return the dataloader of one batch that the client traces with."""
+    return batches(shape, 1)
+
+
+def trace(shape: GptShape, half_dtype: str, artifacts: Path) -> str:
+    """Return the program text of forward, backward and AdamW."""
+    cstorch.backend("CSX", artifact_dir=str(artifacts), validate_only=True)
+    cstorch.amp.set_half_dtype(half_dtype)
+    torch.manual_seed(0)
+    module = Gpt(shape)
+    model = cstorch.compile(module)
+    optimizer = cstorch.optim.AdamW(
+        module.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, weight_decay=WEIGHT_DECAY
+    )
+
+    @cstorch.trace
+    def step(batch: dict[str, torch.Tensor]) -> None:
+        loss = model(**batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        report(loss)
+
+    @cstorch.step_closure
+    def report(loss: torch.Tensor) -> None:
+        pass
+
+    dataloader = cstorch.utils.data.DataLoader(loader, shape)
+    for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=1):
+        step(batch)
+    executor_dir = artifacts / "executors" / "000001"
+    text = (executor_dir / "cirh.mlir").read_text()
+    if not text:  # with validate_only the client keeps a failed lowering to itself
+        reports = [json.loads(path.read_text()) for path in executor_dir.glob("traceback_*.json")]
+        raise SystemExit(f"the client cannot lower {shape.name}: {reports}")
+    return text
+
+
+def main() -> None:
+    """Write the program text, compressed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--half-dtype", default="bfloat16")
+    for field in fields(GptShape):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
+    options = vars(parser.parse_args())
+    out, half_dtype = options.pop("out").resolve(), options.pop("half_dtype")
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chdir(scratch)
+        text = trace(GptShape(**options), half_dtype, Path(scratch) / "artifacts")
+        os.chdir("/")
+    partial = out.with_suffix(".partial")
+    partial.write_bytes(gzip.compress(text.encode(), mtime=0))
+    partial.replace(out)
+
+
+if __name__ == "__main__":
+    main()
