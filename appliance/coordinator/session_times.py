@@ -40,7 +40,8 @@ def session_event(session: int, reports: Sequence[PodReport]) -> JobEventReport 
         message=(
             f"Session {session}: simulated wafer time {longest(readings.SIMULATED_TOTAL):.6g} s "
             f"for {num_steps} steps on {len(systems)} system(s), "
-            f"{Execution.PIPELINED if is_pipelined else Execution.WEIGHT_STREAMING}, {rate:.6g} simulated samples/s, "
+            f"{Execution.PIPELINED if is_pipelined else Execution.WEIGHT_STREAMING}, "
+            f"{rate:.6g} simulated samples/s, "
             f"{utilization / len(systems):.2%} simulated utilisation; wall time "
             f"{longest(readings.WALL_TOTAL):.6g} s."
         ),

@@ -147,7 +147,7 @@ def _interval_seconds(program: StepProgram, macs: float, machine: Machine) -> fl
 def _shares(
     program: StepProgram, shares: list[float], machine: Machine, num_systems: int
 ) -> tuple[LayerTiming, ...]:
-    """Return each layer step's share of the wafer's time; replicas send sums out and take them in."""
+    """Return each layer step's share of the wafer's time; replicas exchange their gradients."""
     timings: list[LayerTiming] = []
     start = 0.0
     rate = machine.io_bytes_per_second if num_systems > 1 else math.inf

@@ -28,8 +28,8 @@ _ADDS_UP = frozenset({readings.SIMULATED_RATE})
 def time_properties(pods: Iterable[PodRecord]) -> dict[str, str]:
     """Return the properties of a job whose systems report simulated time; else none.
 
-    And how it uses the wafer. Of the job as a whole: rates are those of all systems together, times those of the slowest,
-    utilisation and streams the mean of the systems.
+    And how it uses the wafer. Of the job as a whole: rates are those of all systems together,
+    times those of the slowest, utilisation and streams the mean of the systems.
     """
     systems = [
         pod for pod in pods if pod.role is Role.CHIEF and readings.SIMULATED_STEP in pod.readings
