@@ -76,7 +76,8 @@ def _described(plan: Plan, held: HeldValue) -> str:
     shard = BatchShard(batch_size=plan.batch_size, offset=0, size=1)
     type_ = shard.local_type(plan.types[held.name], plan.sharded.get(held.name))
     size = held.sample_bytes + held.fixed_bytes
-    return f"%{held.name}, {type_} with {size:,.0f} bytes, {_origin(plan, held.name)}"
+    width = " in 16 bits" if held.name in plan.narrow else ""
+    return f"%{held.name}, {type_}{width} with {size:,.0f} bytes, {_origin(plan, held.name)}"
 
 
 def _too_large(program: StepProgram, wanted: int, most: int, limits: WaferLimits) -> ProgramError:
