@@ -20,6 +20,7 @@ import yaml
 from appliance.api.app import create_app
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from appliance.management.cluster_file import parse_cluster
 from appliance.management.instance import Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
@@ -45,7 +46,16 @@ _DataDir = Annotated[
 def up(
     *,
     data_dir: _DataDir = None,
-    systems: Annotated[int, typer.Option(help="Simulated CS-2 systems.")] = 1,
+    systems: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"
+        ),
+    ] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="YAML file that describes the cluster."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
@@ -67,6 +77,10 @@ def up(
             "weight-streaming, pipelined, or auto (pipelined where a program fits)."
         ),
     ] = "weight-streaming",
+    streams: Annotated[
+        str,
+        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
+    ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -89,6 +103,7 @@ def up(
             port=port,
             rest_port=rest_port,
             num_systems=systems,
+            cluster=_cluster(cluster),
             has_tls=tls,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
@@ -96,6 +111,7 @@ def up(
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
+            streams=streams,
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())
@@ -127,6 +143,18 @@ def _machine(name_or_file: str) -> str:
             hint="Write fields, as in `sram_bytes_per_pe: 65536`, and `base` for the rest.",
         )
     return json.dumps(description)
+
+
+def _cluster(path: Path | None) -> str:
+    """Return the text of a cluster file, once it is known to describe a cluster."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The cluster file {path} cannot be read: {error}.") from error
+    parse_cluster(text, source=str(path))
+    return text
 
 
 @app.command()
@@ -228,7 +256,7 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
             rest_url=rest_url,
             config_path=str(management.config_path),
             runtime_root=str(options.runtime_root),
-            num_systems=options.num_systems,
+            num_systems=len(management.inventory.systems()),
         )
         instance.write_state(state)
         _announce(state, ready_descriptor)

@@ -14,13 +14,14 @@ from typing import assert_never
 from appliance.cluster.launcher import Exit, JobStopped, Launcher, LauncherLost, PodExit
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, InternalError
-from appliance.core.ids import JobId, Role, pod_name
+from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.jobs import Phase
 from appliance.core.pods import PodSpec
-from appliance.core.records import EventRecord, JobRecord, PodRecord
-from appliance.core.systems import Node
+from appliance.core.records import EventRecord, JobRecord, PodRecord, Reservation
 from appliance.management import job_machine as machine
+from appliance.management.cluster_model import ClusterModel
 from appliance.management.coordinators import Coordinators
+from appliance.management.snapshots import holding_of, pending_of, snapshot_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
 from appliance.scheduler.admission import Admit, Preempt, Reject
@@ -29,7 +30,7 @@ from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.explain import Wait
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
-from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.queue import JobQueue
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 
 logger = logging.getLogger(__name__)
@@ -77,10 +78,25 @@ class _Reprioritised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wake:
-    """Nothing but a reason to look again."""
+    """Nothing but a reason to look again at who may start."""
 
 
-_Item = _Happened | _Submitted | _Reprioritised | _Wake | Exit
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holds:
+    """A workflow keeps what its jobs get."""
+
+    workflow: WorkflowId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Releases:
+    """A workflow keeps nothing any more."""
+
+    workflow: WorkflowId
+
+
+_Wish = _Submitted | _Reprioritised | _Holds | _Releases | _Wake
+_Item = _Happened | _Wish | Exit
 
 
 @dataclass(slots=True)
@@ -100,7 +116,7 @@ class Reconciler:
         plan_pods: Says which pods a job consists of.
         watch: Told of every change.
         clock: Times leases and grace periods.
-        nodes: The CPU nodes of the cluster.
+        model: What the cluster has and who may use how much.
         policy: By which rules jobs are served.
     """
 
@@ -113,7 +129,7 @@ class Reconciler:
         plan_pods: PlanPods,
         watch: JobWatch,
         clock: Clock,
-        nodes: tuple[Node, ...] = (),
+        model: ClusterModel,
         policy: Policy | None = None,
     ) -> None:
         self.explanations = Explanations()
@@ -123,7 +139,8 @@ class Reconciler:
         self._plan_pods = plan_pods
         self._watch = watch
         self._clock = clock
-        self._nodes = nodes
+        self._model = model
+        self._reserving: set[WorkflowId] = set()
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._live: dict[JobId, _Live] = {}
         self._policy = policy or Policy()
@@ -143,6 +160,9 @@ class Reconciler:
         for job in self._state.jobs.unfinished():
             self._abandon(job, RESTART_MESSAGE)
         self._state.leases.end_all()
+        for kept in self._model.facts.reservations:
+            self._state.workflows.release(kept.workflow.id)
+        self._model.reload_reservations()
         for thread in self._threads:
             thread.start()
 
@@ -157,6 +177,18 @@ class Reconciler:
     def reprioritise(self, job: JobId, priority: int) -> None:
         """Serve a job by another priority, which is kept already."""
         self._inbox.put(_Reprioritised(job=job, priority=priority))
+
+    def hold(self, workflow: WorkflowId) -> None:
+        """Let a workflow keep what its jobs get; that it shall is kept already."""
+        self._inbox.put(_Holds(workflow=workflow))
+
+    def release(self, workflow: WorkflowId) -> None:
+        """Take back what a workflow keeps; that it shall keep nothing is kept already."""
+        self._inbox.put(_Releases(workflow=workflow))
+
+    def reschedule(self) -> None:
+        """Look again at who may start, as the cluster or somebody's quota has changed."""
+        self._inbox.put(_Wake())
 
     def close(self) -> None:
         """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
@@ -201,10 +233,6 @@ class Reconciler:
 
     def _take(self, item: _Item) -> None:
         match item:
-            case _Submitted(job=job):
-                self._live[job.id] = _Live(_state_of(job))
-                self._queue.add(_pending(job))
-                self._is_queue_dirty = True
             case _Happened(job=job_id, event=event):
                 self._apply(job_id, event)
             case PodExit():
@@ -215,14 +243,27 @@ class Reconciler:
             case LauncherLost(jobs=jobs, reason=reason):
                 for job_id in jobs:
                     self._lose(job_id, reason)
+            case _:
+                self._take_wish(item)
+
+    def _take_wish(self, wish: _Wish) -> None:
+        self._is_queue_dirty = True
+        match wish:
+            case _Submitted(job=job):
+                self._live[job.id] = _Live(_state_of(job))
+                self._queue.add(pending_of(job))
             case _Reprioritised(job=job_id, priority=priority):
                 if (pending := self._queue.remove(job_id)) is not None:
                     self._queue.add(replace(pending, priority=priority))
-                    self._is_queue_dirty = True
+            case _Holds(workflow=workflow):
+                self._hold(workflow)
+            case _Releases(workflow=workflow):
+                self._reserving.discard(workflow)
+                self._model.reload_reservations()
             case _Wake():
                 pass
             case _:
-                assert_never(item)
+                assert_never(wish)
 
     def _take_exit(self, end: PodExit) -> None:
         live = self._live.get(end.job)
@@ -287,9 +328,17 @@ class Reconciler:
 
     def _enter(self, live: _Live, previous: Phase, action: machine.Enter) -> None:
         job = live.state.job
+        grant = live.grant if action.systems is not None else None
         self._state.jobs.change_phase(
-            job, previous, action.phase, message=action.message, systems=action.systems
+            job,
+            previous,
+            action.phase,
+            message=action.message,
+            systems=action.systems,
+            holding=None if grant is None else holding_of(grant),
         )
+        if grant is not None and grant.workflow in self._reserving:
+            self._keep(grant)
         logger.info(
             "Job changed phase",
             extra={"job": job, "phase": action.phase.value, "why": action.message},
@@ -319,6 +368,9 @@ class Reconciler:
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
             self._state.leases.end(lease.id)
             self._watch.notify(JobId(lease.id))
+            if WorkflowId(lease.id) in self._reserving:
+                self._state.workflows.release(WorkflowId(lease.id))
+                self._take_wish(_Releases(workflow=WorkflowId(lease.id)))
             self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:
@@ -359,16 +411,37 @@ class Reconciler:
             self._history.observe(grant.account.user, "", grant.type, seconds)
             self._queue.relearn(grant.account.user, "", grant.type)
 
+    def _hold(self, workflow: WorkflowId) -> None:
+        self._reserving.add(workflow)
+        for live in self._live.values():
+            if live.grant is not None and live.grant.workflow == workflow:
+                self._keep(live.grant)
+
+    def _keep(self, grant: Grant) -> None:
+        """Add what a job got to what its workflow keeps."""
+        workflow = grant.workflow and self._state.workflows.find(grant.workflow)
+        if not workflow:
+            return
+        old = [r for r in self._model.facts.reservations if r.workflow.id == workflow.id]
+        systems = dict.fromkeys(name for r in old for name in r.systems)
+        groups = dict.fromkeys(name for r in old for name in r.node_groups)
+        kept = Reservation(
+            workflow=workflow,
+            systems=tuple(systems | dict.fromkeys((*grant.systems, *grant.reserved_systems))),
+            node_groups=tuple(groups | dict.fromkeys(grant.node_groups)),
+        )
+        self._state.workflows.keep(kept)
+        self._model.reload_reservations()
+
     def _snapshot(self) -> ClusterSnapshot:
-        grants = tuple(
+        grants = (
             replace(live.grant, is_ending=live.state.is_stopping)
             for live in self._live.values()
             if live.grant is not None
         )
-        return ClusterSnapshot(
-            systems=tuple(self._state.systems.list()),
-            nodes=self._nodes,
-            grants=grants,
+        return snapshot_of(
+            self._model.facts,
+            grants,
             now_seconds=self._clock.now().timestamp(),
             usage=self._usage,
             policy=self._policy,
@@ -401,20 +474,6 @@ class Reconciler:
 
 def _state_of(job: JobRecord) -> machine.JobState:
     return machine.JobState(job=job.id, type=job.type, phase=job.phase)
-
-
-def _pending(job: JobRecord) -> PendingJob:
-    return PendingJob(
-        id=job.id,
-        type=job.type,
-        sequence=job.sequence,
-        priority=job.priority,
-        num_systems=job.num_systems,
-        session=job.session,
-        user=job.user.name or str(job.user.uid),
-        workflow=job.workflow,
-        submitted_seconds=job.created_at.timestamp(),
-    )
 
 
 def _pod_record(spec: PodSpec, node: str) -> PodRecord:

@@ -19,21 +19,26 @@ from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
 from appliance.management.certificates import Certificates, ensure_certificates
 from appliance.management.client_config import write_client_config
+from appliance.management.cluster_file import parse_cluster
+from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
 from appliance.management.coordinators import Coordinators
 from appliance.management.csctl_servicer import CsctlServicer
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
-from appliance.management.inventory import Inventory, simulated_systems, this_node
+from appliance.management.inventory import Inventory, simulated_cluster, this_node
 from appliance.management.jobs import JobService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
+from appliance.management.sessions import SessionService
 from appliance.management.state import State
 from appliance.management.submissions import SubmissionOptions, SubmissionService
+from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
+from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
 from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
@@ -63,7 +68,9 @@ class ManagementOptions:
         host: Name or address to listen at; off loopback only with `has_tls`.
         port: Port for gRPC; 0 for any free one.
         rest_port: Port for REST; 0 for any free one.
-        num_systems: Simulated CS-2 systems.
+        num_systems: Simulated CS-2 systems, on this machine as their one node; None keeps the
+            cluster that the data directory has, or makes one system.
+        cluster: YAML text that describes the cluster (see `cluster_file`); or empty.
         has_tls: Whether clients talk TLS.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
@@ -77,6 +84,8 @@ class ManagementOptions:
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
+        streams: How weights reach the systems: `ring` (the default) copies them once into a ring
+            that all systems read, `mapped` lets every system read MemoryX's own memory.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -86,7 +95,8 @@ class ManagementOptions:
     host: str = "localhost"
     port: int = 9000
     rest_port: int = 9001
-    num_systems: int = 1
+    num_systems: int | None = None
+    cluster: str = ""
     has_tls: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
@@ -94,14 +104,23 @@ class ManagementOptions:
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
+    streams: str = StreamMode.RING.value
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
     def __post_init__(self) -> None:
-        if self.num_systems < 1:
+        if self.cluster and self.num_systems is not None:
+            raise UserError(
+                f"Both a cluster file and {self.num_systems} systems are given.",
+                hint="The file says how many systems there are.",
+            )
+        if self.num_systems is not None and self.num_systems < 1:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
+        if self.streams not in set(StreamMode):
+            modes = " or ".join(StreamMode)
+            raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
         parse_machine(self.machine)
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
@@ -150,7 +169,6 @@ class Management:
         self._tls = self._ensure_tls()
         self._watch = JobWatch()
         self._coordinators = Coordinators()
-        self._nodes = (this_node(),)
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self._servers: list[grpc.aio.Server] = []
 
@@ -174,8 +192,11 @@ class Management:
             ClusterError: A port is taken.
         """
         self._watch.bind(asyncio.get_running_loop())
-        self._state.systems.replace(simulated_systems(self.options.num_systems))
-        self._state.workflows.ensure_session()
+        self._state.sessions.ensure()
+        self.model = ClusterModel(self._state)
+        self._set_up_cluster()
+        self.sessions = SessionService(self._state, self.model)
+        self.systems = SystemService(self._state, self.model)
         self.launcher = self._start_launcher()
         self.reconciler = Reconciler(
             state=self._state,
@@ -184,10 +205,11 @@ class Management:
             plan_pods=self._plan_pods,
             watch=self._watch,
             clock=self._clock,
-            nodes=self._nodes,
+            model=self.model,
         )
+        self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
-        self.inventory = Inventory(self._state, self._nodes)
+        self.inventory = Inventory(self._state, self.model)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
         )
@@ -224,12 +246,23 @@ class Management:
         directory = self.options.data_dir / "tls"
         return ensure_certificates(directory, self.options.public_host, self._clock)
 
+    def _set_up_cluster(self) -> None:
+        """Take the cluster of the options, else keep the one that is there, else make one system.
+
+        Raises:
+            UserError: The cluster file describes no cluster.
+        """
+        if self.options.cluster:
+            self.model.apply(parse_cluster(self.options.cluster, source="The cluster file"))
+        elif self.options.num_systems is not None or not self.model.facts.systems:
+            self.model.apply(simulated_cluster(self.options.num_systems or 1))
+
     def _start_launcher(self) -> ProcessLauncher:
         return ProcessLauncher(
             ProcessOptions(
                 runtime_root=self.options.runtime_root,
                 log_path=self.options.data_dir / "fork-server.log",
-                node=self._nodes[0].name,
+                node=this_node().name,
                 preload=self.options.preload,
                 entry_modules={Role(role): module for role, module in self.options.entry_modules},
             )
@@ -242,6 +275,8 @@ class Management:
             SubmissionOptions(
                 data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
             ),
+            model=self.model,
+            sessions=self.sessions,
         )
         outer = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
         # The stubs call every method abstract; at run time the generated base refuses those that
@@ -287,15 +322,16 @@ class Management:
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
             execution=self.options.execution,
-            cluster_systems=self.options.num_systems,
+            cluster_systems=len(self.model.facts.systems),
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,
             tls_cert=str(self._tls.certificate) if self._tls else "",
             tls_key=str(self._tls.key) if self._tls else "",
             client_githash=githash,
             client_version=version,
-            num_cores=self._nodes[0].num_cores,
+            num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            streams=self.options.streams,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

@@ -7,6 +7,7 @@ from appliance.storage.database import Database
 from appliance.storage.jobs import JobRepository
 from appliance.storage.leases import LeaseRepository
 from appliance.storage.pods import PodRepository
+from appliance.storage.sessions import SessionRepository
 from appliance.storage.systems import SystemRepository
 from appliance.storage.workflows import WorkflowRepository
 
@@ -22,6 +23,7 @@ class State:
     leases: LeaseRepository
     workflows: WorkflowRepository
     systems: SystemRepository
+    sessions: SessionRepository
 
     @classmethod
     def over(cls, database: Database, clock: Clock) -> "State":
@@ -34,4 +36,5 @@ class State:
             leases=LeaseRepository(database, clock),
             workflows=WorkflowRepository(database, clock),
             systems=SystemRepository(database),
+            sessions=SessionRepository(database, clock),
         )

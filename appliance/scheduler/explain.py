@@ -296,6 +296,9 @@ class Waits(Mapping[JobId, Wait]):
         why = f"session {job.session} uses {used} system(s)"
         if quota.max_systems is not None:
             why += f" of at most {quota.max_systems}"
+        if quota.max_node_groups is not None:
+            held = rooms.num_groups.get(job.session, 0)
+            why += f", {held} node group(s) of at most {quota.max_node_groups}"
         running = rooms.num_jobs(job.session, job.type)
         why += f" and runs {running} {job.type.value} job(s)"
         limit = quota.max_compiles if job.type is JobType.COMPILE else quota.max_executes

@@ -11,7 +11,8 @@ from appliance.core.clock import Clock
 from appliance.core.errors import ConflictError, InternalError, NotFoundError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType, Phase, may_follow
-from appliance.core.records import EventRecord, JobRecord, NewJob, User
+from appliance.core.records import EventRecord, Holding, JobRecord, NewJob, User
+from appliance.core.requirements import Requirements
 from appliance.storage.database import Database
 from appliance.storage.tables import EventRow, GrantRow, JobRow, LabelRow
 
@@ -70,6 +71,8 @@ class JobRepository:
             service_authority=new.service_authority,
             service_address="",
             artifact_dir="",
+            requirements=new.requirements.to_dict(),
+            holding={},
             phase=Phase.QUEUED.value,
             message="",
             created_at=now,
@@ -121,6 +124,7 @@ class JobRepository:
         *,
         message: str = "",
         systems: Sequence[str] | None = None,
+        holding: Holding | None = None,
     ) -> None:
         """Move a job from one phase to another and write the event.
 
@@ -130,6 +134,7 @@ class JobRepository:
             new: The phase to enter.
             message: Reason, kept with the job and in the event.
             systems: Names of the systems granted with this change; None leaves them.
+            holding: What else was granted with this change; None leaves it.
 
         Raises:
             ConflictError: The job is in another phase than `current`: the caller is out of date.
@@ -139,6 +144,8 @@ class JobRepository:
             raise InternalError(f"Job {job} cannot go from {current.value} to {new.value}.")
         now = self._clock.now()
         values: dict[str, object] = {"phase": new.value, "message": message}
+        if holding is not None:
+            values["holding"] = holding.to_dict()
         if new is Phase.SCHEDULED:
             values["started_at"] = now
         if new.is_terminal:
@@ -222,6 +229,13 @@ class JobRepository:
         with self._database.reading() as session:
             return [_event(row) for row in session.scalars(query)]
 
+    def last_end(self, session: str) -> dt.datetime | None:
+        """Return when the last job of a session ended; None if none did."""
+        query = select(JobRow.ended_at).where(JobRow.session == session)
+        latest = query.where(JobRow.ended_at.is_not(None)).order_by(JobRow.ended_at.desc()).limit(1)
+        with self._database.reading() as rows:
+            return rows.scalar(latest)
+
     def count_phases(self, phases: Sequence[Phase]) -> int:
         """Return how many jobs are in one of the phases."""
         wanted = [phase.value for phase in phases]
@@ -294,6 +308,8 @@ def _record(row: JobRow) -> JobRecord:
         phase=Phase(row.phase),
         message=row.message,
         systems=tuple(grant.system for grant in row.grants),
+        requirements=Requirements.from_dict(row.requirements),
+        holding=Holding.from_dict(row.holding),
         service_address=row.service_address,
         artifact_dir=row.artifact_dir,
         created_at=row.created_at,

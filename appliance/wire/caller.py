@@ -14,11 +14,13 @@ class Caller:
         user: The person, as far as the metadata say.
         workflow: The workflow that the client works in; may be empty.
         client_version: Build version of the client, as in `2.10.0`; may be empty.
+        session: The session (namespace) that it names; may be empty.
     """
 
     user: User
     workflow: str = ""
     client_version: str = ""
+    session: str = ""
 
 
 def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
@@ -33,7 +35,14 @@ def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
         user=user,
         workflow=values.get("workflow-id", ""),
         client_version=values.get("client-build-version", "").split("+")[0],
+        session=values.get("namespace", "") or _namespace(values.get("x-forwarded-host", "")),
     )
+
+
+def _namespace(authority: str) -> str:
+    """Return the session in front of an authority, `<session>.cluster-server...`."""
+    name, _, rest = authority.partition(".")
+    return name if rest.startswith("cluster-server") else ""
 
 
 def _number(text: str) -> int:

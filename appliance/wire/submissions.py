@@ -1,12 +1,13 @@
 """What the client's job requests ask for."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.core.requirements import GroupKind
 from appliance.wire.executions import chosen_execution
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
@@ -15,6 +16,20 @@ LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 """A label's key, and its value."""
 
 _Task = ClusterDetails.TaskInfo
+_RESOURCES = {
+    "compile": "compile_coord_resource",
+    "execute": "execute_coord_resource",
+    "activation": "activation_resource",
+    "broadcastreduce": "broadcastreduce_resource",
+    "chief": "chief_resource",
+    "worker": "worker_resource",
+}
+_EXECUTE_PODS = tuple(kind for kind in _RESOURCES if kind != "compile")
+_GROUP_KINDS = {
+    DebugArgs.DebugMGR.POPULATED_GROUP_TYPE_LARGE: GroupKind.LARGE,
+    DebugArgs.DebugMGR.POPULATED_GROUP_TYPE_XLARGE: GroupKind.XLARGE,
+}
+_SMALLEST = GroupKind.REGULAR
 _BUCKETS = {
     DebugArgs.DebugMGR.JOB_PRIORITY_P0: 99,
     DebugArgs.DebugMGR.JOB_PRIORITY_P1: 199,
@@ -37,6 +52,11 @@ class Submission:
         client_workdir: Where the client runs.
         compile_dir: Where compile artifacts go, relative to the cluster's compile directory.
         request: The whole request, serialised; pods read the rest from it.
+        pod_memory_bytes: Memory that the request gives to kinds of pods; a kind that is missing has
+            the cluster's default, and 0 is without limit.
+        num_node_groups: MemoryX node groups that it names; 0 leaves it to the cluster.
+        group_kind: The smallest kind of node group that will do.
+        session: The session that it names; may be empty.
     """
 
     type: JobType
@@ -48,6 +68,10 @@ class Submission:
     client_workdir: str
     compile_dir: str
     request: bytes
+    pod_memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    num_node_groups: int = 0
+    group_kind: GroupKind = GroupKind.REGULAR
+    session: str = ""
 
 
 def compile_submission(request: CompileJobRequest) -> Submission:
@@ -67,6 +91,8 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(),
+        pod_memory_bytes=_pod_memory(request.debug_args, ("compile",)),
+        session=request.debug_args.debug_mgr.scheduler_hints.get("session", ""),
     )
 
 
@@ -95,6 +121,10 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(),
+        pod_memory_bytes=_pod_memory(request.debug_args, _EXECUTE_PODS),
+        num_node_groups=max(request.debug_args.debug_mgr.num_populated_nodegroups, 0),
+        group_kind=_group_kind(request.debug_args),
+        session=request.debug_args.debug_mgr.scheduler_hints.get("session", ""),
     )
 
 
@@ -136,6 +166,18 @@ def parse_priority(text: str) -> int:
         f"{text!r} is no priority.",
         hint=f"Give p0, p1, p2, p3 or a number from 0 to {MAX_PRIORITY}.",
     )
+
+
+def _pod_memory(arguments: DebugArgs, kinds: Sequence[str]) -> dict[str, int]:
+    """Return the memory that a request gives to kinds of pods; -1 there means without limit."""
+    found = {kind: getattr(arguments.debug_usr, _RESOURCES[kind]).memory_bytes for kind in kinds}
+    return {kind: max(amount, 0) for kind, amount in found.items() if amount}
+
+
+def _group_kind(arguments: DebugArgs) -> GroupKind:
+    """Return the largest of the kinds of node groups that a request names."""
+    named = arguments.debug_mgr.populated_group_types
+    return max((_GROUP_KINDS.get(kind, GroupKind.REGULAR) for kind in named), default=_SMALLEST)
 
 
 def _priority(arguments: DebugArgs) -> int:

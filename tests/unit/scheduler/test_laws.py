@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from appliance.core.ids import JobId
 from appliance.core.jobs import JobType
+from appliance.core.requirements import PodDemand
 from appliance.core.systems import System
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.demand import PodDemand
 from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.policy import EASY, Policy
