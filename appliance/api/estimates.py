@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
+from appliance.api.problems import problems
 from appliance.compiler.estimation import captured_program
 from appliance.core.errors import UserError
 from appliance.core.plan import Execution
@@ -38,7 +39,7 @@ def estimate_router() -> APIRouter:
 
 
 def _serve_descriptions(router: APIRouter) -> None:
-    @router.get("/estimate")
+    @router.get("/estimate", responses=problems(400))
     def get_estimate(
         *,
         layers: Annotated[int, Query(ge=1, le=_MAX_LAYERS)],
@@ -87,7 +88,7 @@ def _serve_descriptions(router: APIRouter) -> None:
 
 
 def _serve_programs(router: APIRouter) -> None:
-    @router.post("/estimate")
+    @router.post("/estimate", responses=problems(400))
     def estimate_program(
         *,
         program: Annotated[bytes, Body(media_type="text/plain")],
