@@ -14,6 +14,7 @@ from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
+from appliance.core.plan import Execution
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
 from appliance.management.access import open_access
@@ -52,6 +53,7 @@ from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
+from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
 from protos.wsc.v1.drivers_pb2_grpc import (
@@ -94,6 +96,9 @@ class ManagementOptions:
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
             batch that needs more is computed in micro-batches. 0 sets no limit.
+        execution: How the wafer is used unless a job's label `wsc.execution` says it:
+            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
+            does not fit, or `auto`, pipelined where a program fits on one wafer.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
@@ -116,6 +121,7 @@ class ManagementOptions:
     needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
+    execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
@@ -137,6 +143,7 @@ class ManagementOptions:
             modes = " or ".join(StreamMode)
             raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
         parse_machine(self.machine)
+        parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.lease_seconds < 1:
@@ -380,6 +387,7 @@ class Management:
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
+            execution=self.options.execution,
             cluster_systems=len(self.model.facts.systems),
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,
