@@ -13,6 +13,7 @@ import grpc
 
 from appliance.coordinator.answers import AnswerInterceptor
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.codec import ChunkInterceptor
 from appliance.coordinator.compilation import Compilation, Compiler
 from appliance.coordinator.console import Console
 from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
@@ -154,7 +155,7 @@ class Coordinator:
         carried = self._monitor.note_carried
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[AnswerInterceptor(carried)],
+            interceptors=[AnswerInterceptor(carried), ChunkInterceptor()],
             options=_CHANNEL_OPTIONS,
         )
         desk = Desk(
