@@ -146,9 +146,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
     ) -> pb.GetSystemMaintenanceResponse:
         """Return the jobs of one maintenance workflow."""
         found = [
-            each
-            for each in self._systems.windows(with_past=True)
-            if each.id == request.workflow_id
+            each for each in self._systems.windows(with_past=True) if each.id == request.workflow_id
         ]
         if not found:
             raise NotFoundError(f"There is no maintenance {request.workflow_id!r}.")
@@ -203,9 +201,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
         if now < window.starts_at:
             status = pb.JOB_STATUS_SCHEDULED
         else:
-            status = (
-                pb.JOB_STATUS_IN_PROGRESS if now < window.ends_at else pb.JOB_STATUS_SUCCEEDED
-            )
+            status = pb.JOB_STATUS_IN_PROGRESS if now < window.ends_at else pb.JOB_STATUS_SUCCEEDED
         return pb.SystemMaintenanceJob(
             job_id=f"{window.id}-{window.system}",
             workflow_type=_type(window),

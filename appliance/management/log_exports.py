@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from threading import Lock
 
 from appliance.core.clock import Clock
 from appliance.core.errors import ConflictError, NotFoundError, UserError
@@ -114,6 +115,7 @@ class LogExports:
         self._state = state
         self._directory = directory
         self._clock = clock
+        self._lock = Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-export")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._fail_interrupted()
@@ -196,12 +198,9 @@ class LogExports:
             NotFoundError: There is no such export.
             UserError: The time is over.
         """
-        export = self.load(export_id)
         if until <= self._clock.now():
             raise UserError(f"Export {export_id} cannot be kept until {until.isoformat()}: over.")
-        export = replace(export, kept_until=until.isoformat())
-        self._keep(export)
-        return export
+        return self._change(export_id, kept_until=until.isoformat())
 
     def _gather(self, export: Export, job: JobRecord, wish: ExportWish) -> None:
         archive = self._archive(export.id)
@@ -209,19 +208,22 @@ class LogExports:
             count = self._write_archive(archive, job, wish)
         except OSError as error:
             logger.exception("Log export failed", extra={"job": job.id, "export": export.id})
-            failed = replace(export, status=ExportStatus.FAILED, detail=str(error))
-            self._keep(failed)
+            self._change(export.id, status=ExportStatus.FAILED, detail=str(error))
             return
         data = archive.read_bytes()
-        self._keep(
-            replace(
-                self.load(export.id),  # its time may have been changed meanwhile
-                status=ExportStatus.COMPLETED,
-                detail=f"{count} file(s)",
-                num_bytes=len(data),
-                signature=hashlib.sha256(data).hexdigest(),
-            )
+        self._change(
+            export.id,
+            status=ExportStatus.COMPLETED,
+            detail=f"{count} file(s)",
+            num_bytes=len(data),
+            signature=hashlib.sha256(data).hexdigest(),
         )
+
+    def _change(self, export_id: str, **fields: str | int | ExportStatus) -> Export:
+        with self._lock:  # gathering and a change of its time may meet
+            export = replace(self.load(export_id), **fields)  # type: ignore[arg-type]  # by name
+            self._keep(export)
+        return export
 
     def _write_archive(self, path: Path, job: JobRecord, wish: ExportWish) -> int:
         count = 1

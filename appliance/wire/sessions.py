@@ -1,8 +1,8 @@
 """Sessions as `CsAdmV1` writes them.
 
-The wire has numbers for systems, node groups and parallel jobs, where 0 means "no limit of its own".
-What our sessions have beyond that (borrowing, shares, members) travels as properties, by the names
-in `OWN_PROPERTIES`.
+The wire has numbers for systems, node groups and parallel jobs, where 0 means "no limit of its
+own". What our sessions have beyond that (borrowing, shares, members) travels as properties, by the
+names in `OWN_PROPERTIES`.
 """
 
 import datetime as dt
