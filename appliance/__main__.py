@@ -70,6 +70,13 @@ def up(
         float,
         typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
     ] = 0.0,
+    streams: Annotated[
+        str,
+        typer.Option(
+            help="How tensors travel between pods: ring (shared memory), network (TCP) or "
+            "network-tls."
+        ),
+    ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -99,6 +106,7 @@ def up(
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
+            streams=streams,
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from appliance.core.ids import Role
 from appliance.core.jobs import JobType
-from appliance.core.pods import PodSpec
+from appliance.core.pods import PodSpec, member_name
 from appliance.core.records import JobRecord
+from appliance.management.stream_secrets import job_key
+from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -32,6 +34,10 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        has_network: Whether every pod counts as a host of its own, so that all streams cross the
+            network.
+        stream_secret: What the keys of the jobs' streams are made from.
+        stream_identity: File with the identity for encrypted streams; empty for plain ones.
     """
 
     management_address: str
@@ -48,6 +54,9 @@ class Surroundings:
     num_cores: int
     machine: str
     pace: float
+    has_network: bool = False
+    stream_secret: bytes = b""
+    stream_identity: str = ""
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
@@ -61,6 +70,12 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }
+    if surroundings.has_network:
+        common |= {
+            KEY_OPTION: job_key(surroundings.stream_secret, job.id),
+            IDENTITY_OPTION: surroundings.stream_identity,
+        }
+    hosts = _hosts(job, surroundings)
     return tuple(
         PodSpec(
             job=job.id,
@@ -70,9 +85,16 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
             work_dir=Path(job.work_dir),
             management_address=surroundings.management_address,
             options={**common, **_options(role, job, surroundings)},
+            hosts=hosts,
         )
         for role, index in _members(job)
     )
+
+
+def _hosts(job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
+    if not surroundings.has_network:
+        return {}
+    return {name: name for name in (member_name(role, index) for role, index in _members(job))}
 
 
 def _user_id(number: int) -> str:

@@ -32,6 +32,7 @@ from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
+from appliance.management.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.submissions import SubmissionOptions, SubmissionService
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
@@ -53,6 +54,10 @@ _GRPC_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
 )
+
+
+STREAMS = ("ring", "network", "network-tls")
+"""How tensors may travel; see `ManagementOptions.streams`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,9 @@ class ManagementOptions:
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
+        streams: `ring` (tensors go through rings in shared memory, the default), `network` (every
+            stream crosses TCP on loopback, as between hosts) or `network-tls` (the same,
+            encrypted).
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -95,6 +103,7 @@ class ManagementOptions:
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
+    streams: str = "ring"
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
@@ -108,6 +117,10 @@ class ManagementOptions:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
+        if self.streams not in STREAMS:
+            raise UserError(
+                f"There are no streams {self.streams!r}; they are {', '.join(STREAMS)}."
+            )
         parse_machine(self.machine)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
@@ -153,6 +166,8 @@ class Management:
         self._database = Database.open_sqlite(options.data_dir / "state.db")
         self._state = State.over(self._database, clock)
         self._tls = self._ensure_tls()
+        self._stream_secret = ensure_secret(options.data_dir / "streams.key")
+        self._stream_identity = self._ensure_stream_identity()
         self._watch = JobWatch()
         self._coordinators = Coordinators()
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
@@ -243,6 +258,12 @@ class Management:
         elif self.options.num_systems is not None or not self.model.facts.systems:
             self.model.apply(simulated_cluster(self.options.num_systems or 1))
 
+    def _ensure_stream_identity(self) -> str:
+        if self.options.streams != "network-tls":
+            return ""
+        path = self.options.data_dir / "tls" / "streams.pem"
+        return str(ensure_identity(path, self._clock))
+
     def _start_launcher(self) -> ProcessLauncher:
         return ProcessLauncher(
             ProcessOptions(
@@ -317,5 +338,8 @@ class Management:
             num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            has_network=self.options.streams != "ring",
+            stream_secret=self._stream_secret,
+            stream_identity=self._stream_identity,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

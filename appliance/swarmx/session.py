@@ -9,15 +9,11 @@ from appliance.core.plan import Plan
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
-from appliance.streams.protocol import RingReader
-from appliance.streams.store import StoreClient, attach_store
+from appliance.streams.protocol import RingReader, Store
 from appliance.streams.topology import (
     ANNOUNCE,
     BROADCAST,
-    COMPUTED_SEGMENT,
     NUM_RING_SLOTS,
-    STATE_SEGMENT,
-    STORE,
     SUMS,
     gradients,
     largest,
@@ -46,8 +42,10 @@ class BroadcastReduceSession:
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
         self._copies = broadcast_copies(plan)
+        self._load_bytes = tuple(load_layout(plan, step).num_bytes for step in plan.layer_steps)
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+        self._sum_bytes = tuple(layout.num_bytes for layout in layouts)
         self._spans = tuple(spans(layout) for layout in layouts)
         self._accumulation = Accumulation(layouts)
         self._num_bytes_copied = 0
@@ -57,7 +55,7 @@ class BroadcastReduceSession:
                     number,
                     BROADCAST,
                     num_slots=NUM_RING_SLOTS,
-                    slot_bytes=largest(load_layout(plan, step) for step in plan.layer_steps),
+                    slot_bytes=max(self._load_bytes, default=0),
                     num_readers=num_systems,
                 )
             )
@@ -74,13 +72,7 @@ class BroadcastReduceSession:
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to MemoryX and every CS-2, and return the two loops."""
         context, number = self._context, self._number
-        store = self._streams.enter_context(
-            attach_store(
-                context.stream_address(number, STORE),
-                client=context.spec.name,
-                clock=context.clock,
-            )
-        )
+        store = self._streams.enter_context(context.attach_store(number))
         announce = self._streams.enter_context(context.connect_ring(number, ANNOUNCE))
         contributions = [
             self._streams.enter_context(context.connect_ring(number, gradients(system)))
@@ -95,19 +87,16 @@ class BroadcastReduceSession:
         """Close the streams and wake both loops."""
         self._streams.close()
 
-    def _broadcast_loads(self, num_steps: int, announce: RingReader, store: StoreClient) -> None:
-        memory = {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
+    def _broadcast_loads(self, num_steps: int, announce: RingReader, store: Store) -> None:
         for _ in range(num_steps):
             for visit in self._visits:
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
-                for copy in self._copies[visit.layer_step]:
-                    slot[copy.target : copy.target + copy.num_bytes] = memory[copy.segment][
-                        copy.source : copy.source + copy.num_bytes
-                    ]
-                    self._num_bytes_copied += copy.num_bytes
-                self._broadcast.publish()
+                copies = self._copies[visit.layer_step]
+                store.read([copy.into(slot) for copy in copies])
+                self._num_bytes_copied += sum(copy.num_bytes for copy in copies)
+                self._broadcast.publish(self._load_bytes[visit.layer_step])
                 announce.release()
         self._broadcast.end()
 
@@ -126,7 +115,7 @@ class BroadcastReduceSession:
                 self._reduction.run(layout_spans, take, total)
                 self._accumulation.add(visit, layout_spans, total)
                 if is_last:
-                    self._sums.publish()
+                    self._sums.publish(self._sum_bytes[visit.layer_step])
                 for contribution in contributions:
                     contribution.release()
             self._context.progress.record(

@@ -73,6 +73,7 @@ class CsxSession:
         sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._loads = SlotTensors(self._load_layouts)
         self._sums = SlotTensors(sum_layouts)
+        self._sum_bytes = tuple(layout.num_bytes for layout in sum_layouts)
         self._batches = SlotTensors((batch_layout(plan, shard),))
         self._account = MemoryAccount()
         self._simulated = simulated
@@ -181,7 +182,7 @@ class CsxSession:
         loads = self._loads.of(self._held[0], layer_step)
         sums = self._sums.of(self._gradients.reserve(), layer_step)
         self._executor.compute(visit, loads, sums)
-        self._gradients.publish()
+        self._gradients.publish(self._sum_bytes[layer_step])
         if step == 0:
             # Shapes are static: every later step holds the same.
             self._account.count_activations(self._executor.activations())
