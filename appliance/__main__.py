@@ -17,7 +17,9 @@ import typer
 import uvicorn
 import yaml
 
+from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
+from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.management.cluster_file import parse_cluster
@@ -36,6 +38,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(token_app, name="token")
+app.add_typer(user_app, name="user")
 
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
@@ -60,6 +65,9 @@ def up(
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
     tls: Annotated[bool, typer.Option("--tls", help="Talk TLS, gRPC and REST alike.")] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+    ] = False,
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
@@ -73,8 +81,8 @@ def up(
     streams: Annotated[
         str,
         typer.Option(
-            help="How tensors travel between pods: ring (shared memory), network (TCP) or "
-            "network-tls."
+            help="How weights reach the systems: ring (copied once), mapped (not copied), "
+            "network (TCP, as between hosts) or network-tls."
         ),
     ] = "ring",
     lease_seconds: Annotated[
@@ -101,6 +109,7 @@ def up(
             num_systems=systems,
             cluster=_cluster(cluster),
             has_tls=tls,
+            needs_token=tokens,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
             lease_seconds=lease_seconds,
@@ -264,8 +273,16 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
 async def _serve_rest(
     management: Management, listener: socket.socket, is_ended: asyncio.Event
 ) -> None:
-    rest = create_app(management.jobs, management.inventory)
     tls = management.certificates
+    services = ApiServices(
+        state=management.state,
+        access=management.access,
+        jobs=management.jobs,
+        edits=management.edits,
+        inventory=management.inventory,
+        has_tls=tls is not None,
+    )
+    rest = create_app(services, hosts=management.rest_hosts)
     config = uvicorn.Config(
         rest,
         log_config=None,

@@ -10,6 +10,7 @@ from appliance.core.pods import PodSpec, member_name
 from appliance.core.records import JobRecord
 from appliance.management.stream_secrets import job_key
 from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
+from appliance.streams.topology import STREAMS_OPTION, StreamMode
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -34,6 +35,7 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        streams: How weights reach the systems on one host: `ring` or `mapped`.
         has_network: Whether every pod counts as a host of its own, so that all streams cross the
             network.
         stream_secret: What the keys of the jobs' streams are made from.
@@ -54,6 +56,7 @@ class Surroundings:
     num_cores: int
     machine: str
     pace: float
+    streams: str
     has_network: bool = False
     stream_secret: bytes = b""
     stream_identity: str = ""
@@ -61,21 +64,22 @@ class Surroundings:
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
     """Return the pods of a job, coordinator first."""
+    hosts = _hosts(job, surroundings)
     common = {
         "job_type": job.type.value,
         "num_systems": str(job.num_systems),
         "workers_per_system": str(job.workers_per_system),
         "request_path": str(Path(job.work_dir) / REQUEST_FILE),
         "precision": surroundings.precision,
+        STREAMS_OPTION: StreamMode.RING if hosts else surroundings.streams,
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }
-    if surroundings.has_network:
+    if hosts:
         common |= {
             KEY_OPTION: job_key(surroundings.stream_secret, job.id),
             IDENTITY_OPTION: surroundings.stream_identity,
         }
-    hosts = _hosts(job, surroundings)
     return tuple(
         PodSpec(
             job=job.id,

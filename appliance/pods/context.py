@@ -124,9 +124,9 @@ class PodContext:
         """Serve a store under this pod's name."""
         return self.streams.serve_store(session)
 
-    def attach_store(self, session: int) -> Store:
+    def attach_store(self, session: int, *, is_read_only: bool = False) -> Store:
         """Return a client of the store of a session."""
-        return self.streams.attach_store(session)
+        return self.streams.attach_store(session, is_read_only=is_read_only)
 
     def _report_stream(self, error: Exception) -> None:
         self.report_failure(failure_of(error, pod=self.spec.name, where="a stream"))

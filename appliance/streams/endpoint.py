@@ -161,14 +161,19 @@ class StreamEndpoint:
             self._server.offer(_name(session, stream), StoreService(store, stream))
         return store
 
-    def attach_store(self, session: int, stream: str = STORE) -> Store:
+    def attach_store(
+        self, session: int, stream: str = STORE, *, is_read_only: bool = False
+    ) -> Store:
         """Return a client of a store; it connects when it is first used."""
         if self.is_remote(stream):
             return NetworkStoreClient(
                 self._target(session, stream), options=self._options, clock=self._clock
             )
         return attach_store(
-            self.address(session, stream), client=self._spec.name, clock=self._clock
+            self.address(session, stream),
+            client=self._spec.name,
+            is_read_only=is_read_only,
+            clock=self._clock,
         )
 
     def close(self) -> None:

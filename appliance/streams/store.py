@@ -44,6 +44,7 @@ _HANDSHAKE_SECONDS = 10.0
 class _Segment:
     memory: int
     layout: int
+    content: NDArray[np.uint8]
 
     def close(self) -> None:
         close_all([self.memory, self.layout])
@@ -83,11 +84,13 @@ class StoreServer:
             InternalError: A segment of that name exists, or the store is closed.
         """
         items = json.dumps([_item_fields(item) for item in layout.items]).encode()
+        descriptor = create_segment(name, layout.num_bytes)
+        memory = map_segment(descriptor)
         segment = _Segment(
-            memory=create_segment(name, layout.num_bytes),
+            memory=descriptor,
             layout=segment_of_bytes(f"{name}-layout", items),
+            content=memory,
         )
-        memory = map_segment(segment.memory)
         if content is not None:
             memory[:] = content
         with self._lock:
@@ -103,7 +106,7 @@ class StoreServer:
         return self._is_closed
 
     def open_segment(self, name: str) -> tuple[NDArray[np.uint8], bytes]:
-        """Return a segment's bytes, mapped anew, and the JSON text of its layout.
+        """Return a segment's bytes and the JSON text of its layout.
 
         Raises:
             NotFoundError: There is no segment of that name.
@@ -112,7 +115,7 @@ class StoreServer:
             if name not in self._segments:
                 raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
             segment = self._segments[name]
-            return map_segment(segment.memory), map_segment(segment.layout).tobytes()
+            return segment.content, map_segment(segment.layout).tobytes()
 
     def remove_segment(self, name: str) -> None:
         """Forget a segment; its memory is freed when the last process unmaps it.
@@ -191,14 +194,22 @@ class StoreServer:
 class StoreClient:
     """Attaches segments of a store that another process owns; see `attach_store`."""
 
-    def __init__(self, address: str, *, timeout_seconds: float, label: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout_seconds: float,
+        label: str,
+        is_read_only: bool,
+        clock: Clock,
+    ) -> None:
         self._address, self._label, self._clock = address, label, clock
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds, self._is_read_only = timeout_seconds, is_read_only
         self._attached: dict[str, tuple[NDArray[np.uint8], SlotLayout]] = {}
         self._lock = threading.Lock()
 
     def attach(self, name: str) -> NDArray[np.uint8]:
-        """Return a segment's bytes, mapped and writable.
+        """Return a segment's bytes, mapped, and writable unless the client only reads.
 
         Raises:
             NotFoundError: The store has no such segment.
@@ -267,12 +278,18 @@ class StoreClient:
                     f"The store of {answer['label']} sent {len(descriptors)} descriptors for "
                     f"segment {name!r}, not 2; this process may be out of file descriptors."
                 )
-            memory, layout = (map_segment(descriptor) for descriptor in descriptors)
+            memory = map_segment(descriptors[0], is_read_only=self._is_read_only)
+            layout = map_segment(descriptors[1], is_read_only=True)
         return memory, parse_layout(layout.tobytes(), num_bytes=len(memory))
 
 
 def attach_store(
-    address: str, *, timeout_seconds: float = 10.0, client: str = "", clock: Clock | None = None
+    address: str,
+    *,
+    timeout_seconds: float = 10.0,
+    client: str = "",
+    is_read_only: bool = False,
+    clock: Clock | None = None,
 ) -> StoreClient:
     """Return a client of the store at `address`; it connects when a segment is attached.
 
@@ -280,12 +297,14 @@ def attach_store(
         address: Path of the store's Unix socket.
         timeout_seconds: How long `attach` waits for the store to listen and to answer.
         client: How the store's log names this end, as in a pod's name.
+        is_read_only: Whether segments are mapped for reading only.
         clock: Source of time.
     """
     return StoreClient(
         address,
         timeout_seconds=timeout_seconds,
         label=client or own_label(),
+        is_read_only=is_read_only,
         clock=clock or SystemClock(),
     )
 

@@ -1,7 +1,7 @@
 """One session of SwarmX: a loop that broadcasts, a loop that reduces."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
@@ -14,11 +14,14 @@ from appliance.streams.topology import (
     ANNOUNCE,
     BROADCAST,
     NUM_RING_SLOTS,
+    STREAMS_OPTION,
     SUMS,
+    StreamMode,
     gradients,
     largest,
     load_layout,
     sum_layout,
+    sums_stream,
 )
 from appliance.swarmx.copies import broadcast_copies
 from appliance.swarmx.reduction import Accumulation, Reduction, Slot, spans
@@ -41,8 +44,10 @@ class BroadcastReduceSession:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
-        self._copies = broadcast_copies(plan)
-        self._load_bytes = tuple(load_layout(plan, step).num_bytes for step in plan.layer_steps)
+        self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        self._copies = broadcast_copies(plan) if self._mode is StreamMode.RING else ()
+        self._load_bytes = self._broadcast_bytes()
+        self._adds_up = sums_stream(plan, num_systems) == SUMS
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._sum_bytes = tuple(layout.num_bytes for layout in layouts)
@@ -59,45 +64,57 @@ class BroadcastReduceSession:
                     num_readers=num_systems,
                 )
             )
-            self._sums = stack.enter_context(
-                context.serve_ring(
-                    number,
-                    SUMS,
-                    num_slots=NUM_RING_SLOTS,
-                    slot_bytes=largest(layouts),
+            if self._adds_up:
+                self._sums = stack.enter_context(
+                    context.serve_ring(
+                        number,
+                        SUMS,
+                        num_slots=NUM_RING_SLOTS,
+                        slot_bytes=largest(layouts),
+                    )
                 )
-            )
             self._streams = stack.pop_all()
+
+    def _broadcast_bytes(self) -> tuple[int, ...]:
+        """Return the bytes that each layer step's slot is filled with."""
+        if self._mode is StreamMode.MAPPED:
+            return (0,) * len(self._plan.layer_steps)
+        return tuple(load_layout(self._plan, step).num_bytes for step in self._plan.layer_steps)
 
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to MemoryX and every CS-2, and return the two loops."""
         context, number = self._context, self._number
-        store = self._streams.enter_context(context.attach_store(number))
         announce = self._streams.enter_context(context.connect_ring(number, ANNOUNCE))
-        contributions = [
-            self._streams.enter_context(context.connect_ring(number, gradients(system)))
-            for system in range(self._num_systems)
-        ]
-        return {
-            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, store),
-            "reduce": lambda: self._reduce_sums(schedule.num_steps, contributions),
+        store = self._streams.enter_context(context.attach_store(number, is_read_only=True))
+        loops: dict[str, Callable[[], None]] = {
+            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, store)
         }
+        if self._adds_up:
+            contributions = [
+                self._streams.enter_context(context.connect_ring(number, gradients(system)))
+                for system in range(self._num_systems)
+            ]
+            loops["reduce"] = lambda: self._reduce_sums(schedule.num_steps, contributions)
+        return loops
 
     def close(self) -> None:
         """Close the streams and wake both loops."""
         self._streams.close()
 
     def _broadcast_loads(self, num_steps: int, announce: RingReader, store: Store) -> None:
-        for _ in range(num_steps):
+        for step in range(num_steps):
             for visit in self._visits:
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
-                copies = self._copies[visit.layer_step]
-                store.read([copy.into(slot) for copy in copies])
-                self._num_bytes_copied += sum(copy.num_bytes for copy in copies)
+                if self._copies:
+                    copies = self._copies[visit.layer_step]
+                    store.read([copy.into(slot) for copy in copies])
+                    self._num_bytes_copied += sum(copy.num_bytes for copy in copies)
                 self._broadcast.publish(self._load_bytes[visit.layer_step])
                 announce.release()
+            if not self._adds_up:
+                self._record(step + 1)
         self._broadcast.end()
 
     def _reduce_sums(self, num_steps: int, contributions: Sequence[RingReader]) -> None:
@@ -118,8 +135,11 @@ class BroadcastReduceSession:
                     self._sums.publish(self._sum_bytes[visit.layer_step])
                 for contribution in contributions:
                     contribution.release()
-            self._context.progress.record(
-                step=step + 1,
-                readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
-            )
+            self._record(step + 1)
         self._sums.end()
+
+    def _record(self, num_steps: int) -> None:
+        self._context.progress.record(
+            step=num_steps,
+            readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
+        )
