@@ -80,10 +80,7 @@ def up(
     ] = 0.0,
     streams: Annotated[
         str,
-        typer.Option(
-            help="How weights reach the systems: ring (copied once), mapped (not copied), "
-            "network (TCP, as between hosts) or network-tls."
-        ),
+        typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
     ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
