@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
 from appliance.core.plan import Plan
+from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
@@ -44,9 +45,11 @@ class BroadcastReduceSession:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
+        self._deliveries = deliveries(plan, num_systems)
         self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
-        self._copies = broadcast_copies(plan) if self._mode is StreamMode.RING else ()
-        self._load_bytes = self._broadcast_bytes()
+        rows = self._deliveries.rows if self._mode is StreamMode.RING else ()
+        self._copies = broadcast_copies(plan, rows)
+        self._row_bytes = tuple(load_layout(plan, row).num_bytes for row in rows)
         self._adds_up = sums_stream(plan, num_systems) == SUMS
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
@@ -60,7 +63,7 @@ class BroadcastReduceSession:
                     number,
                     BROADCAST,
                     num_slots=NUM_RING_SLOTS,
-                    slot_bytes=max(self._load_bytes, default=0),
+                    slot_bytes=max(self._row_bytes, default=0),
                     num_readers=num_systems,
                 )
             )
@@ -74,12 +77,6 @@ class BroadcastReduceSession:
                     )
                 )
             self._streams = stack.pop_all()
-
-    def _broadcast_bytes(self) -> tuple[int, ...]:
-        """Return the bytes that each layer step's slot is filled with."""
-        if self._mode is StreamMode.MAPPED:
-            return (0,) * len(self._plan.layer_steps)
-        return tuple(load_layout(self._plan, step).num_bytes for step in self._plan.layer_steps)
 
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to MemoryX and every CS-2, and return the two loops."""
@@ -103,15 +100,18 @@ class BroadcastReduceSession:
 
     def _broadcast_loads(self, num_steps: int, announce: RingReader, store: Store) -> None:
         for step in range(num_steps):
-            for visit in self._visits:
+            for number in range(len(self._visits)):
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
                 if self._copies:
-                    copies = self._copies[visit.layer_step]
-                    store.read([copy.into(slot) for copy in copies])
-                    self._num_bytes_copied += sum(copy.num_bytes for copy in copies)
-                self._broadcast.publish(self._load_bytes[visit.layer_step])
+                num_bytes = 0
+                if self._copies:
+                    row = self._deliveries.row(step, number)
+                    num_bytes = self._row_bytes[row]
+                    store.read([copy.into(slot) for copy in self._copies[row]])
+                    self._num_bytes_copied += sum(copy.num_bytes for copy in self._copies[row])
+                self._broadcast.publish(num_bytes)
                 announce.release()
             if not self._adds_up:
                 self._record(step + 1)
