@@ -104,7 +104,6 @@ class BroadcastReduceSession:
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
-                if self._copies:
                 num_bytes = 0
                 if self._copies:
                     row = self._deliveries.row(step, number)
