@@ -25,6 +25,7 @@ from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
 from appliance.management.coordinators import Coordinators
 from appliance.management.csctl_servicer import CsctlServicer
+from appliance.management.feed import ChangeFeed, Topic
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
@@ -212,6 +213,7 @@ class Management:
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
@@ -223,6 +225,11 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """What changes, for whoever follows."""
+        return self._watch.feed
 
     @property
     def state(self) -> State:
@@ -260,6 +267,10 @@ class Management:
         self._coordinators.close()
         self._threads.shutdown(wait=False)
         self._database.close()
+
+    def _tell_of(self, kind: str, name: str) -> None:
+        if kind in set(Topic):
+            self._watch.tell(Topic(kind), name)
 
     def _ensure_tls(self) -> Certificates | None:
         if not self.options.has_tls:
