@@ -11,6 +11,7 @@ from appliance.management.access import Access
 from appliance.management.feed import ChangeFeed
 from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
+from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
 from appliance.management.queue_view import QueueService
 from appliance.management.sessions import SessionService
@@ -37,6 +38,7 @@ class ApiServices:
     sessions: SessionService
     systems: SystemService
     queue: QueueService
+    logs: LogService
     feed: ChangeFeed
     has_tls: bool = False
 

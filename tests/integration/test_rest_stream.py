@@ -29,11 +29,11 @@ def rest(appliance):
 class Listener:
     """Collects the events of a stream in a thread."""
 
-    def __init__(self, client: httpx.Client, **options) -> None:
+    def __init__(self, client: httpx.Client, path: str, **options) -> None:
         self.events: list[tuple[str, dict, str]] = []
         self.is_over = threading.Event()
         self._stack = contextlib.ExitStack()
-        answer = self._stack.enter_context(client.stream("GET", "stream", **options))
+        answer = self._stack.enter_context(client.stream("GET", path, **options))
         assert answer.headers["content-type"].startswith("text/event-stream")
         self._answer = answer
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -67,8 +67,8 @@ class Listener:
 
 
 @contextlib.contextmanager
-def listening(client: httpx.Client, **options) -> Iterator[Listener]:
-    listener = Listener(client, **options)
+def listening(client: httpx.Client, path: str = "stream", **options) -> Iterator[Listener]:
+    listener = Listener(client, path, **options)
     try:
         yield listener
     finally:
@@ -137,6 +137,34 @@ def test_series_are_kept_and_told_as_they_stream(appliance, rest):
     assert [entry["value"] for entry in series["series"]["output_loss"]] == [4.5, None]
     later = rest.get(f"jobs/{job}/series", params={"after": series["next"]}).json()
     assert later == {"series": {}, "next": series["next"]}
+
+
+def test_a_log_is_read_from_its_end_and_followed_until_the_job_ends(appliance, rest):
+    job = appliance.submit_compile()
+    appliance.wait_ready(job)
+    pod = f"{job}-coordinator-0"
+    assert pod in [log["pod"] for log in rest.get(f"jobs/{job}/logs").json()["items"]]
+    path = appliance.data_dir / "jobs" / job / "logs" / "coordinator-0.log"
+    with path.open("a") as log:
+        log.write("one\ntwo\nthree\n")
+    end = rest.get(f"jobs/{job}/logs/{pod}", params={"tail": 2})
+    assert end.text == "two\nthree\n"
+    assert int(end.headers["x-next-offset"]) == path.stat().st_size
+    assert rest.get(f"jobs/{job}/logs/coordinator-0", params={"offset": 1 << 40}).status_code == 400
+    assert rest.get(f"jobs/{job}/logs/chief-9").status_code == 404
+    at = path.stat().st_size - len("three\n")
+    stream = f"jobs/{job}/logs/{pod}/stream"
+    with (
+        rest_client(appliance) as client,
+        listening(client, stream, headers={"last-event-id": str(at)}) as listener,
+    ):
+        assert listener.names("lines")[0] == {"text": "three\n"}
+        with path.open("a") as log:
+            log.write("four\n")
+        wait_for(lambda: listener.names("lines")[-1]["text"].endswith("four\n"))
+        rest.post(f"jobs/{job}/cancel")
+        assert listener.is_over.wait(30)
+        assert listener.events[-1][0] == "end"
 
 
 def test_a_stream_ends_with_the_appliance(tmp_path):
