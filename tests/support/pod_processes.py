@@ -98,8 +98,8 @@ class PodProcess:
 class Job:
     """The surroundings of one job's pods: directories, played coordinator, processes."""
 
-    def __init__(self, directory, hosts, places):
-        self.hosts, self.places = hosts, places
+    def __init__(self, directory, hosts=(), places=()):
+        self.hosts, self.places = dict(hosts), dict(places)
         self.runtime_dir = directory / "run"
         self.work_dir = directory / "work"
         self.runtime_dir.mkdir()
@@ -163,7 +163,7 @@ def make_job(directory, hosts=(), places=()):
         hosts: Host of each pod by member name; none for one host.
         places: Where each host is, by its name; a host that is not named is this process's own.
     """
-    job = Job(directory, dict(hosts), dict(places))
+    job = Job(directory, hosts, places)
     try:
         yield job
     except BaseException:
