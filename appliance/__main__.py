@@ -37,6 +37,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_GIB = 1 << 30
+
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
@@ -74,6 +76,10 @@ def up(
         str,
         typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
     ] = "ring",
+    memoryx_gib: Annotated[
+        float,
+        typer.Option(help="Memory of a job's MemoryX; more goes to files. 0: what there is."),
+    ] = 0.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -104,6 +110,7 @@ def up(
             machine=table,
             pace=pace,
             streams=streams,
+            memoryx_bytes=int(memoryx_gib * _GIB),
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())

@@ -39,16 +39,28 @@ class Session:
         spec: The coordinator pod.
         number: Counts the job's sessions from 1.
         plan: What is run.
+        locate: Asks MemoryX for the segment that holds a state tensor, given by resource name, as
+            it was after a step, counted from 1.
         clock: Source of time for timeouts.
     """
 
-    def __init__(self, spec: PodSpec, number: int, plan: Plan, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        spec: PodSpec,
+        number: int,
+        plan: Plan,
+        *,
+        locate: Callable[[int, str], str],
+        clock: Clock,
+    ) -> None:
         self._spec, self.number, self.plan, self._clock = spec, number, plan, clock
+        self._locate = locate
         self.shelf = OutputShelf()
         self.schedule: RunSchedule | None = None
         self.has_fetched = False
         self._outputs = {output.output_name: output for output in plan.outputs}
-        self._layout = state_layout(plan)
+        layout = state_layout(plan)
+        self._items = {item.name: item for item in layout.items}
         self._store = attach_store(
             stream_address(spec.runtime_dir, number, STORE), client=spec.name, clock=clock
         )
@@ -56,7 +68,7 @@ class Session:
         self._thread: threading.Thread | None = None
         self._released: set[int] = set()
         self._closed = threading.Event()
-        views = self._layout.views(self._store.attach(STATE_SEGMENT))
+        views = layout.views(self._store.attach(STATE_SEGMENT))
         self.ingress = WeightIngress(
             plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
         )
@@ -113,15 +125,19 @@ class Session:
         self.shelf.advance(step)
         while not is_over():
             try:
-                memory = self._store.attach(snapshot_segment(step + 1))
+                segment = self._locate(step + 1, tensor.resource_name)
+                memory = self._store.attach(segment)
             except NotFoundError:
                 self._closed.wait(_SNAPSHOT_POLL_SECONDS)
                 continue
-            return self._layout.views(memory)[tensor.value]
+            return self._items[tensor.value].view(memory)
         return None
 
     def passed_snapshots(self, step: int) -> list[int]:
-        """Return the snapshots, by 1-based step, that a client at this step (0-based) is past."""
+        """Return the snapshots, by 1-based step, that a client at this step (0-based) is past.
+
+        Each is named once, whether it has been taken yet or not.
+        """
         if self.schedule is None:
             return []
         passed = {number for number in self.schedule.checkpoint_steps if number - 1 < step}

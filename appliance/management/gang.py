@@ -32,6 +32,7 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        memoryx_bytes: Memory that MemoryX of a job may use; 0 for what there is.
         streams: How weights reach the systems: `ring` or `mapped`.
     """
 
@@ -50,6 +51,7 @@ class Surroundings:
     machine: str
     pace: float
     streams: str
+    memoryx_bytes: int
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
@@ -112,6 +114,8 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "torch_threads": "1",
         }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    if role is Role.WEIGHT:
+        options["memory_bytes"] = str(surroundings.memoryx_bytes)
     if role is Role.CHIEF:
         options["machine"] = surroundings.machine
         options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""

@@ -81,6 +81,9 @@ class ManagementOptions:
             fast as it can.
         streams: How weights reach the systems: `ring` (the default) copies them once into a ring
             that all systems read, `mapped` lets every system read MemoryX's own memory.
+        memoryx_bytes: Memory that MemoryX of a job may use; tensors that take most of it are kept
+            in a file in the data directory and paged in and out. 0, the default, means what the
+            machine or the control group has.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -99,6 +102,7 @@ class ManagementOptions:
     machine: str = CS2.name
     pace: float = 0.0
     streams: str = StreamMode.RING.value
+    memoryx_bytes: int = 0
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
@@ -118,6 +122,8 @@ class ManagementOptions:
         parse_machine(self.machine)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
+        if self.memoryx_bytes < 0:
+            raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
         if self.host not in _LOOPBACK and not self.has_tls:
@@ -325,5 +331,6 @@ class Management:
             machine=self.options.machine,
             pace=self.options.pace,
             streams=self.options.streams,
+            memoryx_bytes=self.options.memoryx_bytes,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

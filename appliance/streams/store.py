@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -31,7 +32,12 @@ from appliance.streams.handshake import (
     send_message,
 )
 from appliance.streams.layout import LayoutItem, SlotLayout
-from appliance.streams.segment import create_segment, map_segment, segment_of_bytes
+from appliance.streams.segment import (
+    create_file_segment,
+    create_segment,
+    map_segment,
+    segment_of_bytes,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -68,32 +74,41 @@ class StoreServer:
         self._thread.start()
 
     def add_segment(
-        self, name: str, layout: SlotLayout, *, content: NDArray[np.uint8] | None = None
+        self, name: str, layout: SlotLayout, *, directory: Path | None = None
     ) -> NDArray[np.uint8]:
         """Create a segment and return its bytes.
 
         Args:
             name: The segment's name.
             layout: Where each tensor lies in it.
-            content: What it holds from the first moment it can be attached; None means zeros.
+            directory: Where the file that holds it is made; None holds it in memory.
 
         Raises:
             InternalError: A segment of that name exists, or the store is closed.
+            ClusterError: There is no room in the directory.
         """
         items = json.dumps([_item_fields(item) for item in layout.items]).encode()
-        segment = _Segment(
-            memory=create_segment(name, layout.num_bytes),
-            layout=segment_of_bytes(f"{name}-layout", items),
-        )
+        if directory is None:
+            descriptor = create_segment(name, layout.num_bytes)
+        else:
+            descriptor = create_file_segment(directory, name, layout.num_bytes)
+        segment = _Segment(memory=descriptor, layout=segment_of_bytes(f"{name}-layout", items))
         memory = map_segment(segment.memory)
-        if content is not None:
-            memory[:] = content
         with self._lock:
             if self._is_closed or name in self._segments:
                 segment.close()
                 raise InternalError(f"Segment {name!r} exists already, or the store is closed.")
             self._segments[name] = segment
         return memory
+
+    def descriptor(self, name: str) -> int:
+        """Return what holds a segment; it is valid until the segment is removed.
+
+        Raises:
+            NotFoundError: There is no segment of that name.
+        """
+        with self._lock:
+            return self._find(name).memory
 
     def remove_segment(self, name: str) -> None:
         """Forget a segment; its memory is freed when the last process unmaps it.
@@ -102,9 +117,13 @@ class StoreServer:
             NotFoundError: There is no segment of that name.
         """
         with self._lock:
-            if name not in self._segments:
-                raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
-            self._segments.pop(name).close()
+            self._find(name).close()
+            del self._segments[name]
+
+    def _find(self, name: str) -> _Segment:
+        if name not in self._segments:
+            raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
+        return self._segments[name]
 
     def close(self) -> None:
         """Forget every segment and stop serving."""

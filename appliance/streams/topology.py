@@ -101,8 +101,18 @@ def largest(layouts: Iterable[SlotLayout]) -> int:
 
 
 def state_layout(plan: Plan) -> SlotLayout:
-    """Return where the state tensors lie in the store, by value name."""
-    return SlotLayout.of((tensor.value, tensor.type) for tensor in plan.state)
+    """Return where the state tensors lie in the store, by value name.
+
+    What is streamed comes first, in the order of its first load, so that a layer step's weights lie
+    side by side; then the rest, in the order in which updates overwrite it.
+    """
+    types = {tensor.value: tensor.type for tensor in plan.state}
+    order = [
+        *(name for step in plan.layer_steps for name in step.loads),
+        *(commit.state for update in plan.updates for commit in update.commits),
+        *types,
+    ]
+    return SlotLayout.of((name, types[name]) for name in dict.fromkeys(order) if name in types)
 
 
 def computed_layout(plan: Plan) -> SlotLayout:

@@ -25,6 +25,7 @@ SURROUNDINGS = Surroundings(
     machine="CS-3",
     pace=2.5,
     streams="mapped",
+    memoryx_bytes=0,
 )
 
 
