@@ -12,7 +12,7 @@ import grpc
 from appliance.core.errors import ConflictError, WscError
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
-from appliance.memoryx.backing import choose_backing, memory_limit
+from appliance.memoryx.backing import choose_backing, memory_limit, return_freed_memory
 from appliance.memoryx.persistent import PersistentTensors
 from appliance.memoryx.session import WeightSession
 from appliance.memoryx.tensor_store import TensorStore, tensor_bytes
@@ -56,6 +56,8 @@ class WeightRole:
                 limit_bytes=self._limit_bytes or memory_limit(),
                 directory=self._context.spec.work_dir,
             )
+            if backing.is_on_disk:
+                return_freed_memory()
             try:
                 self._store = TensorStore(plan, server, backing)
             except WscError:

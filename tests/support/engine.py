@@ -112,9 +112,9 @@ class Engine:
         self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
         self._reader.start()
 
-    def outputs(self):
+    def outputs(self, timeout_seconds=SECONDS):
         """Return the outputs of all steps, once the last has come."""
-        self._reader.join(SECONDS)
+        self._reader.join(timeout_seconds)
         assert not self._reader.is_alive()
         return self._outputs
 
