@@ -17,7 +17,9 @@ import typer
 import uvicorn
 import yaml
 
+from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
+from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.management.cluster_file import parse_cluster
@@ -37,10 +39,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(token_app, name="token")
+app.add_typer(user_app, name="user")
+
 _GIB = 1 << 30
 
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
+]
+
+_StreamsFlag = Annotated[
+    str, typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not).")
+]
+_MemoryFlag = Annotated[
+    float, typer.Option(help="GiB that a job's MemoryX may use; more goes to files. 0: all.")
+]
+_PaceFlag = Annotated[
+    float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
+]
+_ExecutionFlag = Annotated[
+    str,
+    typer.Option(
+        help="How the wafer is used unless a job's label wsc.execution says it: weight-streaming, "
+        "pipelined, or auto (pipelined where a program fits)."
+    ),
 ]
 
 
@@ -62,24 +84,19 @@ def up(
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
     tls: Annotated[bool, typer.Option("--tls", help="Talk TLS, gRPC and REST alike.")] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+    ] = False,
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
     machine: Annotated[
         str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
     ] = "cs2",
-    pace: Annotated[
-        float,
-        typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
-    ] = 0.0,
-    streams: Annotated[
-        str,
-        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
-    ] = "ring",
-    memoryx_gib: Annotated[
-        float,
-        typer.Option(help="Memory of a job's MemoryX; more goes to files. 0: what there is."),
-    ] = 0.0,
+    pace: _PaceFlag = 0.0,
+    execution: _ExecutionFlag = "weight-streaming",
+    streams: _StreamsFlag = "ring",
+    memoryx_gib: _MemoryFlag = 0.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -104,8 +121,10 @@ def up(
             num_systems=systems,
             cluster=_cluster(cluster),
             has_tls=tls,
+            needs_token=tokens,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
+            execution=execution,
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
@@ -268,8 +287,16 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
 async def _serve_rest(
     management: Management, listener: socket.socket, is_ended: asyncio.Event
 ) -> None:
-    rest = create_app(management.jobs, management.inventory)
     tls = management.certificates
+    services = ApiServices(
+        state=management.state,
+        access=management.access,
+        jobs=management.jobs,
+        edits=management.edits,
+        inventory=management.inventory,
+        has_tls=tls is not None,
+    )
+    rest = create_app(services, hosts=management.rest_hosts)
     config = uvicorn.Config(
         rest,
         log_config=None,

@@ -112,7 +112,10 @@ class Coordinator:
     def _limits(self) -> WaferLimits:
         kind = ExecuteJobRequest if self._options.job_type is JobType.EXECUTE else CompileJobRequest
         request = kind.FromString(self._options.request_path.read_bytes())
-        return wafer_limits(request.debug_args, wafer_bytes=self._options.wafer_bytes)
+        options = self._options
+        return wafer_limits(
+            request.debug_args, wafer_bytes=options.wafer_bytes, execution=options.execution
+        )
 
     def _make_execution(self, artifacts: ArtifactStore, compiler: Compiler) -> Execution:
         options = self._options

@@ -40,7 +40,9 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         submissions: SubmissionService,
         inventory: Inventory,
         watch: JobWatch,
+        needs_token: bool = False,
     ) -> None:
+        self._needs_token = needs_token
         self._jobs = jobs
         self._submissions = submissions
         self._inventory = inventory
@@ -52,6 +54,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> pb.GetServerConfigResponse:
         """Say what this server is; see `versions` for why the server's own is empty."""
         return pb.GetServerConfigResponse(
+            is_user_auth_enabled=self._needs_token,
             cluster_server_semantic_version=versions.CLUSTER_SERVER_SEMVER,
             job_operator_semantic_version=versions.JOB_OPERATOR_SEMVER,
             supported_sidecar_images=[_PYTHON_IMAGE],

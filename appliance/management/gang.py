@@ -22,6 +22,7 @@ class Surroundings:
         compile_root: Directory of the compile cache.
         precision: `f32` or `exact`.
         wafer_bytes: Memory for activations of one system; 0 for no limit.
+        execution: How the wafer is used unless a job says it.
         cluster_systems: Systems that exist; a compile for more is refused.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
@@ -40,6 +41,7 @@ class Surroundings:
     compile_root: Path
     precision: str
     wafer_bytes: int
+    execution: str
     cluster_systems: int
     bind_host: str
     public_host: str
@@ -102,6 +104,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
         return {
             "compile_root": str(surroundings.compile_root),
             "wafer_bytes": str(surroundings.wafer_bytes or ""),
+            "execution": surroundings.execution,
             "cluster_systems": str(surroundings.cluster_systems),
             "machine": surroundings.machine,
             "service_authority": job.service_authority,

@@ -7,8 +7,10 @@ order of events, not a race.
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from appliance.cluster.launcher import Exit, JobStopped, Launcher, LauncherLost, PodExit
@@ -21,17 +23,15 @@ from appliance.core.records import EventRecord, JobRecord, PodRecord, Reservatio
 from appliance.management import job_machine as machine
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.coordinators import Coordinators
-from appliance.management.snapshots import holding_of, pending_of, snapshot_of
+from appliance.management.dispatcher import Dispatcher, Published
+from appliance.management.snapshots import holding_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
 from appliance.scheduler.admission import Admit, Preempt, Reject
-from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.explain import Wait
-from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
-from appliance.scheduler.queue import JobQueue
-from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.snapshot import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ class _Live:
     """A job that has not ended."""
 
     state: machine.JobState
+    job: JobRecord
     grant: Grant | None = None
     remind_at: float | None = None
 
@@ -95,15 +96,16 @@ class _Releases:
     workflow: WorkflowId
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What would become of a job."""
+
+    job: PendingJob
+    answer: "Future[Admit | Reject | Wait]"
+
+
 _Wish = _Submitted | _Reprioritised | _Holds | _Releases | _Wake
-_Item = _Happened | _Wish | Exit
-
-
-@dataclass(slots=True)
-class Explanations:
-    """Why each pending job waits, as the last cycle found; read by anybody."""
-
-    waits: Mapping[JobId, Wait] = field(default_factory=dict)
+_Item = _Happened | _Wish | _Question | Exit
 
 
 class Reconciler:
@@ -132,7 +134,6 @@ class Reconciler:
         model: ClusterModel,
         policy: Policy | None = None,
     ) -> None:
-        self.explanations = Explanations()
         self._state = state
         self._launcher = launcher
         self._coordinators = coordinators
@@ -143,10 +144,7 @@ class Reconciler:
         self._reserving: set[WorkflowId] = set()
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._live: dict[JobId, _Live] = {}
-        self._policy = policy or Policy()
-        self._history = RunHistory(self._policy)
-        self._usage = UsageLedger(self._policy.half_life_seconds)
-        self._queue = JobQueue(history=self._history)
+        self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
         self._is_queue_dirty = True
         self._next_lease_check = 0.0
         self._is_closing = threading.Event()
@@ -155,8 +153,14 @@ class Reconciler:
             threading.Thread(target=self._forward_exits, name="pod-exits", daemon=True),
         )
 
+    @property
+    def published(self) -> Published:
+        """What the last scheduling cycle saw and found; read by anybody."""
+        return self._dispatcher.published
+
     def start(self) -> None:
         """Fail what an earlier management left unfinished, then begin."""
+        self._dispatcher.remember(self._state.jobs.past_runs(self._dispatcher.history_start()))
         for job in self._state.jobs.unfinished():
             self._abandon(job, RESTART_MESSAGE)
         self._state.leases.end_all()
@@ -177,6 +181,12 @@ class Reconciler:
     def reprioritise(self, job: JobId, priority: int) -> None:
         """Serve a job by another priority, which is kept already."""
         self._inbox.put(_Reprioritised(job=job, priority=priority))
+
+    def would_start(self, job: PendingJob) -> "Future[Admit | Reject | Wait]":
+        """Ask what would become of a job if it were submitted now; nothing is changed."""
+        question = _Question(job=job, answer=Future())
+        self._inbox.put(question)
+        return question.answer
 
     def hold(self, workflow: WorkflowId) -> None:
         """Let a workflow keep what its jobs get; that it shall is kept already."""
@@ -243,6 +253,9 @@ class Reconciler:
             case LauncherLost(jobs=jobs, reason=reason):
                 for job_id in jobs:
                     self._lose(job_id, reason)
+            case _Question(job=pending, answer=answer):
+                with _answering(answer):
+                    answer.set_result(self._dispatcher.would_start(pending))
             case _:
                 self._take_wish(item)
 
@@ -250,11 +263,10 @@ class Reconciler:
         self._is_queue_dirty = True
         match wish:
             case _Submitted(job=job):
-                self._live[job.id] = _Live(_state_of(job))
-                self._queue.add(pending_of(job))
+                self._live[job.id] = _Live(_state_of(job), job)
+                self._dispatcher.add(job)
             case _Reprioritised(job=job_id, priority=priority):
-                if (pending := self._queue.remove(job_id)) is not None:
-                    self._queue.add(replace(pending, priority=priority))
+                self._dispatcher.reprioritise(job_id, priority)
             case _Holds(workflow=workflow):
                 self._hold(workflow)
             case _Releases(workflow=workflow):
@@ -343,10 +355,11 @@ class Reconciler:
             "Job changed phase",
             extra={"job": job, "phase": action.phase.value, "why": action.message},
         )
-        self._queue.remove(job)
+        self._dispatcher.remove(job)
         if action.phase.is_terminal:
             self._live.pop(job, None)
-            self._account_for(live, action.phase)
+            if live.grant is not None:
+                self._dispatcher.account_for(live.job, live.grant, action.phase)
             self._state.leases.end(job)
         self._is_queue_dirty = True
         self._watch.notify(job)
@@ -374,12 +387,12 @@ class Reconciler:
             self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:
-        if not self._queue:
-            self.explanations.waits = {}
-            return
-        outcome = run_cycle(self._snapshot(), self._queue)
-        self._explain(outcome.waits)
-        for decision in outcome.decisions:
+        before = self.published
+        decisions = self._dispatcher.run_cycle()
+        for job in self._watch.followed():
+            if before.find(job) != self.published.find(job):
+                self._watch.notify(job)
+        for decision in decisions:
             match decision:
                 case Admit(job=job, grant=grant):
                     self._live[job].grant = grant
@@ -391,25 +404,6 @@ class Reconciler:
                     raise InternalError("The policy allows no preemption, as no job requeues yet.")
                 case _:
                     assert_never(decision)
-
-    def _explain(self, waits: Mapping[JobId, Wait]) -> None:
-        before = self.explanations.waits
-        self.explanations.waits = waits
-        for job in self._watch.followed():
-            if before.get(job) != waits.get(job):
-                self._watch.notify(job)
-
-    def _account_for(self, live: _Live, phase: Phase) -> None:
-        """Charge a job that has ended to its user, and learn how long such jobs run."""
-        grant = live.grant
-        if grant is None or grant.started_seconds is None:
-            return
-        now = self._clock.now().timestamp()
-        seconds = now - grant.started_seconds
-        self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
-        if phase is Phase.SUCCEEDED:
-            self._history.observe(grant.account.user, "", grant.type, seconds)
-            self._queue.relearn(grant.account.user, "", grant.type)
 
     def _hold(self, workflow: WorkflowId) -> None:
         self._reserving.add(workflow)
@@ -433,19 +427,10 @@ class Reconciler:
         self._state.workflows.keep(kept)
         self._model.reload_reservations()
 
-    def _snapshot(self) -> ClusterSnapshot:
-        grants = (
-            replace(live.grant, is_ending=live.state.is_stopping)
-            for live in self._live.values()
-            if live.grant is not None
-        )
-        return snapshot_of(
-            self._model.facts,
-            grants,
-            now_seconds=self._clock.now().timestamp(),
-            usage=self._usage,
-            policy=self._policy,
-        )
+    def _grants(self) -> Iterator[Grant]:
+        for live in self._live.values():
+            if live.grant is not None:
+                yield replace(live.grant, is_ending=live.state.is_stopping)
 
     def _tell(self, job: JobId, reason: str, message: str, *, subject: str) -> None:
         event = EventRecord(
@@ -470,6 +455,16 @@ class Reconciler:
                 self._inbox.put(self._launcher.exits.get(timeout=1.0))
             except queue.Empty:
                 continue
+
+
+@contextmanager
+def _answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
+    """Hand an exception to whoever waits for the answer, and on to the thread's own loop."""
+    try:
+        yield
+    except BaseException as error:
+        answer.set_exception(error)
+        raise
 
 
 def _state_of(job: JobRecord) -> machine.JobState:

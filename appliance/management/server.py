@@ -14,8 +14,11 @@ from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
+from appliance.core.plan import Execution
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
+from appliance.management.access import open_access
+from appliance.management.access_edge import Gate
 from appliance.management.certificates import Certificates, ensure_certificates
 from appliance.management.client_config import write_client_config
 from appliance.management.cluster_file import parse_cluster
@@ -26,7 +29,9 @@ from appliance.management.csctl_servicer import CsctlServicer
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
+from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
+from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
@@ -39,6 +44,7 @@ from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
+from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
 from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
@@ -63,17 +69,21 @@ class ManagementOptions:
     Attributes:
         data_dir: Directory of the database, jobs, logs, compile cache and certificates.
         runtime_root: Short-lived directory for sockets.
-        host: Name or address to listen at; off loopback only with `has_tls`.
+        host: Name or address to listen at; off loopback only with `has_tls` and `needs_token`.
         port: Port for gRPC; 0 for any free one.
         rest_port: Port for REST; 0 for any free one.
         num_systems: Simulated CS-2 systems, on this machine as their one node; None keeps the
             cluster that the data directory has, or makes one system.
         cluster: YAML text that describes the cluster (see `cluster_file`); or empty.
         has_tls: Whether clients talk TLS.
+        needs_token: Whether every call must carry a token that this appliance minted.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
             batch that needs more is computed in micro-batches. 0 sets no limit.
+        execution: How the wafer is used unless a job's label `wsc.execution` says it:
+            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
+            does not fit, or `auto`, pipelined where a program fits on one wafer.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
@@ -96,8 +106,10 @@ class ManagementOptions:
     num_systems: int | None = None
     cluster: str = ""
     has_tls: bool = False
+    needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
+    execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
@@ -120,16 +132,18 @@ class ManagementOptions:
             modes = " or ".join(StreamMode)
             raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
         parse_machine(self.machine)
+        parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.memoryx_bytes < 0:
             raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
-        if self.host not in _LOOPBACK and not self.has_tls:
+        if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
             raise UserError(
-                f"Host {self.host!r} is off loopback, where plain text is refused.",
-                hint="Add --tls, or listen at localhost.",
+                f"Host {self.host!r} is off loopback, where callers must prove who they are and "
+                "nobody may listen in.",
+                hint="Add --tls and --tokens, or listen at localhost.",
             )
 
     @property
@@ -165,6 +179,9 @@ class Management:
         self._clock = clock
         self._database = Database.open_sqlite(options.data_dir / "state.db")
         self._state = State.over(self._database, clock)
+        self.access = open_access(
+            options.data_dir, self._database, clock, needs_token=options.needs_token
+        )
         self._tls = self._ensure_tls()
         self._watch = JobWatch()
         self._coordinators = Coordinators()
@@ -208,7 +225,9 @@ class Management:
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
+        self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
         )
@@ -217,6 +236,22 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def state(self) -> State:
+        """What is kept."""
+        return self._state
+
+    @property
+    def rest_hosts(self) -> frozenset[str]:
+        """Names by which REST may be called; none allows every name.
+
+        Without tokens the appliance listens on loopback and believes whoever calls, so that a page
+        of another site must not reach it by a name of its own.
+        """
+        if self.options.needs_token:
+            return frozenset()
+        return frozenset({*_LOOPBACK, self.options.public_host})
 
     @property
     def certificates(self) -> Certificates | None:
@@ -277,14 +312,23 @@ class Management:
             model=self.model,
             sessions=self.sessions,
         )
-        outer = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        gate = Gate(self.access, self._state)
+        edge = RpcEdge(self._threads, gate)
+        outer = grpc.aio.server(interceptors=[edge], options=_GRPC_OPTIONS)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
         cluster = ClusterServicer(  # type: ignore[abstract]
-            jobs=self.jobs, submissions=submissions, inventory=self.inventory, watch=self._watch
+            jobs=self.jobs,
+            submissions=submissions,
+            inventory=self.inventory,
+            watch=self._watch,
+            needs_token=self.options.needs_token,
         )
         csctl = CsctlServicer(  # type: ignore[abstract]
-            jobs=self.jobs, views=self.views, watch=self._watch
+            jobs=self.jobs,
+            views=self.views,
+            watch=self._watch,
+            needs_token=self.options.needs_token,
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)
@@ -320,6 +364,7 @@ class Management:
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
+            execution=self.options.execution,
             cluster_systems=len(self.model.facts.systems),
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.core.records import Holding, JobRecord, Reservation
+from appliance.core.records import Holding, JobRecord, Reservation, User
 from appliance.core.sessions import SessionRecord
 from appliance.core.systems import SystemState
 from appliance.management.cluster_model import ClusterFacts
@@ -123,7 +123,12 @@ def holding_of(grant: Grant) -> Holding:
 
 def user_of(job: JobRecord) -> str:
     """Return the name that a job's use is charged to."""
-    return job.user.name or str(job.user.uid)
+    return account_user(job.user)
+
+
+def account_user(user: User) -> str:
+    """Return the name that a user's use is charged to."""
+    return user.name or str(user.uid)
 
 
 def _reservation(kept: Reservation) -> WorkflowReservation:
@@ -132,7 +137,7 @@ def _reservation(kept: Reservation) -> WorkflowReservation:
         workflow=workflow.id,
         systems=kept.systems,
         node_groups=kept.node_groups,
-        account=Account(workflow.session, workflow.user.name or str(workflow.user.uid)),
+        account=Account(workflow.session, account_user(workflow.user)),
     )
 
 

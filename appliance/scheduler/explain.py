@@ -171,6 +171,16 @@ class Waits(Mapping[JobId, Wait]):
                 planned[slot] = found
         return planned
 
+    def in_order(self, session: str = "") -> list[JobId]:
+        """Return the waiting jobs in the order in which they are served.
+
+        Args:
+            session: Only of this session; empty for all.
+        """
+        with self._lock:
+            ordered = (self._jobs[slot] for slot in self._order.tolist())
+            return [job.id for job in ordered if not session or job.session == session]
+
     def __iter__(self) -> Iterator[JobId]:
         return iter(self._slots)
 

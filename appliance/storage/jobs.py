@@ -1,7 +1,7 @@
 """Jobs and their events, as rows; a change and the event that tells of it are one transaction."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Select, func, select, update
@@ -38,6 +38,20 @@ class JobFilter:
     labels: Mapping[str, str] = field(default_factory=dict)
     with_finished: bool = False
     limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A job that held resources and has ended, as far as the scheduler learns from it."""
+
+    type: JobType
+    session: str
+    user: str
+    num_systems: int
+    program: str
+    started_at: dt.datetime
+    ended_at: dt.datetime
+    has_succeeded: bool
 
 
 class JobRepository:
@@ -181,17 +195,42 @@ class JobRepository:
         Raises:
             NotFoundError: There is no job of that id.
         """
+        return self.edit(job, labels=changes)
+
+    def edit(
+        self,
+        job: JobId,
+        *,
+        labels: Mapping[str, str | None],
+        priority: int | None = None,
+        check: Callable[[JobRecord], None] | None = None,
+    ) -> JobRecord:
+        """Change labels and priority in one transaction.
+
+        Args:
+            job: The job.
+            labels: To add or replace; None as a value removes one.
+            priority: The new one; None leaves it.
+            check: Raises if the job, as it is now, must not be changed.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+        """
         with self._database.transaction() as session:
             row = _locked(session, job)
-            labels = {label.key: label for label in row.labels}
-            for key, value in changes.items():
+            if check is not None:
+                check(_record(row))
+            kept = {label.key: label for label in row.labels}
+            for key, value in labels.items():
                 if value is None:
-                    if key in labels:
-                        row.labels.remove(labels[key])
-                elif key in labels:
-                    labels[key].value = value
+                    if key in kept:
+                        row.labels.remove(kept[key])
+                elif key in kept:
+                    kept[key].value = value
                 else:
                     row.labels.append(LabelRow(key=key, value=value))
+            if priority is not None:
+                row.priority = priority
             session.flush()
             return _record(row)
 
@@ -228,6 +267,28 @@ class JobRepository:
         query = select(EventRow).where(EventRow.job == job).order_by(EventRow.id)
         with self._database.reading() as session:
             return [_event(row) for row in session.scalars(query)]
+
+    def past_runs(self, since: dt.datetime) -> Sequence[PastRun]:
+        """Return jobs that ran and ended after a time, in order of their end."""
+        columns = (
+            *(JobRow.type, JobRow.session, JobRow.username, JobRow.uid, JobRow.num_systems),
+            *(JobRow.requirements, JobRow.started_at, JobRow.ended_at, JobRow.phase),
+        )
+        query = select(*columns).where(JobRow.ended_at > since, JobRow.started_at.is_not(None))
+        with self._database.reading() as rows:
+            return [
+                PastRun(
+                    type=JobType(row.type),
+                    session=row.session,
+                    user=row.username or str(row.uid),
+                    num_systems=row.num_systems,
+                    program=row.requirements.get("program", ""),
+                    started_at=row.started_at,
+                    ended_at=row.ended_at,
+                    has_succeeded=row.phase == Phase.SUCCEEDED.value,
+                )
+                for row in rows.execute(query.order_by(JobRow.ended_at))
+            ]
 
     def last_end(self, session: str) -> dt.datetime | None:
         """Return when the last job of a session ended; None if none did."""

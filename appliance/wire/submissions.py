@@ -1,13 +1,16 @@
 """What the client's job requests ask for."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
 from appliance.core.requirements import GroupKind
+from appliance.wire.executions import chosen_execution
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 
@@ -56,6 +59,9 @@ class Submission:
         num_node_groups: MemoryX node groups that it names; 0 leaves it to the cluster.
         group_kind: The smallest kind of node group that will do.
         session: The session that it names; may be empty.
+        artifact_dir: For an execute job, where its compile left the artifacts; may be empty.
+        limit_seconds: It is ended after so long; None sets no limit.
+        is_preemptible: Whether it may be stopped for a higher priority and queued again.
     """
 
     type: JobType
@@ -71,6 +77,9 @@ class Submission:
     num_node_groups: int = 0
     group_kind: GroupKind = GroupKind.REGULAR
     session: str = ""
+    artifact_dir: str = ""
+    limit_seconds: float | None = None
+    is_preemptible: bool = False
 
 
 def compile_submission(request: CompileJobRequest) -> Submission:
@@ -85,13 +94,13 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=0,
         workers_per_system=0,
-        priority=_priority(request.debug_args),
+        priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(),
         pod_memory_bytes=_pod_memory(request.debug_args, ("compile",)),
-        session=request.debug_args.debug_mgr.scheduler_hints.get("session", ""),
+        **_hints(request.debug_args),
     )
 
 
@@ -115,7 +124,7 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=num_systems,
         workers_per_system=-(-num_workers // num_systems),
-        priority=_priority(request.debug_args),
+        priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
@@ -123,7 +132,8 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         pod_memory_bytes=_pod_memory(request.debug_args, _EXECUTE_PODS),
         num_node_groups=max(request.debug_args.debug_mgr.num_populated_nodegroups, 0),
         group_kind=_group_kind(request.debug_args),
-        session=request.debug_args.debug_mgr.scheduler_hints.get("session", ""),
+        artifact_dir=request.compile_artifact_dir,
+        **_hints(request.debug_args),
     )
 
 
@@ -133,10 +143,10 @@ def count_tasks(details: ClusterDetails, kind: "_Task.TaskType.ValueType") -> in
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels that are all well formed.
+    """Return labels that are all well formed, and mean something if they are ours.
 
     Raises:
-        UserError: One is not; the message names it.
+        UserError: One is not, or does not; the message names it.
     """
     for key, value in labels.items():
         for part in (key, value):
@@ -146,6 +156,7 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
                     "'-', '_' or '.' that begin and end with a letter or digit.",
                     hint="Write labels as key=value.",
                 )
+    chosen_execution(labels, None)
     return dict(labels)
 
 
@@ -166,6 +177,31 @@ def parse_priority(text: str) -> int:
     )
 
 
+class _Hints(TypedDict):
+    session: str
+    limit_seconds: float | None
+    is_preemptible: bool
+
+
+def _hints(arguments: DebugArgs) -> _Hints:
+    """Return what the user's scheduler hints say; others than ours are left alone."""
+    hints = arguments.debug_mgr.scheduler_hints
+    text = hints.get("job_time_sec", "")
+    try:
+        seconds = float(text) if text else None
+    except ValueError:
+        seconds = math.nan
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise UserError(
+            f"The scheduler hint job_time_sec is {text!r}; it is a number of seconds above 0."
+        )
+    return _Hints(
+        session=hints.get("session", ""),
+        limit_seconds=seconds,
+        is_preemptible=hints.get("preemptible", "").lower() in ("1", "true", "yes"),
+    )
+
+
 def _pod_memory(arguments: DebugArgs, kinds: Sequence[str]) -> dict[str, int]:
     """Return the memory that a request gives to kinds of pods; -1 there means without limit."""
     found = {kind: getattr(arguments.debug_usr, _RESOURCES[kind]).memory_bytes for kind in kinds}
@@ -178,7 +214,8 @@ def _group_kind(arguments: DebugArgs) -> GroupKind:
     return max((_GROUP_KINDS.get(kind, GroupKind.REGULAR) for kind in named), default=_SMALLEST)
 
 
-def _priority(arguments: DebugArgs) -> int:
+def requested_priority(arguments: DebugArgs) -> int:
+    """Return the priority value that a request asks for; raises `UserError` if it is none."""
     manager = arguments.debug_mgr
     if not manager.job_priority_value:
         return _BUCKETS.get(manager.job_priority, DEFAULT_PRIORITY)

@@ -122,7 +122,7 @@ def test_a_taken_port_is_refused(tmp_path):
 def test_plain_text_off_loopback_is_refused(tmp_path):
     answer = run_command("up", "--data-dir", str(tmp_path), "--host", "0.0.0.0")
     assert answer.returncode == 2
-    assert "plain text is refused" in answer.stderr
+    assert "Add --tls and --tokens" in answer.stderr
 
 
 def test_a_compile_job_runs_is_finalized_and_succeeds(appliance):

@@ -14,6 +14,7 @@ SURROUNDINGS = Surroundings(
     compile_root=Path("/data/compile"),
     precision="f32",
     wafer_bytes=1000,
+    execution="auto",
     cluster_systems=4,
     bind_host="127.0.0.1",
     public_host="localhost",
