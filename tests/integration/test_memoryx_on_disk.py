@@ -115,8 +115,8 @@ def test_tensors_of_twice_the_memory_of_all_pods_train(tmp_path):
             engine.load(plan)
             fill = [sys.executable, "-m", "tests.support.fill_store"]
             address = engine.address(1, topology.STORE)
-            subprocess.run([*fill, address, "1"], check=True, timeout=300)
-        names = [tensor.resource_name for tensor in plan.state]
+            names = [tensor.value for tensor in plan.state]
+            subprocess.run([*fill, address, *names], check=True, timeout=300)
         request = pods_pb2.CommitIngestRequest(session=1, resource_names=names)
         assert engine.weight.memoryx.CommitIngest(request).num_missing == 0
         engine.feed(plan, batches)
