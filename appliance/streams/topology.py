@@ -36,8 +36,8 @@ STATE_SEGMENT = "state"
 COMPUTED_SEGMENT = "computed"
 
 NUM_ANNOUNCE_SLOTS = 8
-NUM_RING_SLOTS = 3
-"""Of the broadcast, gradient and sum rings: one being written, one waiting, one being read."""
+_NUM_RING_SLOTS = 3
+_LARGE_SLOT_BYTES = 128 << 20
 NUM_BATCH_SLOTS = 3
 NUM_OUTPUT_SLOTS = 4
 STEP_FIELD = "step"
@@ -93,6 +93,15 @@ def load_layout(plan: Plan, names: Iterable[str]) -> SlotLayout:
 def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:
     """Return where a layer step's sums, and a system's parts of them, lie in a slot."""
     return SlotLayout.of(plan.sum_types(step))
+
+
+def num_ring_slots(slot_bytes: int) -> int:
+    """Return the slots of a broadcast, gradient or sum ring.
+
+    One is written, one waits, one is read. Where a slot is large, the computation that it belongs
+    to takes so long that nothing has to wait in between, and a third slot would only cost memory.
+    """
+    return _NUM_RING_SLOTS if slot_bytes < _LARGE_SLOT_BYTES else _NUM_RING_SLOTS - 1
 
 
 def largest(layouts: Iterable[SlotLayout]) -> int:

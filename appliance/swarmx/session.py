@@ -16,7 +16,6 @@ from appliance.streams.topology import (
     ANNOUNCE,
     BROADCAST,
     COMPUTED_SEGMENT,
-    NUM_RING_SLOTS,
     STATE_SEGMENT,
     STORE,
     STREAMS_OPTION,
@@ -25,6 +24,7 @@ from appliance.streams.topology import (
     gradients,
     largest,
     load_layout,
+    num_ring_slots,
     sum_layout,
     sums_stream,
 )
@@ -59,13 +59,14 @@ class BroadcastReduceSession:
         self._spans = tuple(spans(layout) for layout in layouts)
         self._accumulation = Accumulation(layouts)
         self._num_bytes_copied = 0
+        broadcast_bytes, sum_bytes = self._broadcast_bytes(), largest(layouts)
         with contextlib.ExitStack() as stack:
             self._broadcast = stack.enter_context(
                 context.serve_ring(
                     number,
                     BROADCAST,
-                    num_slots=NUM_RING_SLOTS,
-                    slot_bytes=self._broadcast_bytes(),
+                    num_slots=num_ring_slots(broadcast_bytes),
+                    slot_bytes=broadcast_bytes,
                     num_readers=num_systems,
                 )
             )
@@ -74,8 +75,8 @@ class BroadcastReduceSession:
                     context.serve_ring(
                         number,
                         SUMS,
-                        num_slots=NUM_RING_SLOTS,
-                        slot_bytes=largest(layouts),
+                        num_slots=num_ring_slots(sum_bytes),
+                        slot_bytes=sum_bytes,
                     )
                 )
             self._streams = stack.pop_all()

@@ -21,7 +21,6 @@ from appliance.streams.store import attach_store
 from appliance.streams.topology import (
     BROADCAST,
     COMPUTED_SEGMENT,
-    NUM_RING_SLOTS,
     STATE_SEGMENT,
     STORE,
     STREAMS_OPTION,
@@ -32,6 +31,7 @@ from appliance.streams.topology import (
     gradients,
     largest,
     load_layout,
+    num_ring_slots,
     state_layout,
     sum_layout,
 )
@@ -98,13 +98,14 @@ class CsxSession:
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
         self._weight_wait_seconds = 0.0
+        sum_bytes = largest(sum_layouts)
         self._streams = contextlib.ExitStack()
         self._gradients = self._streams.enter_context(
             context.serve_ring(
                 number,
                 gradients(context.spec.index),
-                num_slots=NUM_RING_SLOTS,
-                slot_bytes=largest(sum_layouts),
+                num_slots=num_ring_slots(sum_bytes),
+                slot_bytes=sum_bytes,
             )
         )
 
