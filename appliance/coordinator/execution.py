@@ -17,6 +17,7 @@ from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
 from appliance.coordinator.profiles import profile
+from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
 from appliance.core.clock import Clock
@@ -35,6 +36,7 @@ from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
 from appliance.wire.profiles import keep_profile
 from appliance.wire.run_requests import DataLoaders, run_schedule
+from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -60,6 +62,7 @@ class Surroundings:
         announce_failure: Tells management why the job failed; returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        series: Takes what training shows.
     """
 
     spec: PodSpec
@@ -70,6 +73,7 @@ class Surroundings:
     announce_failure: Callable[[str], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    series: SeriesLog
 
 
 class Execution:
@@ -167,9 +171,9 @@ class Execution:
         self._post(machine.Run(schedule=schedule))
         self.session.schedule = schedule
 
-    def ingest(self, requests: Iterator[client.SendInputRequest]) -> Iterator[None]:
+    def ingest(self, chunks: Iterator[TensorChunk]) -> Iterator[None]:
         """Take one tensor; yields when the sender may go on, and again when it is complete."""
-        for name in self.session.ingress.receive(requests):
+        for name in self.session.ingress.receive(chunks):
             if name:
                 self._post(machine.Ingest(name=name))
             yield
@@ -390,7 +394,8 @@ class Execution:
             self._around.initializer.close()
         commit = pod_requests.commit(session.number, session.ingress.written)
         self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
-        session.read_outputs()
+        self._around.series.begin(session.number, batch_size=session.plan.batch_size)
+        session.read_outputs(self._around.series.record)
         schedule = replace(action.schedule, first_step=self._first_step(session))
         self._call_all("Start", pod_requests.start(session.number, schedule))
 

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.core.drivers import DRIVER_FILE
 from appliance.core.ids import Role
 from appliance.core.jobs import JobType
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
+from appliance.management.driver_tokens import DriverTokens
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -34,6 +36,7 @@ class Surroundings:
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
         memoryx_bytes: Memory that MemoryX of a job may use; 0 for what there is.
+        driver_tokens: Makes the tokens by which the scripts of drivers are known.
         streams: How weights reach the systems: `ring` or `mapped`.
     """
 
@@ -52,6 +55,7 @@ class Surroundings:
     num_cores: int
     machine: str
     pace: float
+    driver_tokens: DriverTokens
     streams: str
     memoryx_bytes: int
 
@@ -87,6 +91,9 @@ def _user_id(number: int) -> str:
 
 
 def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
+    if job.type is JobType.DRIVER:
+        yield Role.DRIVER, 0
+        return
     yield Role.COORDINATOR, 0
     if job.type is JobType.COMPILE:
         return
@@ -115,6 +122,13 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "client_githash": surroundings.client_githash,
             "client_version": surroundings.client_version,
             "torch_threads": "1",
+        }
+    if role is Role.DRIVER:
+        token = surroundings.driver_tokens.mint(job.id)
+        return {
+            "driver_path": str(Path(job.work_dir) / DRIVER_FILE),
+            "token": token,
+            "user_name": job.user.name,
         }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
     if role is Role.WEIGHT:

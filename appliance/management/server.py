@@ -26,10 +26,20 @@ from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
 from appliance.management.coordinators import Coordinators
 from appliance.management.csctl_servicer import CsctlServicer
+from appliance.management.driver_servicer import (
+    DriverControlServicer,
+    DriverServicer,
+    LogServicer,
+)
+from appliance.management.driver_tokens import open_driver_tokens
+from appliance.management.drivers import DriverService
+from appliance.management.event_servicer import EventServicer
+from appliance.management.feed import ChangeFeed, Topic
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
 from appliance.management.job_edits import JobEdits
+from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
@@ -47,6 +57,12 @@ from appliance.wafer.machine import CS2, parse_machine
 from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
+from protos.wsc.v1.drivers_pb2_grpc import (
+    add_DriverControlServicer_to_server,
+    add_DriversServicer_to_server,
+)
+from protos.wsc.v1.events_pb2_grpc import add_EventsServicer_to_server
+from protos.wsc.v1.logs_pb2_grpc import add_LogsServicer_to_server
 from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
 
 logger = logging.getLogger(__name__)
@@ -183,6 +199,7 @@ class Management:
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
+        self._driver_tokens = open_driver_tokens(options.data_dir)
         self._watch = JobWatch()
         self._coordinators = Coordinators()
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
@@ -225,8 +242,10 @@ class Management:
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
+        self.logs = LogService(self._state)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
@@ -236,6 +255,11 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """What changes, for whoever follows."""
+        return self._watch.feed
 
     @property
     def state(self) -> State:
@@ -274,6 +298,10 @@ class Management:
         self._threads.shutdown(wait=False)
         self._database.close()
 
+    def _tell_of(self, kind: str, name: str) -> None:
+        if kind in set(Topic):
+            self._watch.tell(Topic(kind), name)
+
     def _ensure_tls(self) -> Certificates | None:
         if not self.options.has_tls:
             return None
@@ -303,12 +331,21 @@ class Management:
         )
 
     async def _listen(self) -> None:
+        drivers = DriverService(
+            self._state,
+            self.reconciler,
+            self._driver_tokens,
+            self.sessions,
+            self.options.data_dir,
+        )
+        self.access.accept(drivers.owner_of)
         submissions = SubmissionService(
             self._state,
             self.reconciler,
             SubmissionOptions(
                 data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
             ),
+            drivers=drivers,
             model=self.model,
             sessions=self.sessions,
         )
@@ -332,9 +369,13 @@ class Management:
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)
+        add_EventsServicer_to_server(EventServicer(self.jobs), outer)
+        add_DriversServicer_to_server(DriverServicer(drivers), outer)
+        add_LogsServicer_to_server(LogServicer(self.logs, self._watch), outer)
         self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
         inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
         add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
+        add_DriverControlServicer_to_server(DriverControlServicer(drivers), inner)
         inner.add_insecure_port(self._inner_address)
         self._servers = [outer, inner]
         for server in self._servers:
@@ -375,6 +416,7 @@ class Management:
             num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            driver_tokens=self._driver_tokens,
             streams=self.options.streams,
             memoryx_bytes=self.options.memoryx_bytes,
         )
