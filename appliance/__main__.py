@@ -51,7 +51,7 @@ _DataDir = Annotated[
 ]
 
 _StreamsFlag = Annotated[
-    str, typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not).")
+    str, typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls.")
 ]
 _MemoryFlag = Annotated[
     float, typer.Option(help="GiB that a job's MemoryX may use; more goes to files. 0: all.")

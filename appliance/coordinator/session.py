@@ -9,18 +9,16 @@ from numpy.typing import NDArray
 
 from appliance.coordinator.outputs import OutputShelf
 from appliance.coordinator.weights import WeightIngress
-from appliance.core.clock import Clock
 from appliance.core.errors import NotFoundError, StreamClosedError
 from appliance.core.plan import Output, Plan, StateTensor
-from appliance.core.pods import PodSpec, stream_address
 from appliance.core.run import RunSchedule
-from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring
-from appliance.streams.store import attach_store
+from appliance.streams.endpoint import StreamEndpoint
+from appliance.streams.protocol import Piece
+from appliance.streams.shared_memory import SharedMemoryRingReader
 from appliance.streams.topology import (
     OUTPUTS,
     STATE_SEGMENT,
     STEP_FIELD,
-    STORE,
     output_layout,
     snapshot_segment,
     state_layout,
@@ -30,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 Outputs = Mapping[str, NDArray[np.generic]]
 
-_CONNECT_SECONDS = 10.0
 _SNAPSHOT_POLL_SECONDS = 0.02
 
 
@@ -38,24 +35,22 @@ class Session:
     """One run of one program.
 
     Args:
-        spec: The coordinator pod.
+        streams: The coordinator's end of the job's streams.
         number: Counts the job's sessions from 1.
         plan: What is run.
         locate: Asks MemoryX for the segment that holds a state tensor, given by resource name, as
             it was after a step, counted from 1.
-        clock: Source of time for timeouts.
     """
 
     def __init__(
         self,
-        spec: PodSpec,
+        streams: StreamEndpoint,
         number: int,
         plan: Plan,
         *,
         locate: Callable[[int, str], str],
-        clock: Clock,
     ) -> None:
-        self._spec, self.number, self.plan, self._clock = spec, number, plan, clock
+        self._streams, self.number, self.plan = streams, number, plan
         self._locate = locate
         self.shelf = OutputShelf()
         self.schedule: RunSchedule | None = None
@@ -63,17 +58,29 @@ class Session:
         self._outputs = {output.output_name: output for output in plan.outputs}
         layout = state_layout(plan)
         self._items = {item.name: item for item in layout.items}
-        self._store = attach_store(
-            stream_address(spec.runtime_dir, number, STORE), client=spec.name, clock=clock
-        )
+        self._store = streams.attach_store(number)
         self._reader: SharedMemoryRingReader | None = None
         self._thread: threading.Thread | None = None
         self._released: set[int] = set()
         self._closed = threading.Event()
-        views = layout.views(self._store.attach(STATE_SEGMENT))
+        views = layout.views(self._store.attach_to_write(STATE_SEGMENT))
         self.ingress = WeightIngress(
             plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
         )
+
+    def write_back(self) -> None:
+        """Bring the tensors that were written here to MemoryX, if it is on another host."""
+        values = (self.ingress.tensor(name).value for name in self.ingress.written)
+        self._store.write_back(STATE_SEGMENT, [self._items[value] for value in values])
+
+    def scalar(self, name: str) -> np.generic:
+        """Return the present value of a state tensor that has one element."""
+        item = self._items[self.ingress.tensor(name).value]
+        buffer = np.empty(item.type.num_bytes, dtype=np.uint8)
+        self._store.read([Piece(segment=STATE_SEGMENT, source=item.offset, target=buffer)])
+        (value,) = buffer.view(item.type.dtype.container)
+        assert isinstance(value, np.generic)
+        return value
 
     def read_outputs(self, record: Callable[[int, Outputs], None]) -> None:
         """Connect to the ring of outputs and put what comes on the shelf, in a thread.
@@ -81,13 +88,7 @@ class Session:
         Args:
             record: Told of each step's outputs before they are on the shelf.
         """
-        self._reader = connect_ring(
-            stream_address(self._spec.runtime_dir, self.number, OUTPUTS),
-            name=OUTPUTS,
-            timeout_seconds=_CONNECT_SECONDS,
-            reader=self._spec.name,
-            clock=self._clock,
-        )
+        self._reader = self._streams.connect_ring(self.number, OUTPUTS)
         self._thread = threading.Thread(
             target=self._shelve, args=(self._reader, record), name="outputs", daemon=True
         )
@@ -115,7 +116,7 @@ class Session:
             is_over: Whether the job has ended meanwhile, so that waiting is in vain.
 
         Returns:
-            A view of the snapshot; None if the job is over.
+            Its value; None if the job is over.
 
         Raises:
             NotFoundError: The state after that step is not kept.
@@ -129,14 +130,16 @@ class Session:
                 hint="Save checkpoints at steps of the run's checkpoint schedule.",
             )
         self.shelf.advance(step)
+        item = self._items[tensor.value]
+        buffer = np.empty(item.type.num_bytes, dtype=np.uint8)
         while not is_over():
             try:
                 segment = self._locate(step + 1, tensor.resource_name)
-                memory = self._store.attach(segment)
+                self._store.read([Piece(segment=segment, source=item.offset, target=buffer)])
             except NotFoundError:
                 self._closed.wait(_SNAPSHOT_POLL_SECONDS)
                 continue
-            return self._items[tensor.value].view(memory)
+            return buffer.view(item.type.dtype.container).reshape(item.type.shape)
         return None
 
     def passed_snapshots(self, step: int) -> list[int]:

@@ -47,6 +47,7 @@ from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
+from appliance.management.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.submissions import SubmissionOptions, SubmissionService
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
@@ -78,6 +79,10 @@ _GRPC_OPTIONS = (
 )
 
 
+NETWORK_STREAMS = ("network", "network-tls")
+"""Kinds of streams that cross TCP even on one machine; see `ManagementOptions.streams`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagementOptions:
     """How an appliance is set up.
@@ -106,7 +111,9 @@ class ManagementOptions:
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
         streams: How weights reach the systems: `ring` (the default) copies them once into a ring
-            that all systems read, `mapped` lets every system read MemoryX's own memory.
+            that all systems read, `mapped` lets every system read MemoryX's own memory. With
+            `network` every pod counts as a host of its own and all its streams cross TCP on
+            loopback; `network-tls` encrypts them.
         memoryx_bytes: Memory that MemoryX of a job may use; tensors that take most of it are kept
             in a file in the data directory and paged in and out. 0, the default, means what the
             machine or the control group has.
@@ -144,9 +151,11 @@ class ManagementOptions:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
-        if self.streams not in set(StreamMode):
-            modes = " or ".join(StreamMode)
-            raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
+        kinds = (*StreamMode, *NETWORK_STREAMS)
+        if self.streams not in kinds:
+            raise UserError(
+                f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
+            )
         parse_machine(self.machine)
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
@@ -199,6 +208,8 @@ class Management:
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
+        self._stream_secret = ensure_secret(options.data_dir / "streams.key")
+        self._stream_identity = self._ensure_stream_identity()
         self._driver_tokens = open_driver_tokens(options.data_dir)
         self._watch = JobWatch()
         self._coordinators = Coordinators()
@@ -319,6 +330,12 @@ class Management:
         elif self.options.num_systems is not None or not self.model.facts.systems:
             self.model.apply(simulated_cluster(self.options.num_systems or 1))
 
+    def _ensure_stream_identity(self) -> str:
+        if self.options.streams != "network-tls":
+            return ""
+        path = self.options.data_dir / "tls" / "streams.pem"
+        return str(ensure_identity(path, self._clock))
+
     def _start_launcher(self) -> ProcessLauncher:
         return ProcessLauncher(
             ProcessOptions(
@@ -419,5 +436,8 @@ class Management:
             driver_tokens=self._driver_tokens,
             streams=self.options.streams,
             memoryx_bytes=self.options.memoryx_bytes,
+            has_network=self.options.streams in NETWORK_STREAMS,
+            stream_secret=self._stream_secret,
+            stream_identity=self._stream_identity,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

@@ -17,8 +17,6 @@ from appliance.memoryx.persistent import PersistentTensors
 from appliance.memoryx.session import WeightSession
 from appliance.memoryx.tensor_store import TensorStore, tensor_bytes
 from appliance.pods.context import PodContext
-from appliance.streams.store import StoreServer
-from appliance.streams.topology import STORE
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 THREADS_OPTION = "threads"
@@ -49,8 +47,7 @@ class WeightRole:
         verify(plan)
         with self._lock:
             self._drop_store()
-            address = self._context.stream_address(request.session, STORE)
-            server = StoreServer(address, owner=self._context.spec.name, clock=self._context.clock)
+            server = self._context.serve_store(request.session)
             backing = choose_backing(
                 tensor_bytes(plan),
                 limit_bytes=self._limit_bytes or memory_limit(),
