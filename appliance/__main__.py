@@ -42,6 +42,7 @@ app = typer.Typer(
 app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 
+_GIB = 1 << 30
 _REST_GRACE_SECONDS = 3
 """How long REST requests may take to end when the appliance does."""
 
@@ -49,6 +50,12 @@ _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
 
+_StreamsFlag = Annotated[
+    str, typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls.")
+]
+_MemoryFlag = Annotated[
+    float, typer.Option(help="GiB that a job's MemoryX may use; more goes to files. 0: all.")
+]
 _PaceFlag = Annotated[
     float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
 ]
@@ -90,10 +97,8 @@ def up(
     ] = "cs2",
     pace: _PaceFlag = 0.0,
     execution: _ExecutionFlag = "weight-streaming",
-    streams: Annotated[
-        str,
-        typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
-    ] = "ring",
+    streams: _StreamsFlag = "ring",
+    memoryx_gib: _MemoryFlag = 0.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -126,6 +131,7 @@ def up(
             machine=table,
             pace=pace,
             streams=streams,
+            memoryx_bytes=int(memoryx_gib * _GIB),
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())

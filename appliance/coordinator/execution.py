@@ -160,7 +160,9 @@ class Execution:
         self._post(machine.Load(state=frozenset(tensor.resource_name for tensor in plan.state)))
         self._streams.meet(self.gang.stream_addresses())
         with self._pods_answering():
-            self._session = Session(self._streams, self._state.session, plan)
+            self._session = Session(
+                self._streams, self._state.session, plan, locate=self._locate_snapshot
+            )
         keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
 
     def run(self, request: client.RunRequest) -> None:
@@ -267,6 +269,8 @@ class Execution:
         wait = is_success and session is not None and not session.was_cut
         if session is not None:
             session.shelf.stop_keeping()
+            with contextlib.suppress(WscError):  # a pod that is gone is reported by others
+                self._release_all_snapshots(session)
         self._post(machine.Finish(wait_for_steps=wait))
 
     def profile(self) -> list[client.FinalizeResponse.EventTrace]:
@@ -430,11 +434,29 @@ class Execution:
             raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
         return session
 
+    def _release_all_snapshots(self, session: Session) -> None:
+        """Let the steps go on to the end; the client will fetch no state any more."""
+        if session.is_started and session.schedule is not None:
+            self._release_snapshots(session, session.schedule.num_steps)
+
     def _release_snapshots(self, session: Session, step: int) -> None:
         for number in session.passed_snapshots(step):
             request = pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
             with contextlib.suppress(NotFoundError):
                 self._ask_memoryx("ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply)
+
+    def _locate_snapshot(self, number: int, name: str) -> str:
+        request = pods_pb2.LocateSnapshotRequest(
+            session=self.session.number, step=number, resource_name=name
+        )
+        reply = self.gang.ask(
+            (Role.WEIGHT, 0),
+            pods_pb2_grpc.MemoryXStub,
+            "LocateSnapshot",
+            request,
+            pods_pb2.LocateSnapshotReply,
+        )
+        return reply.segment
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:

@@ -120,6 +120,9 @@ class ManagementOptions:
             that all systems read, `mapped` lets every system read MemoryX's own memory. With
             `network` every pod counts as a host of its own and all its streams cross TCP on
             loopback; `network-tls` encrypts them.
+        memoryx_bytes: Memory that MemoryX of a job may use; tensors that take most of it are kept
+            in a file in the data directory and paged in and out. 0, the default, means what the
+            machine or the control group has.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -140,6 +143,7 @@ class ManagementOptions:
     machine: str = CS2.name
     pace: float = 0.0
     streams: str = StreamMode.RING.value
+    memoryx_bytes: int = 0
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
@@ -162,6 +166,8 @@ class ManagementOptions:
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
+        if self.memoryx_bytes < 0:
+            raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
         if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
@@ -449,6 +455,7 @@ class Management:
             pace=self.options.pace,
             driver_tokens=self._driver_tokens,
             streams=self.options.streams,
+            memoryx_bytes=self.options.memoryx_bytes,
             has_network=self.options.streams in NETWORK_STREAMS,
             stream_secret=self._stream_secret,
             stream_identity=self._stream_identity,

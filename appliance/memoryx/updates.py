@@ -12,7 +12,6 @@ import torch
 
 from appliance.core.graph import Node
 from appliance.core.plan import STEP_START, Commit, Plan, Precision
-from appliance.numerics.elements import torch_dtype
 from appliance.numerics.formats import round_to
 from appliance.numerics.program import Program
 from appliance.streams.torch_views import Tensors
@@ -46,10 +45,14 @@ class Updates:
         plan: A verified plan.
         state: State tensors in the store, by value name.
         computed: Computed loads in the store, by value name.
+        late_sums: Where to keep the sums that an update needs after a later layer step.
     """
 
-    def __init__(self, plan: Plan, *, state: Tensors, computed: Tensors) -> None:
+    def __init__(
+        self, plan: Plan, *, state: Tensors, computed: Tensors, late_sums: Tensors
+    ) -> None:
         self._plan, self._state, self._computed = plan, state, computed
+        self._kept = late_sums
         self._constants = self._run_constants()
         self._read_later = _names_read_after(plan)
         self._updates = tuple(self._prepare(index) for index in range(len(plan.updates)))
@@ -57,7 +60,6 @@ class Updates:
         self._arrival_outputs = tuple(
             self._outputs_of({sum_.total for sum_ in step.sums}) for step in plan.layer_steps
         )
-        self._kept = self._buffers_for_late_sums()
         self._table: Tensors = {}
         self._outputs: Mapping[str, torch.Tensor] = {}
         self._step = 0
@@ -162,17 +164,6 @@ class Updates:
         if layer_step == STEP_START:
             return ()
         return tuple(sum_.total for sum_ in self._plan.layer_steps[layer_step].sums)
-
-    def _buffers_for_late_sums(self) -> Tensors:
-        """Return memory for the sums that an update reads after a later layer step."""
-        buffers: Tensors = {}
-        for update in self._plan.updates:
-            read = _operands(update.nodes) | {commit.value for commit in update.commits}
-            for layer_step in range(update.after):
-                for name in read.intersection(self._sums_of(layer_step)):
-                    type_ = self._plan.types[name]
-                    buffers[name] = torch.empty(type_.shape, dtype=torch_dtype(type_.dtype))
-        return buffers
 
 
 def _operands(nodes: tuple[Node, ...]) -> set[str]:
