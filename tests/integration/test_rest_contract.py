@@ -14,7 +14,13 @@ from appliance.management.access_edge import RULES
 from protos.cluster import cluster_pb2
 from protos.csadm import csadm_pb2  # noqa: F401 - puts its messages into the pool
 from protos.csctl import api_pb2  # noqa: F401
-from protos.wsc.v1 import drivers_pb2, events_pb2, logs_pb2  # noqa: F401
+from protos.wsc.v1 import (  # noqa: F401
+    drivers_pb2,
+    events_pb2,
+    logs_pb2,
+    maintenance_pb2,
+    queue_pb2,
+)
 from tests.support.appliance_process import USER, running_appliance
 from tests.support.rest import rest_client
 
