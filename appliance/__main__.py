@@ -301,6 +301,7 @@ async def _serve_rest(
         queue=management.queue,
         logs=management.logs,
         feed=management.feed,
+        collector=management.collector,
         has_tls=tls is not None,
     )
     rest = create_app(services, hosts=management.rest_hosts)

@@ -13,6 +13,7 @@ from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.metrics import ApplianceCollector
 from appliance.management.queue_view import QueueService
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
@@ -40,6 +41,7 @@ class ApiServices:
     queue: QueueService
     logs: LogService
     feed: ChangeFeed
+    collector: ApplianceCollector
     has_tls: bool = False
 
 

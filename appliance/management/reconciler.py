@@ -28,6 +28,7 @@ from appliance.management.feed import Topic
 from appliance.management.snapshots import holding_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
+from appliance.observability import metrics
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.explain import Wait
 from appliance.scheduler.policy import Policy
@@ -365,6 +366,7 @@ class Reconciler:
         )
         if grant is not None and grant.workflow in self._reserving:
             self._keep(grant)
+        metrics.PHASE_CHANGES.labels(action.phase.value).inc()
         logger.info(
             "Job changed phase",
             extra={"job": job, "phase": action.phase.value, "why": action.message},
@@ -402,15 +404,18 @@ class Reconciler:
 
     def _schedule(self) -> None:
         before = self.published
-        decisions = self._dispatcher.run_cycle()
+        with metrics.CYCLE_SECONDS.time():
+            decisions = self._dispatcher.run_cycle()
         self._watch.tell(Topic.QUEUE)
         for job in self._watch.followed():
             if before.find(job) != self.published.find(job):
                 self._watch.notify(job)
         for decision in decisions:
+            metrics.DECISIONS.labels(type(decision).__name__.lower()).inc()
             match decision:
                 case Admit(job=job, grant=grant):
                     self._live[job].grant = grant
+                    self._time_start(self._live[job].job)
                     self._apply(job, machine.Admitted(systems=grant.systems))
                 case Reject(job=job, error=error):
                     self._tell(job, "SchedulingFailed", str(error), subject=job)
@@ -419,6 +424,10 @@ class Reconciler:
                     raise InternalError("The policy allows no preemption, as no job requeues yet.")
                 case _:
                     assert_never(decision)
+
+    def _time_start(self, job: JobRecord) -> None:
+        delay = self._clock.now() - job.created_at
+        metrics.START_DELAY_SECONDS.labels(job.type.value).observe(delay.total_seconds())
 
     def _hold(self, workflow: WorkflowId) -> None:
         self._reserving.add(workflow)
