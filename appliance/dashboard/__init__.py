@@ -1,1 +1,1 @@
-"""The web pages; they talk to the REST API only."""
+"""The web pages: built files and the rules that browsers are given with them; they use REST alone."""

@@ -1,0 +1,195 @@
+/** What there is, who uses it, and what flows. */
+
+import type { JSX } from "preact";
+import { Link } from "wouter-preact";
+import type { Schemas } from "../api";
+import { bytes, duration, percent } from "../format";
+import { useLive } from "../live";
+import { Card, Empty, Facts, Phase, Share, Trouble } from "../parts/basics";
+import { Chart } from "../parts/Chart";
+import type { Flow } from "../parts/layout";
+import { Topology } from "../parts/Topology";
+
+type ClusterView = Schemas["Cluster"];
+type JobPage = Schemas["JobPage"];
+type History = Schemas["Utilization"];
+
+export function Cluster(): JSX.Element {
+  const cluster = useLive<ClusterView>("/cluster", { topics: ["cluster", "queue", "job"], everySeconds: 5 });
+  const running = useLive<JobPage>("/jobs?phase=RUNNING&type=execute&limit=50", { topics: ["job", "queue"], everySeconds: 10 });
+  const view = cluster.value;
+  const busy = view?.systems.filter((each) => each.job !== null).length ?? 0;
+  return (
+    <>
+      <h1>Cluster</h1>
+      <Trouble problem={cluster.problem} />
+      {view && (
+        <Card>
+          <Facts
+            of={[
+              ["Systems in use", `${busy} of ${view.systems.length}`],
+              ["Running jobs", String(running.value?.items.length ?? 0)],
+              ["Waiting jobs", <Link href="/queue">{view.num_waiting}</Link>],
+              ["Nodes", String(view.nodes.length)],
+            ]}
+          />
+        </Card>
+      )}
+      {view && <FlowCard systems={view.systems.map((each) => each.name)} flow={view.flow} />}
+      <Usage />
+      {view && (
+        <div class="grid">
+          <Systems systems={view.systems} />
+          <Nodes nodes={view.nodes} />
+        </div>
+      )}
+      <RunningJobs page={running.value} />
+    </>
+  );
+}
+
+function FlowCard({ systems, flow }: { systems: string[]; flow: ClusterView["flow"] }): JSX.Element {
+  const shown: Flow = {
+    systems,
+    weights: flow.weight_bytes_per_second,
+    gradients: flow.gradient_bytes_per_second,
+    samples: flow.samples_per_second,
+  };
+  return (
+    <Card title="What flows now">
+      <Topology flow={shown} />
+      <p class="quiet small">Rates are of this appliance's own streams, all running jobs together.</p>
+    </Card>
+  );
+}
+
+function Usage(): JSX.Element {
+  const { value } = useLive<History>("/cluster/utilization?hours=6", { topics: ["queue"], everySeconds: 30 });
+  return (
+    <Card title="Systems in use, last 6 hours">
+      {value && value.at.length > 1 ? (
+        <Chart
+          title="Share of systems in use"
+          x={value.at}
+          xLabel="time"
+          isTime
+          format={percent}
+          series={[{ name: "in use", values: value.share_in_use }]}
+        />
+      ) : (
+        <Empty>Nothing has run yet.</Empty>
+      )}
+    </Card>
+  );
+}
+
+function Systems({ systems }: { systems: ClusterView["systems"] }): JSX.Element {
+  return (
+    <Card title="Systems">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>State</th>
+              <th>Job</th>
+              <th>Notes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {systems.map((each) => (
+              <tr key={each.name}>
+                <td>{each.name}</td>
+                <td>
+                  <span class={`badge tone-${each.is_healthy ? (each.job ? "info" : "good") : "bad"}`}>
+                    {each.is_healthy ? (each.job ? "in use" : "free") : each.state}
+                  </span>
+                </td>
+                <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
+                <td class="quiet">{each.notes}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function Nodes({ nodes }: { nodes: ClusterView["nodes"] }): JSX.Element {
+  return (
+    <Card title="Nodes">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Roles</th>
+              <th>CPU</th>
+              <th>Memory</th>
+            </tr>
+          </thead>
+          <tbody>
+            {nodes.map((each) => (
+              <tr key={each.name}>
+                <td>{each.name}</td>
+                <td>{each.roles.join(", ")}</td>
+                <td>
+                  <Share share={each.cpu_percent / 100} label={`${each.cpu_percent.toFixed(0)} % of ${each.num_cores} cores`} />
+                  <span class="quiet small numbers">
+                    {each.cpu_percent.toFixed(0)} % of {each.num_cores} cores
+                  </span>
+                </td>
+                <td>
+                  <Share share={each.memory_percent / 100} label={`${each.memory_percent.toFixed(0)} %`} />
+                  <span class="quiet small numbers">
+                    {each.memory_percent.toFixed(0)} % of {bytes(each.memory_bytes)}
+                  </span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function RunningJobs({ page }: { page: JobPage | undefined }): JSX.Element {
+  return (
+    <Card title="Running jobs">
+      {page && page.items.length > 0 ? (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>Job</th>
+                <th>User</th>
+                <th>Systems</th>
+                <th>Phase</th>
+                <th class="num">Running for</th>
+              </tr>
+            </thead>
+            <tbody>
+              {page.items.map((job) => (
+                <tr key={job.id}>
+                  <td>
+                    <Link href={`/jobs/${job.id}`}>{job.id}</Link>
+                  </td>
+                  <td>{job.user}</td>
+                  <td>{job.systems.join(", ")}</td>
+                  <td>
+                    <Phase phase={job.phase} />
+                  </td>
+                  <td class="num">{job.started_at ? duration((Date.now() - Date.parse(job.started_at)) / 1000) : ""}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <Empty>No job runs.</Empty>
+      )}
+    </Card>
+  );
+}
