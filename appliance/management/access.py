@@ -9,7 +9,7 @@ agree with it.
 import getpass
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,9 @@ from appliance.storage.access import AccessRepository, AuditFilter, AuditRecord,
 from appliance.storage.database import Database
 
 logger = logging.getLogger(__name__)
+
+_NAMELESS = "pid."
+"""How a client calls a user whose uid has no name on its machine."""
 
 _ACCOUNTS_SECONDS = 1.0
 """How late a change that another process made to an account may be noticed."""
@@ -63,12 +66,26 @@ class Access:
         self._accounts: Mapping[str, Account] = {}
         self._by_uid: Mapping[int, Account] = {}
         self._read_at: float | None = None
+        self._delegates: list[Callable[[str], User | None]] = []
+        self._listeners: list[Callable[[str, str], None]] = []
         self.tokens = tokens
 
     @property
     def needs_token(self) -> bool:
         """Whether every call must carry a token."""
         return self._options.needs_token
+
+    def accept(self, delegate: Callable[[str], User | None]) -> None:
+        """Accept tokens of another kind, such as those that a detached run's script carries.
+
+        Args:
+            delegate: Returns in whose name a token acts; None if it is not of that kind.
+        """
+        self._delegates.append(delegate)
+
+    def on_change(self, listener: Callable[[str, str], None]) -> None:
+        """Tell somebody of the kind and name of each object that was changed, in any thread."""
+        self._listeners.append(listener)
 
     def identify(self, claimed: User, token: str) -> Principal:
         """Return who calls.
@@ -82,7 +99,9 @@ class Access:
                 somebody else.
         """
         if token:
-            return self._by_token(claimed, self.tokens.check(token))
+            return self._delegated(claimed, token) or self._by_token(
+                claimed, self.tokens.check(token)
+            )
         if self._options.needs_token:
             raise UnauthenticatedError(
                 "This appliance wants a token with every call.",
@@ -115,7 +134,7 @@ class Access:
             name=target.name,
             detail=detail,
         )
-        change = Change(self._repository, self._clock, record)
+        change = Change(self._repository, self._clock, record, self._listeners)
         try:
             self.allow(principal, action, target)
         except ForbiddenError as error:
@@ -202,13 +221,15 @@ class Access:
         if account is None:
             raise UnauthenticatedError(f"Token {token.id} is of a user who is gone.")
         user = User(uid=account.uid, gid=account.gid, name=account.name)
-        if claimed.uid >= 0 and claimed != user:
-            raise UnauthenticatedError(
-                f"The call says user {claimed.name!r} (uid {claimed.uid}, gid {claimed.gid}), its "
-                f"token says {user.name!r} (uid {user.uid}, gid {user.gid}).",
-                hint="Use a token of your own, minted with your uid and gid.",
-            )
+        _agree(claimed, user)
         return _principal(user, account, token=token.id)
+
+    def _delegated(self, claimed: User, token: str) -> Principal | None:
+        for delegate in self._delegates:
+            if (user := delegate(token)) is not None:
+                _agree(claimed, user)
+                return self._believed(user)
+        return None
 
     def _believed(self, claimed: User) -> Principal:
         _, by_uid = self._known()
@@ -246,14 +267,25 @@ class Change:
         repository: Keeps the audit trail.
         clock: Gives the time of the end.
         record: What is written, but for the end.
+        listeners: Told of the kind and name of what was changed.
     """
 
-    def __init__(self, repository: AccessRepository, clock: Clock, record: AuditRecord) -> None:
+    def __init__(
+        self,
+        repository: AccessRepository,
+        clock: Clock,
+        record: AuditRecord,
+        listeners: Sequence[Callable[[str, str], None]] = (),
+    ) -> None:
         self._repository, self._clock, self._record = repository, clock, record
+        self._listeners = listeners
 
     def done(self, name: str = "") -> None:
         """Write down that the change was made; `name` is what a new object is called."""
-        self._write(name=self._record.name or name, problem="")
+        name = self._record.name or name
+        self._write(name=name, problem="")
+        for listener in self._listeners:
+            listener(self._record.kind, name)
 
     def failed(self, error: WscError) -> None:
         """Write down that the change was refused or failed."""
@@ -262,6 +294,17 @@ class Change:
     def _write(self, *, name: str, problem: str) -> None:
         record = replace(self._record, at=self._clock.now(), name=name, problem=problem)
         self._repository.write_audit(record)
+
+
+def _agree(claimed: User, proved: User) -> None:
+    has_name = not claimed.name.startswith(_NAMELESS)
+    is_same = (claimed.uid, claimed.gid) == (proved.uid, proved.gid)
+    if claimed.uid >= 0 and not (is_same and (claimed.name == proved.name or not has_name)):
+        raise UnauthenticatedError(
+            f"The call says user {claimed.name!r} (uid {claimed.uid}, gid {claimed.gid}), its "
+            f"token says {proved.name!r} (uid {proved.uid}, gid {proved.gid}).",
+            hint="Use a token of your own, minted with your uid and gid.",
+        )
 
 
 def open_access(data_dir: Path, database: Database, clock: Clock, *, needs_token: bool) -> Access:

@@ -50,6 +50,11 @@ def _new_job(request: _Message, _: State) -> Target:
     return Target(kind="job", priority=requested_priority(request.debug_args))
 
 
+def _new_driver(request: _Message, _: State) -> Target:
+    priority = parse_priority(request.priority) if request.priority else None
+    return Target(kind="job", priority=priority)
+
+
 def _new(kind: str) -> _TargetOf:
     return lambda _, __: Target(kind=kind)
 
@@ -175,12 +180,22 @@ _CSADM: Mapping[str, Rule] = {
     "UserListBlocked": Rule(action=Action.MANAGE_USERS, target=_new("user")),
 }
 
+_DRIVERS: Mapping[str, Rule] = {
+    "SubmitDriver": Rule(action=Action.SUBMIT, target=_new_driver),
+}
+
+_JOB_LOGS = Rule(action=Action.READ_LOGS, target=_job("job"))
+_LOG_STREAMS: Mapping[str, Rule] = {"ListLogs": _JOB_LOGS, "StreamLog": _JOB_LOGS}
+
 RULES: Mapping[str, Rule] = {
     f"/{service}/{method}": rule
     for service, rules in {
         "cluster.cluster_mgmt_pb.ClusterManagement": _CLUSTER_MANAGEMENT,
         "cluster.cluster_mgmt_pb.csctl.CsCtlV1": _CSCTL,
         "cluster.cluster_mgmt_pb.csadm.CsAdmV1": _CSADM,
+        "wsc.v1.Drivers": _DRIVERS,
+        "wsc.v1.Logs": _LOG_STREAMS,
+        "wsc.v1.Events": {"ListJobEvents": _READ},
     }.items()
     for method, rule in rules.items()
 }
@@ -233,4 +248,7 @@ class Gate:
 
 def name_of(response: _Message) -> str:
     """Return the name that a request's new object got; empty if the response tells none."""
-    return str(getattr(response, "job_id", "") or getattr(response, "workflow_id", ""))
+    for field in ("job_id", "workflow_id", "job"):
+        if name := getattr(response, field, ""):
+            return str(name)
+    return ""

@@ -118,6 +118,13 @@ def test_a_login_ends_with_its_token(access, clock):
         access.tokens.log_in(login.text)
 
 
+def test_a_token_of_another_kind_acts_in_somebodys_name(access):
+    access.accept(lambda token: ADA if token == "a driver's" else None)
+    assert access.identify(ADA, "a driver's").user == ADA
+    with pytest.raises(UnauthenticatedError, match="its token says"):
+        access.identify(OPERATOR, "a driver's")
+
+
 def test_a_change_of_role_holds_for_tokens_that_are_out(access, clock):
     text = access.tokens.mint("ada").text
     access.change_account("ada", role=UserRole.CLUSTER_ADMIN)
@@ -152,6 +159,8 @@ def test_a_blocked_user_is_known_by_uid(database, clock):
 
 def test_changes_refusals_and_failures_are_written_down(access):
     principal = access.identify(ADA, access.tokens.mint("ada").text)
+    heard = []
+    access.on_change(lambda kind, name: heard.append((kind, name)))
     mine, theirs = (
         Target(kind="job", name="wsjob-1", owner=ADA),
         Target(kind="job", name="wsjob-2", owner=OPERATOR),
@@ -175,6 +184,7 @@ def test_changes_refusals_and_failures_are_written_down(access):
         ("rest", "ada", "end-job", "wsjob-1", ""),
     ]
     assert [row.name for row in access.audit(AuditFilter(name="wsjob-2"))] == ["wsjob-2"]
+    assert heard == [("job", "wsjob-1")]
 
 
 def test_the_key_is_private_and_stays(tmp_path):
