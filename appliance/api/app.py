@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from appliance.api import cluster, estimates, jobs, login, users
+from appliance.api import activity, cluster, estimates, jobs, login, users
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
@@ -67,7 +67,14 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
 
 
 def _routers() -> tuple[APIRouter, ...]:
-    return (jobs.router, cluster.router, users.router, login.router, estimates.estimate_router())
+    return (
+        jobs.router,
+        activity.router,
+        cluster.router,
+        users.router,
+        login.router,
+        estimates.estimate_router(),
+    )
 
 
 # `Any`: an OpenAPI document is JSON.

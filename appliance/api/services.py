@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from appliance.core.access import Principal
 from appliance.core.records import User
 from appliance.management.access import Access
+from appliance.management.activity import ActivityService
 from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
@@ -30,6 +31,7 @@ class ApiServices:
     jobs: JobService
     edits: JobEdits
     inventory: Inventory
+    activity: ActivityService
     has_tls: bool = False
 
 

@@ -1,1 +1,1 @@
-"""The web pages: built files and the rules that browsers are given with them; they use REST alone."""
+"""The web pages: built files, and how browsers get them; they use the REST API alone."""
