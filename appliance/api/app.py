@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from appliance.api import activity, cluster, estimates, jobs, login, users
+from appliance.api import activity, cluster, estimates, jobs, login, users, wafer
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
@@ -69,6 +69,7 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
 def _routers() -> tuple[APIRouter, ...]:
     return (
         jobs.router,
+        wafer.router,
         activity.router,
         cluster.router,
         users.router,

@@ -20,25 +20,34 @@ interface Change {
 const listeners = new Set<(change: Change) => void>();
 let source: EventSource | null = null;
 
-/** Open the stream, and open it again (the browser waits between tries) when it breaks. */
+const TOPICS = ["job", "progress", "queue", "session", "system", "user"] as const;
+
+/** Open the stream. The browser opens it again when it breaks, and says what it has seen; where the
+ * appliance cannot go on from there it sends `reset`, and everything is asked again. */
 export function connect(): void {
   source?.close();
-  source = new EventSource("/api/v1/events");
-  source.onopen = () => {
-    // What happened while the stream was away is unknown, so everything is asked again.
-    if (connection.value !== "live") tell({ topic: "all", id: "" });
+  const opened = new EventSource("/api/v1/stream");
+  source = opened;
+  opened.onopen = () => {
     connection.value = "live";
   };
-  source.onerror = () => {
+  opened.onerror = () => {
     connection.value = "lost";
-    if (source?.readyState === EventSource.CLOSED && !needsLogin.value) setTimeout(connect, 2000);
+    // Closed for good: the answer was a refusal, as while the appliance restarts behind a proxy.
+    if (opened.readyState === EventSource.CLOSED && !needsLogin.value) setTimeout(reopen, 2000);
   };
-  for (const topic of ["job", "queue", "cluster", "session"]) {
-    source.addEventListener(topic, (event) => {
-      const { id } = JSON.parse((event as MessageEvent<string>).data) as { id?: string };
-      tell({ topic, id: id ?? "" });
+  opened.addEventListener("reset", () => tell({ topic: "all", id: "" }));
+  for (const topic of TOPICS) {
+    opened.addEventListener(topic, (event) => {
+      const { id, name } = JSON.parse((event as MessageEvent<string>).data) as { id?: string; name?: string };
+      tell({ topic, id: id ?? name ?? "" });
     });
   }
+}
+
+function reopen(): void {
+  connect();
+  tell({ topic: "all", id: "" });
 }
 
 function tell(change: Change): void {

@@ -12,11 +12,14 @@ import { Topology } from "../parts/Topology";
 
 type ClusterView = Schemas["Cluster"];
 type JobPage = Schemas["JobPage"];
+type QueueView = Schemas["QueuePage"];
 type History = Schemas["Utilization"];
+type FlowView = Schemas["Flow"];
 
 export function Cluster(): JSX.Element {
-  const cluster = useLive<ClusterView>("/cluster", { topics: ["cluster", "queue", "job"], everySeconds: 5 });
+  const cluster = useLive<ClusterView>("/cluster", { topics: ["system", "job"], everySeconds: 10 });
   const running = useLive<JobPage>("/jobs?phase=RUNNING&type=execute&limit=50", { topics: ["job", "queue"], everySeconds: 10 });
+  const waiting = useLive<QueueView>("/queue?limit=1", { topics: ["queue"] });
   const view = cluster.value;
   const busy = view?.systems.filter((each) => each.job !== null).length ?? 0;
   return (
@@ -29,13 +32,13 @@ export function Cluster(): JSX.Element {
             of={[
               ["Systems in use", `${busy} of ${view.systems.length}`],
               ["Running jobs", String(running.value?.items.length ?? 0)],
-              ["Waiting jobs", <Link href="/queue">{view.num_waiting}</Link>],
+              ["Waiting jobs", <Link href="/queue">{waiting.value?.total ?? 0}</Link>],
               ["Nodes", String(view.nodes.length)],
             ]}
           />
         </Card>
       )}
-      {view && <FlowCard systems={view.systems.map((each) => each.name)} flow={view.flow} />}
+      {view && <FlowCard systems={view.systems.map((each) => each.name)} />}
       <Usage />
       {view && (
         <div class="grid">
@@ -48,29 +51,30 @@ export function Cluster(): JSX.Element {
   );
 }
 
-function FlowCard({ systems, flow }: { systems: string[]; flow: ClusterView["flow"] }): JSX.Element {
+function FlowCard({ systems }: { systems: string[] }): JSX.Element {
+  const { value } = useLive<FlowView>("/cluster/flow", { topics: ["progress", "job"], everySeconds: 10 });
   const shown: Flow = {
     systems,
-    weights: flow.weight_bytes_per_second,
-    gradients: flow.gradient_bytes_per_second,
-    samples: flow.samples_per_second,
+    weights: value?.simulated_weight_bytes_per_second ?? null,
+    gradients: value?.simulated_gradient_bytes_per_second ?? null,
+    samples: value?.simulated_samples_per_second ?? null,
   };
   return (
     <Card title="What flows now">
       <Topology flow={shown} />
-      <p class="quiet small">Rates are of this appliance's own streams, all running jobs together.</p>
+      <p class="quiet small">Simulated rates: what the running jobs, all together, would move on real systems.</p>
     </Card>
   );
 }
 
 function Usage(): JSX.Element {
-  const { value } = useLive<History>("/cluster/utilization?hours=6", { topics: ["queue"], everySeconds: 30 });
+  const { value } = useLive<History>("/cluster/utilization?hours=6", { topics: ["job"], everySeconds: 30 });
   return (
     <Card title="Systems in use, last 6 hours">
       {value && value.at.length > 1 ? (
         <Chart
           title="Share of systems in use"
-          x={value.at}
+          x={value.at.map((each) => Date.parse(each) / 1000)}
           xLabel="time"
           isTime
           format={percent}

@@ -23,7 +23,7 @@ const GRADIENTS_OUT = "wsc_csx_simulated_gradient_bytes_per_second";
 const WALL_STEP = "wsc_csx_step_seconds";
 
 export function Job({ id }: { id: string }): JSX.Element {
-  const { value: job, problem, reload } = useLive<JobView>(`/jobs/${id}`, { topics: ["job"], id, everySeconds: 5 });
+  const { value: job, problem, reload } = useLive<JobView>(`/jobs/${id}`, { topics: ["job", "progress", "queue"], id, everySeconds: 15 });
   if (!job) return problem ? <Trouble problem={problem} /> : <Empty>Loading {id}...</Empty>;
   return (
     <>

@@ -101,7 +101,7 @@ function EntryActions({ id, onDone }: { id: string; onDone: () => void }): JSX.E
 }
 
 function Plan({ queue }: { queue: QueueView | undefined }): JSX.Element {
-  const cluster = useLive<ClusterView>("/cluster", { topics: ["cluster"] });
+  const cluster = useLive<ClusterView>("/cluster", { topics: ["system"] });
   const jobs = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=200", { topics: ["job", "queue"] });
   const rows = cluster.value?.systems.map((each) => each.name) ?? [];
   const bars = useMemo(() => barsOf(jobs.value?.items ?? [], queue?.items ?? []), [jobs.value, queue, Math.floor(now.value / 10_000)]);
@@ -203,10 +203,10 @@ function Jobs(): JSX.Element {
   );
 }
 
-type Shares = Schemas["FairShare"];
+type Shares = Schemas["Shares"];
 
 function FairShare(): JSX.Element {
-  const { value } = useLive<Shares>("/queue/shares", { topics: ["queue"], everySeconds: 30 });
+  const { value } = useLive<Shares>("/queue/shares", { topics: ["job"], everySeconds: 30 });
   return (
     <Card title="Fair share">
       {!value || value.items.length === 0 ? (
