@@ -173,7 +173,7 @@ def _patterns(
     for row in chosen:
         groups.setdefault((int(table.tokens[row]), int(table.inner[row])), []).append(int(row))
     total = float(cycles[chosen].sum())
-    made = [_pattern(table, cycles, rows, place, total, machine) for place, rows in groups.items()]
+    made = [_pattern(table, cycles, rows, total, machine) for rows in groups.values()]
     return tuple(sorted(made, key=lambda each: -each.share_of_cycles))
 
 
@@ -181,11 +181,10 @@ def _pattern(
     table: OperationTable,
     cycles: NDArray[np.float64],
     rows: list[int],
-    place: tuple[int, int],
     total: float,
     machine: Machine,
 ) -> Pattern:
-    tokens, features = place
+    tokens, features = int(table.tokens[rows[0]]), int(table.inner[rows[0]])
     longest = max(rows, key=lambda row: cycles[row])
     tokens_per_pe = -(-tokens // machine.grid_height)
     features_per_pe = -(-features // machine.grid_width)

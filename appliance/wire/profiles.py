@@ -1,8 +1,8 @@
 """Where a job's simulated profile lies between its coordinator, which knows the plan, and readers.
 
-The profile is a serialised `FinalizeResponse` with the spans of one step as `trace_events`: the same
-message in which the client's own profiler gets them. Beside it lies the picture of the wafer, as
-JSON.
+The profile is a serialised `FinalizeResponse` with the spans of one step as `trace_events`: the
+same message in which the client's own profiler gets them. Beside it lies the picture of the wafer,
+as JSON.
 """
 
 from pathlib import Path

@@ -10,9 +10,9 @@ import { Chart } from "../parts/Chart";
 import type { Flow } from "../parts/layout";
 import { Topology } from "../parts/Topology";
 
-type ClusterView = Schemas["Cluster"];
+type ClusterView = Schemas["ClusterView"];
 type JobPage = Schemas["JobPage"];
-type QueueView = Schemas["QueuePage"];
+type QueueView = Schemas["Queue"];
 type History = Schemas["Utilization"];
 type FlowView = Schemas["Flow"];
 
@@ -44,6 +44,7 @@ export function Cluster(): JSX.Element {
         <div class="grid">
           <Systems systems={view.systems} />
           <Nodes nodes={view.nodes} />
+          {view.node_groups.length > 0 && <NodeGroups groups={view.node_groups} />}
         </div>
       )}
       <RunningJobs page={running.value} />
@@ -87,6 +88,14 @@ function Usage(): JSX.Element {
   );
 }
 
+type System = ClusterView["systems"][number];
+
+const systemState = (each: System): string =>
+  !each.is_healthy ? "unhealthy" : each.state !== "up" ? each.state : each.job ? "in use" : "free";
+
+const systemTone = (each: System): string =>
+  !each.is_healthy ? "bad" : each.state !== "up" ? "warn" : each.job ? "info" : "good";
+
 function Systems({ systems }: { systems: ClusterView["systems"] }): JSX.Element {
   return (
     <Card title="Systems">
@@ -105,9 +114,7 @@ function Systems({ systems }: { systems: ClusterView["systems"] }): JSX.Element 
               <tr key={each.name}>
                 <td>{each.name}</td>
                 <td>
-                  <span class={`badge tone-${each.is_healthy ? (each.job ? "info" : "good") : "bad"}`}>
-                    {each.is_healthy ? (each.job ? "in use" : "free") : each.state}
-                  </span>
+                  <span class={`badge tone-${systemTone(each)}`}>{systemState(each)}</span>
                 </td>
                 <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
                 <td class="quiet">{each.notes}</td>
@@ -150,6 +157,37 @@ function Nodes({ nodes }: { nodes: ClusterView["nodes"] }): JSX.Element {
                     {each.memory_percent.toFixed(0)} % of {bytes(each.memory_bytes)}
                   </span>
                 </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function NodeGroups({ groups }: { groups: ClusterView["node_groups"] }): JSX.Element {
+  return (
+    <Card title="MemoryX node groups">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Kind</th>
+              <th class="num">Nodes</th>
+              <th class="num">Memory</th>
+              <th>Job</th>
+            </tr>
+          </thead>
+          <tbody>
+            {groups.map((each) => (
+              <tr key={each.name}>
+                <td>{each.name}</td>
+                <td>{each.kind}</td>
+                <td class="num">{each.num_nodes}</td>
+                <td class="num">{bytes(each.memory_bytes)}</td>
+                <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
               </tr>
             ))}
           </tbody>

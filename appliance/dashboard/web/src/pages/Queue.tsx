@@ -14,9 +14,9 @@ import type { Bar } from "../parts/timeline";
 
 type Summary = Schemas["JobSummary"];
 type JobPage = Schemas["JobPage"];
-type QueueView = Schemas["QueuePage"];
-type Entry = Schemas["QueueEntry"];
-type ClusterView = Schemas["Cluster"];
+type QueueView = Schemas["Queue"];
+type Entry = Schemas["WaitingJob"];
+type ClusterView = Schemas["ClusterView"];
 
 export function Queue(): JSX.Element {
   const queue = useLive<QueueView>("/queue?limit=1000", { topics: ["queue", "job"], everySeconds: 15 });
@@ -40,8 +40,8 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
       <Facts
         of={[
           ["Waiting jobs", String(queue.total)],
-          ["Next to start", first ? <Link href={`/jobs/${first.job}`}>{first.job}</Link> : "nobody waits"],
-          ["Expected", first ? (first.expected_start_at ? clock(first.expected_start_at) : "not known") : "-"],
+          ["Next to start", first ? <Link href={`/jobs/${first.job.id}`}>{first.job.id}</Link> : "nobody waits"],
+          ["Expected", first ? (first.waiting.expected_start_at ? clock(first.waiting.expected_start_at) : "not known") : "-"],
           ["As of", queue.as_of ? clock(queue.as_of) : "-"],
         ]}
       />
@@ -51,31 +51,32 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
 
 function Waiting({ queue, onChange }: { queue: QueueView; onChange: () => void }): JSX.Element {
   const columns: Column<Entry>[] = [
-    { name: "Place", width: "4rem", cell: (entry) => entry.position },
-    { name: "Job", width: "15rem", cell: (entry) => <Link href={`/jobs/${entry.job}`}>{entry.job}</Link> },
-    { name: "Why it waits", width: "minmax(18rem, 2fr)", cell: (entry) => <span title={entry.reason}>{entry.reason}</span> },
-    { name: "Expected start", width: "11rem", cell: (entry) => <Expected entry={entry} /> },
-    { name: "Held by", width: "10rem", cell: (entry) => <Blocking ids={entry.blocking} /> },
-    { name: "", width: "15rem", cell: (entry) => <EntryActions id={entry.job} onDone={onChange} /> },
+    { name: "Place", width: "4rem", cell: ({ waiting }) => waiting.position },
+    { name: "Job", width: "15rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "User", width: "6rem", cell: ({ job }) => job.user || job.uid },
+    { name: "Why it waits", width: "minmax(16rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{waiting.reason}</span> },
+    { name: "Expected start", width: "11rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
+    { name: "Held by", width: "10rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
+    { name: "", width: "16rem", cell: ({ job }) => <JobActions job={job} onDone={onChange} /> },
   ];
   return (
     <Card title="Waiting">
       {queue.items.length === 0 ? (
         <Empty>Nobody waits.</Empty>
       ) : (
-        <Rows label="Waiting jobs" items={queue.items} keyOf={(entry) => entry.job} columns={columns} maxHeight="50vh" />
+        <Rows label="Waiting jobs" items={queue.items} keyOf={({ job }) => job.id} columns={columns} maxHeight="50vh" />
       )}
     </Card>
   );
 }
 
-function Expected({ entry }: { entry: Entry }): JSX.Element {
-  if (!entry.expected_start_at) return <span class="quiet">not known</span>;
-  const seconds = (Date.parse(entry.expected_start_at) - now.value) / 1000;
+function Expected({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
+  if (!waiting.expected_start_at) return <span class="quiet">not known</span>;
+  const seconds = (Date.parse(waiting.expected_start_at) - now.value) / 1000;
   return (
-    <span title={`${clock(entry.expected_start_at)}: ${entry.expected_start_basis}`}>
+    <span title={`${clock(waiting.expected_start_at)}: ${waiting.expected_start_basis}`}>
       {seconds > 0 ? `in ${duration(seconds)}` : "now"}
-      {entry.is_promised && <span class="quiet"> promised</span>}
+      {waiting.is_promised && <span class="quiet"> promised</span>}
     </span>
   );
 }
@@ -92,13 +93,6 @@ const Blocking = ({ ids }: { ids: readonly string[] }): JSX.Element => {
     </>
   );
 };
-
-/** A waiting job's own record is asked for only when somebody wants to act on it. */
-function EntryActions({ id, onDone }: { id: string; onDone: () => void }): JSX.Element {
-  const [job, setJob] = useState<Summary>();
-  if (job) return <JobActions job={job} onDone={onDone} />;
-  return <button onClick={() => void get<Summary>(`/jobs/${id}`).then(setJob)}>Actions</button>;
-}
 
 function Plan({ queue }: { queue: QueueView | undefined }): JSX.Element {
   const cluster = useLive<ClusterView>("/cluster", { topics: ["system"] });
@@ -140,11 +134,11 @@ function barsOf(jobs: readonly Summary[], waiting: readonly Entry[]): Bar[] {
       isPlanned: false,
     }));
   });
-  const planned = waiting.flatMap((entry) => {
-    if (!entry.expected_start_at) return [];
-    const start = Math.max(Date.parse(entry.expected_start_at), present);
+  const planned = waiting.flatMap(({ job, waiting: { expected_start_at } }) => {
+    if (!expected_start_at || job.type !== "execute") return [];
+    const start = Math.max(Date.parse(expected_start_at), present);
     if (start > present + HORIZON_MS) return [];
-    return [{ row: WAITING_ROW, job: entry.job, phase: "QUEUED", start, end: start + PLANNED_MS, isPlanned: true }];
+    return [{ row: WAITING_ROW, job: job.id, phase: "QUEUED", start, end: start + PLANNED_MS, isPlanned: true }];
   });
   return [...past, ...planned];
 }
