@@ -6,7 +6,19 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from appliance.api import activity, cluster, estimates, jobs, login, users, wafer
+from appliance.api import (
+    activity,
+    cluster,
+    estimates,
+    jobs,
+    login,
+    logs,
+    queue,
+    sessions,
+    stream,
+    users,
+    wafer,
+)
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
@@ -71,7 +83,11 @@ def _routers() -> tuple[APIRouter, ...]:
         jobs.router,
         wafer.router,
         activity.router,
+        logs.router,
+        queue.router,
+        stream.router,
         cluster.router,
+        sessions.router,
         users.router,
         login.router,
         estimates.estimate_router(),

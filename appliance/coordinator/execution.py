@@ -17,6 +17,7 @@ from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
 from appliance.coordinator.profiles import profile, wafer_picture_text
+from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
 from appliance.core.clock import Clock
@@ -61,6 +62,7 @@ class Surroundings:
         announce_failure: Tells management why the job failed; returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        series: Takes what training shows.
     """
 
     spec: PodSpec
@@ -71,6 +73,7 @@ class Surroundings:
     announce_failure: Callable[[str], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    series: SeriesLog
 
 
 class Execution:
@@ -396,7 +399,8 @@ class Execution:
             self._around.initializer.close()
         commit = pod_requests.commit(session.number, session.ingress.written)
         self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
-        session.read_outputs()
+        self._around.series.begin(session.number, batch_size=session.plan.batch_size)
+        session.read_outputs(self._around.series.record)
         schedule = replace(action.schedule, first_step=self._first_step(session))
         self._call_all("Start", pod_requests.start(session.number, schedule))
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from appliance.streams.topology import (
 )
 
 logger = logging.getLogger(__name__)
+
+Outputs = Mapping[str, NDArray[np.generic]]
 
 _CONNECT_SECONDS = 10.0
 _SNAPSHOT_POLL_SECONDS = 0.02
@@ -61,8 +63,12 @@ class Session:
             plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
         )
 
-    def read_outputs(self) -> None:
-        """Connect to the ring of outputs and put what comes on the shelf, in a thread."""
+    def read_outputs(self, record: Callable[[int, Outputs], None]) -> None:
+        """Connect to the ring of outputs and put what comes on the shelf, in a thread.
+
+        Args:
+            record: Told of each step's outputs before they are on the shelf.
+        """
         self._reader = connect_ring(
             stream_address(self._spec.runtime_dir, self.number, OUTPUTS),
             name=OUTPUTS,
@@ -71,7 +77,7 @@ class Session:
             clock=self._clock,
         )
         self._thread = threading.Thread(
-            target=self._shelve, args=(self._reader,), name="outputs", daemon=True
+            target=self._shelve, args=(self._reader, record), name="outputs", daemon=True
         )
         self._thread.start()
 
@@ -158,13 +164,17 @@ class Session:
             self._thread.join()
         self._store.close()
 
-    def _shelve(self, reader: SharedMemoryRingReader) -> None:
+    def _shelve(
+        self, reader: SharedMemoryRingReader, record: Callable[[int, Outputs], None]
+    ) -> None:
         layout = output_layout(self.plan)
         try:
             while (slot := reader.acquire()) is not None:
                 values = {name: np.array(view) for name, view in layout.views(slot).items()}
                 reader.release()
-                self.shelf.put(int(values.pop(STEP_FIELD)), values)
+                step = int(values.pop(STEP_FIELD))
+                record(step, values)
+                self.shelf.put(step, values)
         except StreamClosedError as error:
             # Whoever broke the stream is reported by its own pod or by the gang.
             logger.info("Outputs ended", extra={"reason": str(error)})

@@ -34,6 +34,7 @@ from appliance.management.driver_servicer import (
 from appliance.management.driver_tokens import open_driver_tokens
 from appliance.management.drivers import DriverService
 from appliance.management.event_servicer import EventServicer
+from appliance.management.feed import ChangeFeed, Topic
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
@@ -235,8 +236,10 @@ class Management:
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
+        self.logs = LogService(self._state)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
@@ -246,6 +249,11 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """What changes, for whoever follows."""
+        return self._watch.feed
 
     @property
     def state(self) -> State:
@@ -283,6 +291,10 @@ class Management:
         self._coordinators.close()
         self._threads.shutdown(wait=False)
         self._database.close()
+
+    def _tell_of(self, kind: str, name: str) -> None:
+        if kind in set(Topic):
+            self._watch.tell(Topic(kind), name)
 
     def _ensure_tls(self) -> Certificates | None:
         if not self.options.has_tls:
@@ -353,7 +365,7 @@ class Management:
         add_CsCtlV1Servicer_to_server(csctl, outer)
         add_EventsServicer_to_server(EventServicer(self.jobs), outer)
         add_DriversServicer_to_server(DriverServicer(drivers), outer)
-        add_LogsServicer_to_server(LogServicer(LogService(self._state), self._watch), outer)
+        add_LogsServicer_to_server(LogServicer(self.logs, self._watch), outer)
         self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
         inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
         add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
