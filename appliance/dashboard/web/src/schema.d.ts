@@ -196,6 +196,216 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/wafer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Wafer
+         * @description Return where a job's layer steps lie on the wafer and how busy they keep it; simulated.
+         */
+        get: operations["get_wafer_api_v1_jobs__job_id__wafer_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/utilization": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Utilization
+         * @description Return the share of systems in use over the last hours.
+         */
+        get: operations["get_utilization_api_v1_cluster_utilization_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Flow
+         * @description Return what all running jobs would move on real systems.
+         */
+        get: operations["get_flow_api_v1_cluster_flow_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Shares
+         * @description Return the past use that fair share goes by.
+         */
+        get: operations["get_shares_api_v1_queue_shares_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Logs
+         * @description Return the logs that a job has; they are kept after it has ended.
+         */
+        get: operations["list_logs_api_v1_jobs__job_id__logs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/logs/{pod}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Log
+         * @description Return a log from an offset, or its last lines; 4 MiB at most in one answer.
+         *
+         *     The header X-Next-Offset says where to go on.
+         */
+        get: operations["get_log_api_v1_jobs__job_id__logs__pod__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/logs/{pod}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Log
+         * @description Send a log's last lines and what is added to it, as server-sent events.
+         *
+         *     Events: `lines` (`{"text"}`; its id is the offset behind it, with which a cut stream goes on)
+         *     and `end`, when the job has ended.
+         */
+        get: operations["follow_log_api_v1_jobs__job_id__logs__pod__stream_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Queue
+         * @description Return waiting jobs with position, reason, blocking jobs and expected start.
+         */
+        get: operations["get_queue_api_v1_queue_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan Start
+         * @description Say whether a job would start now, on what, or when and why not; runs and queues nothing.
+         */
+        post: operations["plan_start_api_v1_queue_plan_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Changes
+         * @description Tell of changes as server-sent events, for as long as the caller listens.
+         *
+         *     Events: `job` (a job's summary, or `{"id", "is_deleted"}`), `progress` (newest values of a job's
+         *     series and its step), `queue` (how many wait), `session` and `system` (the name). `reset` says
+         *     that changes were missed: look at everything again. A stream that is opened again with
+         *     `Last-Event-ID` goes on where it was cut.
+         */
+        get: operations["follow_changes_api_v1_stream_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster": {
         parameters: {
             query?: never;
@@ -205,7 +415,7 @@ export interface paths {
         };
         /**
          * Get Cluster
-         * @description Return systems and nodes with the jobs on them.
+         * @description Return systems, nodes and node groups with the jobs on them.
          */
         get: operations["get_cluster_api_v1_cluster_get"];
         put?: never;
@@ -214,6 +424,146 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/systems/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get System
+         * @description Return a system; the ETag is its version.
+         */
+        get: operations["get_system_api_v1_systems__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change System
+         * @description Put a system up, drain it, take it away, or mark its health. Running jobs go on.
+         */
+        patch: operations["change_system_api_v1_systems__name__patch"];
+        trace?: never;
+    };
+    "/api/v1/maintenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Maintenance
+         * @description Return planned and running maintenance.
+         */
+        get: operations["list_maintenance_api_v1_maintenance_get"];
+        put?: never;
+        /**
+         * Plan Maintenance
+         * @description Plan a time in which systems are away; with `dry_run` check only.
+         */
+        post: operations["plan_maintenance_api_v1_maintenance_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/maintenance/{plan_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End Maintenance
+         * @description Give systems back before the planned end, or call their maintenance off.
+         */
+        delete: operations["end_maintenance_api_v1_maintenance__plan_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/version": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Version
+         * @description Return what this appliance is, and which clients it serves.
+         */
+        get: operations["get_version_api_v1_version_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Sessions
+         * @description Return all sessions and how busy they are.
+         */
+        get: operations["list_sessions_api_v1_sessions_get"];
+        put?: never;
+        /**
+         * Create Session
+         * @description Create a session; with `dry_run` say whether that could be done.
+         */
+        post: operations["create_session_api_v1_sessions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Session
+         * @description Return a session with its history; the ETag is its version.
+         */
+        get: operations["get_session_api_v1_sessions__name__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Session
+         * @description Delete a session that has no unfinished jobs.
+         */
+        delete: operations["delete_session_api_v1_sessions__name__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Session
+         * @description Change a session; administrators of the session may pause it, of the cluster anything.
+         */
+        patch: operations["change_session_api_v1_sessions__name__patch"];
         trace?: never;
     };
     "/api/v1/users": {
@@ -405,7 +755,14 @@ export interface paths {
          */
         get: operations["get_estimate_api_v1_estimate_get"];
         put?: never;
-        post?: never;
+        /**
+         * Estimate Program
+         * @description Return what systems would do with a program that a client's `validate_only` run left.
+         *
+         *     The body is the text of its `cirh.mlir`; the batch is the one it was traced with unless
+         *     another is given.
+         */
+        post: operations["estimate_program_api_v1_estimate_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -436,6 +793,26 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AccountUse
+         * @description What one user has had in one session.
+         *
+         *     Attributes:
+         *         user: The user's name, or number if they have none.
+         *         session: The session.
+         *         system_seconds: System time, halved with every half-life since.
+         *         share: Of what everybody had.
+         */
+        AccountUse: {
+            /** User */
+            user: string;
+            /** Session */
+            session: string;
+            /** System Seconds */
+            system_seconds: number;
+            /** Share */
+            share: number;
+        };
         /**
          * AuditEntry
          * @description A change that somebody made or was refused.
@@ -476,14 +853,16 @@ export interface components {
             next: string | null;
         };
         /**
-         * Cluster
-         * @description All systems and nodes.
+         * ClusterView
+         * @description All systems, nodes and node groups.
          */
-        Cluster: {
+        ClusterView: {
             /** Systems */
-            systems: components["schemas"]["System"][];
+            systems: components["schemas"]["SystemView"][];
             /** Nodes */
-            nodes: components["schemas"]["Node"][];
+            nodes: components["schemas"]["NodeView"][];
+            /** Node Groups */
+            node_groups: components["schemas"]["NodeGroupView"][];
         };
         /**
          * EstimateReport
@@ -492,6 +871,7 @@ export interface components {
          *     Attributes:
          *         model: Its name.
          *         machine: What each system is.
+         *         execution: `weight-streaming` or `pipelined`.
          *         systems: How many.
          *         batch_size: Global batch.
          *         micro_batch: Samples in one pass of one system.
@@ -521,6 +901,8 @@ export interface components {
             model: string;
             /** Machine */
             machine: string;
+            /** Execution */
+            execution: string;
             /** Systems */
             systems: number;
             /** Batch Size */
@@ -591,12 +973,50 @@ export interface components {
             items: components["schemas"]["Event"][];
         };
         /**
+         * Flow
+         * @description What all running jobs would move on real systems; None when no job says.
+         *
+         *     Attributes:
+         *         simulated_weight_bytes_per_second: From MemoryX into the systems.
+         *         simulated_gradient_bytes_per_second: Out of the systems.
+         *         simulated_samples_per_second: From the input workers.
+         */
+        Flow: {
+            /** Simulated Weight Bytes Per Second */
+            simulated_weight_bytes_per_second: number | null;
+            /** Simulated Gradient Bytes Per Second */
+            simulated_gradient_bytes_per_second: number | null;
+            /** Simulated Samples Per Second */
+            simulated_samples_per_second: number | null;
+        };
+        /**
+         * GroupKind
+         * @description Size of a MemoryX node group; a larger one serves where a smaller one would do.
+         * @enum {integer}
+         */
+        GroupKind: 0 | 1 | 2;
+        /**
          * Health
          * @description The appliance answers.
          */
         Health: {
             /** Status */
             status: string;
+        };
+        /**
+         * HistoryEntry
+         * @description A change of a session.
+         */
+        HistoryEntry: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** By */
+            by: string;
+            /** Message */
+            message: string;
         };
         /**
          * Job
@@ -730,7 +1150,60 @@ export interface components {
          * @description Kind of a job.
          * @enum {string}
          */
-        JobType: "compile" | "execute";
+        JobType: "compile" | "execute" | "driver";
+        /**
+         * LayerGrid
+         * @description One layer step on the grid, for one micro-batch.
+         *
+         *     Attributes:
+         *         name: As in `blocks.3.fwd`.
+         *         module: Module path.
+         *         is_backward: Whether it belongs to the backward pass.
+         *         simulated_seconds: From its start to its end.
+         *         simulated_compute_seconds: The grid at work.
+         *         simulated_weight_bytes_per_second: Weights in, over the layer step.
+         *         simulated_gradient_bytes_per_second: Gradients out, over the layer step.
+         *         busy_share: Mean load of all PEs while the grid is at work, 0 to 1.
+         *         patterns: How its operations lie, the longest first.
+         */
+        LayerGrid: {
+            /** Name */
+            name: string;
+            /** Module */
+            module: string;
+            /** Is Backward */
+            is_backward: boolean;
+            /** Simulated Seconds */
+            simulated_seconds: number;
+            /** Simulated Compute Seconds */
+            simulated_compute_seconds: number;
+            /** Simulated Weight Bytes Per Second */
+            simulated_weight_bytes_per_second: number;
+            /** Simulated Gradient Bytes Per Second */
+            simulated_gradient_bytes_per_second: number;
+            /** Busy Share */
+            busy_share: number;
+            /** Patterns */
+            patterns: components["schemas"]["Pattern"][];
+        };
+        /**
+         * LogFile
+         * @description A log of a job.
+         */
+        LogFile: {
+            /** Pod */
+            pod: string;
+            /** Num Bytes */
+            num_bytes: number;
+        };
+        /**
+         * LogList
+         * @description The logs of a job, by pod.
+         */
+        LogList: {
+            /** Items */
+            items: components["schemas"]["LogFile"][];
+        };
         /**
          * LoginRequest
          * @description A token to log in with.
@@ -741,6 +1214,36 @@ export interface components {
              * Format: password
              */
             token: string;
+        };
+        /**
+         * Maintenance
+         * @description A time in which a system is away.
+         */
+        Maintenance: {
+            /** Id */
+            id: string;
+            /** System */
+            system: string;
+            /**
+             * Starts At
+             * Format: date-time
+             */
+            starts_at: string;
+            /**
+             * Ends At
+             * Format: date-time
+             */
+            ends_at: string;
+            /** Notes */
+            notes: string;
+        };
+        /**
+         * MaintenanceList
+         * @description Maintenance, the earliest first.
+         */
+        MaintenanceList: {
+            /** Items */
+            items: components["schemas"]["Maintenance"][];
         };
         /**
          * Me
@@ -773,6 +1276,7 @@ export interface components {
          *         capacity_bytes: Memory of the PEs that a program can use.
          *         bytes_per_pe: Of one PE, code and buffers included.
          *         pe_capacity_bytes: Memory of one PE.
+         *         weight_bytes: Weights, gradients and optimizer state; 0 in weight streaming.
          *         spills: Whether what waits for the backward pass leaves the wafer.
          */
         MemoryReport: {
@@ -780,6 +1284,8 @@ export interface components {
             working_bytes: number;
             /** Boundary Bytes */
             boundary_bytes: number;
+            /** Weight Bytes */
+            weight_bytes: number;
             /** Capacity Bytes */
             capacity_bytes: number;
             /** Bytes Per Pe */
@@ -847,6 +1353,70 @@ export interface components {
             attention_scale: number;
         };
         /**
+         * NewMaintenance
+         * @description Maintenance to plan.
+         */
+        NewMaintenance: {
+            /** Systems */
+            systems: string[];
+            /** Starts At */
+            starts_at?: string | null;
+            /** Seconds */
+            seconds: number;
+            /**
+             * Notes
+             * @default
+             */
+            notes: string;
+        };
+        /**
+         * NewSession
+         * @description A session to create.
+         */
+        NewSession: {
+            /** Num Systems */
+            num_systems?: number | null;
+            /** Borrow Limit */
+            borrow_limit?: number | null;
+            /** Max Node Groups */
+            max_node_groups?: number | null;
+            /** Max Executes */
+            max_executes?: number | null;
+            /** Max Compiles */
+            max_compiles?: number | null;
+            /**
+             * Shares
+             * @default 1
+             */
+            shares: number;
+            /**
+             * Is Paused
+             * @default false
+             */
+            is_paused: boolean;
+            /**
+             * Members
+             * @default []
+             */
+            members: string[];
+            /**
+             * Properties
+             * @default {}
+             */
+            properties: {
+                [key: string]: string;
+            };
+            /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /** Name */
+            name: string;
+        };
+        /**
          * NewToken
          * @description A token to mint.
          */
@@ -884,10 +1454,29 @@ export interface components {
             sessions: string[];
         };
         /**
-         * Node
+         * NodeGroupView
+         * @description A MemoryX node group and the job that holds it.
+         */
+        NodeGroupView: {
+            /** Name */
+            name: string;
+            kind: components["schemas"]["GroupKind"];
+            /** Is Healthy */
+            is_healthy: boolean;
+            /** Num Nodes */
+            num_nodes: number;
+            /** Num Cores */
+            num_cores: number;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Job */
+            job: string | null;
+        };
+        /**
+         * NodeView
          * @description A CPU node.
          */
-        Node: {
+        NodeView: {
             /** Name */
             name: string;
             /** Roles */
@@ -902,6 +1491,44 @@ export interface components {
             memory_percent: number;
             /** Jobs */
             jobs: string[];
+        };
+        /**
+         * Pattern
+         * @description How operations that lie alike load the grid; a cell's load is row load x column load.
+         *
+         *     Attributes:
+         *         kind: What most of their clock cycles are, as in `matmul`.
+         *         num_operations: How many lie like this.
+         *         share_of_cycles: Their part of the layer step's clock cycles.
+         *         tokens: Tokens that lie along the rows.
+         *         features: Features that lie along the columns.
+         *         tokens_per_pe: Of the fullest PE.
+         *         features_per_pe: Of the fullest PE.
+         *         bytes_per_pe: Of the fullest PE, of one tensor that lies like this.
+         *         row_loads: For each row of cells, what its PEs hold over what the fullest one holds.
+         *         column_loads: The same for each column of cells.
+         */
+        Pattern: {
+            /** Kind */
+            kind: string;
+            /** Num Operations */
+            num_operations: number;
+            /** Share Of Cycles */
+            share_of_cycles: number;
+            /** Tokens */
+            tokens: number;
+            /** Features */
+            features: number;
+            /** Tokens Per Pe */
+            tokens_per_pe: number;
+            /** Features Per Pe */
+            features_per_pe: number;
+            /** Bytes Per Pe */
+            bytes_per_pe: number;
+            /** Row Loads */
+            row_loads: number[];
+            /** Column Loads */
+            column_loads: number[];
         };
         /**
          * Phase
@@ -1017,6 +1644,20 @@ export interface components {
             bound: string;
         };
         /**
+         * Queue
+         * @description Waiting jobs in the order in which they are served.
+         */
+        Queue: {
+            /** Items */
+            items: components["schemas"]["WaitingJob"][];
+            /** Next */
+            next: string | null;
+            /** Total */
+            total: number;
+            /** As Of */
+            as_of: string | null;
+        };
+        /**
          * Series
          * @description What training shows step by step.
          */
@@ -1038,7 +1679,7 @@ export interface components {
             /** Step */
             step: number;
             /** Value */
-            value: number;
+            value: number | null;
             /**
              * At
              * Format: date-time
@@ -1046,16 +1687,213 @@ export interface components {
             at: string;
         };
         /**
-         * System
+         * Session
+         * @description A session and how busy it is.
+         */
+        Session: {
+            /** Name */
+            name: string;
+            spec: components["schemas"]["SessionSpecView"];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Version */
+            version: number;
+            /** Num Running */
+            num_running: number;
+            /** Num Queued */
+            num_queued: number;
+            /** Systems */
+            systems: string[];
+            /** Node Groups */
+            node_groups: string[];
+            /** Idle Seconds */
+            idle_seconds: number;
+            /** History */
+            history: components["schemas"]["HistoryEntry"][];
+        };
+        /**
+         * SessionChange
+         * @description What to change of a session; what is left out stays.
+         */
+        SessionChange: {
+            /** Num Systems */
+            num_systems?: number | null;
+            /** Borrow Limit */
+            borrow_limit?: number | null;
+            /** Max Node Groups */
+            max_node_groups?: number | null;
+            /** Max Executes */
+            max_executes?: number | null;
+            /** Max Compiles */
+            max_compiles?: number | null;
+            /**
+             * Shares
+             * @default 1
+             */
+            shares: number;
+            /**
+             * Is Paused
+             * @default false
+             */
+            is_paused: boolean;
+            /**
+             * Members
+             * @default []
+             */
+            members: string[];
+            /**
+             * Properties
+             * @default {}
+             */
+            properties: {
+                [key: string]: string;
+            };
+            /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * SessionList
+         * @description All sessions, by name.
+         */
+        SessionList: {
+            /** Items */
+            items: components["schemas"]["Session"][];
+        };
+        /**
+         * SessionSpecView
+         * @description What a session may use.
+         */
+        SessionSpecView: {
+            /** Num Systems */
+            num_systems?: number | null;
+            /** Borrow Limit */
+            borrow_limit?: number | null;
+            /** Max Node Groups */
+            max_node_groups?: number | null;
+            /** Max Executes */
+            max_executes?: number | null;
+            /** Max Compiles */
+            max_compiles?: number | null;
+            /**
+             * Shares
+             * @default 1
+             */
+            shares: number;
+            /**
+             * Is Paused
+             * @default false
+             */
+            is_paused: boolean;
+            /**
+             * Members
+             * @default []
+             */
+            members: string[];
+            /**
+             * Properties
+             * @default {}
+             */
+            properties: {
+                [key: string]: string;
+            };
+            /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * Shares
+         * @description Who has had how much system time, the most first.
+         */
+        Shares: {
+            /** Items */
+            items: components["schemas"]["AccountUse"][];
+        };
+        /**
+         * StartAnswer
+         * @description What would become of a request now; nothing was queued.
+         */
+        StartAnswer: {
+            /** Starts Now */
+            starts_now: boolean;
+            /** Systems */
+            systems: string[];
+            waiting: components["schemas"]["Waiting"] | null;
+            /** Refusal */
+            refusal: string;
+        };
+        /**
+         * StartRequest
+         * @description A request that nobody has made yet.
+         */
+        StartRequest: {
+            /** Num Systems */
+            num_systems: number;
+            /**
+             * Session
+             * @default
+             */
+            session: string;
+            /**
+             * Priority
+             * @default 299
+             */
+            priority: number;
+            /** Limit Seconds */
+            limit_seconds?: number | null;
+        };
+        /**
+         * SystemChange
+         * @description What to change of a system; what is left out stays.
+         */
+        SystemChange: {
+            state?: components["schemas"]["SystemState"] | null;
+            /** Is Healthy */
+            is_healthy?: boolean | null;
+            /**
+             * Notes
+             * @default
+             */
+            notes: string;
+        };
+        /**
+         * SystemState
+         * @description What an administrator wants of a system.
+         * @enum {string}
+         */
+        SystemState: "up" | "drain" | "maintenance";
+        /**
+         * SystemView
          * @description A CS-2 and the job that holds it.
          */
-        System: {
+        SystemView: {
             /** Name */
             name: string;
             /** Is Healthy */
             is_healthy: boolean;
+            state: components["schemas"]["SystemState"];
             /** Notes */
             notes: string;
+            /** Block */
+            block: string;
+            /** Version */
+            version: number;
             /** Job */
             job: string | null;
         };
@@ -1109,6 +1947,12 @@ export interface components {
             revoked_at: string | null;
         };
         /**
+         * Topic
+         * @description What a change is about.
+         * @enum {string}
+         */
+        Topic: "job" | "progress" | "queue" | "session" | "system";
+        /**
          * UserChange
          * @description What to change of an account; what is left out stays.
          */
@@ -1156,6 +2000,65 @@ export interface components {
             blocked_at: string | null;
         };
         /**
+         * Utilization
+         * @description Share of the systems in use.
+         *
+         *     Attributes:
+         *         at: Ends of equal spans of time, oldest first.
+         *         share_in_use: System time used in each span over that available, from 0 to 1.
+         */
+        Utilization: {
+            /** At */
+            at: string[];
+            /** Share In Use */
+            share_in_use: number[];
+        };
+        /**
+         * Versions
+         * @description What this appliance is, and which clients it serves.
+         */
+        Versions: {
+            /** Appliance */
+            appliance: string;
+            /** Clients */
+            clients: string[];
+        };
+        /**
+         * WaferPicture
+         * @description A program's layer steps on the grid of one system.
+         *
+         *     Attributes:
+         *         machine: Its name.
+         *         grid_width: Columns of PEs that a program can use.
+         *         grid_height: Rows of PEs.
+         *         cells: Cells of the picture along each side.
+         *         micro_batch: Samples in one pass.
+         *         bytes_per_pe: In use in the widest layer step, code and buffers included.
+         *         pe_capacity_bytes: Memory of one PE.
+         *         link_bytes_per_second: What the system's link carries each way.
+         *         layers: In stream order.
+         */
+        WaferPicture: {
+            /** Machine */
+            machine: string;
+            /** Grid Width */
+            grid_width: number;
+            /** Grid Height */
+            grid_height: number;
+            /** Cells */
+            cells: number;
+            /** Micro Batch */
+            micro_batch: number;
+            /** Bytes Per Pe */
+            bytes_per_pe: number;
+            /** Pe Capacity Bytes */
+            pe_capacity_bytes: number;
+            /** Link Bytes Per Second */
+            link_bytes_per_second: number;
+            /** Layers */
+            layers: components["schemas"]["LayerGrid"][];
+        };
+        /**
          * Waiting
          * @description Why a job waits, and for how long it is expected to.
          */
@@ -1176,6 +2079,14 @@ export interface components {
             expected_start_basis: string;
             /** Is Promised */
             is_promised: boolean;
+        };
+        /**
+         * WaitingJob
+         * @description A job in the queue.
+         */
+        WaitingJob: {
+            job: components["schemas"]["JobSummary"];
+            waiting: components["schemas"]["Waiting"];
         };
         /**
          * Problem
@@ -2112,6 +3023,770 @@ export interface operations {
             };
         };
     };
+    get_wafer_api_v1_jobs__job_id__wafer_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WaferPicture"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_utilization_api_v1_cluster_utilization_get: {
+        parameters: {
+            query?: {
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Utilization"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_flow_api_v1_cluster_flow_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Flow"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_shares_api_v1_queue_shares_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shares"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_logs_api_v1_jobs__job_id__logs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_log_api_v1_jobs__job_id__logs__pod__get: {
+        parameters: {
+            query?: {
+                tail?: number | null;
+                offset?: number | null;
+                download?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+                pod: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The log's bytes, as UTF-8 */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_log_api_v1_jobs__job_id__logs__pod__stream_get: {
+        parameters: {
+            query?: {
+                tail?: number | null;
+            };
+            header?: {
+                "last-event-id"?: string;
+            };
+            path: {
+                job_id: string;
+                pod: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Server-sent events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_queue_api_v1_queue_get: {
+        parameters: {
+            query?: {
+                session?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_start_api_v1_queue_plan_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StartAnswer"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_changes_api_v1_stream_get: {
+        parameters: {
+            query?: {
+                topic?: components["schemas"]["Topic"][] | null;
+                job?: string[] | null;
+            };
+            header?: {
+                "last-event-id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Server-sent events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_cluster_api_v1_cluster_get: {
         parameters: {
             query?: never;
@@ -2127,7 +3802,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Cluster"];
+                    "application/json": components["schemas"]["ClusterView"];
                 };
             };
             /** @description Unauthorized */
@@ -2141,6 +3816,912 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_system_api_v1_systems__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_system_api_v1_systems__name__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                "if-match"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_maintenance_api_v1_maintenance_get: {
+        parameters: {
+            query?: {
+                with_past?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MaintenanceList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_maintenance_api_v1_maintenance_post: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewMaintenance"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MaintenanceList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_maintenance_api_v1_maintenance__plan_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                plan_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_version_api_v1_version_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Versions"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_sessions_api_v1_sessions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_session_api_v1_sessions_post: {
+        parameters: {
+            query?: {
+                /** @description Check only, and keep nothing. */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSession"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionSpecView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_session_api_v1_sessions__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_session_api_v1_sessions__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_session_api_v1_sessions__name__patch: {
+        parameters: {
+            query?: {
+                /** @description Check only, and keep nothing. */
+                dry_run?: boolean;
+            };
+            header?: {
+                "if-match"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionSpecView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3057,12 +5638,99 @@ export interface operations {
                 micro_batch?: number | null;
                 tokens?: number | null;
                 workers?: number;
+                execution?: string;
             };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EstimateReport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    estimate_program_api_v1_estimate_post: {
+        parameters: {
+            query?: {
+                systems?: number;
+                machine?: string;
+                batch?: number | null;
+                micro_batch?: number | null;
+                tokens?: number | null;
+                workers?: number;
+                execution?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {

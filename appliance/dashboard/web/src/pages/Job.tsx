@@ -9,7 +9,7 @@ import { now, useLive } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
 import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
 import { Curves } from "../parts/Curves";
-import { LogView } from "../parts/LogView";
+import { Logs } from "../parts/LogView";
 import { ModuleProfile } from "../parts/ModuleProfile";
 
 type JobView = Schemas["Job"];
@@ -24,6 +24,7 @@ const WALL_STEP = "wsc_csx_step_seconds";
 
 export function Job({ id }: { id: string }): JSX.Element {
   const { value: job, problem, reload } = useLive<JobView>(`/jobs/${id}`, { topics: ["job", "progress", "queue"], id, everySeconds: 15 });
+  const [shown, setShown] = useState("");
   if (!job) return problem ? <Trouble problem={problem} /> : <Empty>Loading {id}...</Empty>;
   return (
     <>
@@ -42,7 +43,8 @@ export function Job({ id }: { id: string }): JSX.Element {
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
       {job.type === "execute" && <ModuleProfile id={id} isEnded={isEnded(job)} />}
-      <Pods job={job} />
+      <Pods job={job} shown={shown} onShow={setShown} />
+      <Logs id={id} pod={shown} onChoose={setShown} />
       <Events events={job.events} />
       <Configuration id={id} />
     </>
@@ -164,8 +166,7 @@ function Simulated({ pods, id }: { pods: readonly Pod[]; id: string }): JSX.Elem
   );
 }
 
-function Pods({ job }: { job: JobView }): JSX.Element {
-  const [shown, setShown] = useState<string>();
+function Pods({ job, shown, onShow }: { job: JobView; shown: string; onShow: (pod: string) => void }): JSX.Element {
   return (
     <Card title="Pods">
       {job.pods.length === 0 && <Empty>No pod has been started.</Empty>}
@@ -197,9 +198,18 @@ function Pods({ job }: { job: JobView }): JSX.Element {
                   <td class="num">{pod.step}</td>
                   <td class="num">{pod.resident_bytes ? bytes(pod.resident_bytes) : ""}</td>
                   <td>
-                    <button class="plain" aria-expanded={shown === pod.name} onClick={() => setShown(shown === pod.name ? undefined : pod.name)}>
-                      {shown === pod.name ? "hide" : "show"}
-                    </button>
+                    <a
+                      href="#logs"
+                      aria-label={`Log of ${pod.name}`}
+                      aria-current={shown === pod.name ? "true" : undefined}
+                      onClick={(event) => {
+                        event.preventDefault();
+                        onShow(pod.name);
+                        document.getElementById("logs")?.scrollIntoView({ behavior: "smooth" });
+                      }}
+                    >
+                      log
+                    </a>
                   </td>
                 </tr>
               ))}
@@ -207,7 +217,6 @@ function Pods({ job }: { job: JobView }): JSX.Element {
           </table>
         </div>
       )}
-      {shown && <LogView key={shown} job={job.id} pod={shown} />}
     </Card>
   );
 }

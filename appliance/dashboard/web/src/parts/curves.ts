@@ -2,7 +2,8 @@
 
 export interface Point {
   step: number;
-  value: number;
+  /** Null where the program's value was not finite. */
+  value: number | null;
 }
 
 export type Curve = readonly Point[];
@@ -21,13 +22,15 @@ export function thin(curve: Curve, most: number): Curve {
   const kept: Point[] = [];
   for (let start = 0; start < curve.length; start += stretch) {
     const part = curve.slice(start, start + stretch);
-    const low = part.reduce((best, each) => (each.value < best.value ? each : best));
-    const high = part.reduce((best, each) => (each.value > best.value ? each : best));
+    const low = part.reduce((best, each) => (rank(each) < rank(best) ? each : best));
+    const high = part.reduce((best, each) => (rank(each) > rank(best) ? each : best));
     if (low === high) kept.push(low);
     else kept.push(...(low.step < high.step ? [low, high] : [high, low]));
   }
   return kept;
 }
+
+const rank = (point: Point): number => point.value ?? -Infinity;
 
 /** Points as the API tells them: steps count from 1 in each session of a job. */
 export interface SessionPoint extends Point {

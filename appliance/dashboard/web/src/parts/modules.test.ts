@@ -9,7 +9,7 @@ it("adds spans up by module and pass, without those that enclose others", () => 
     { name: "fc1.fwd", cat: "fwd", dur: 5 },
   ];
   expect(sumByModule(events)).toEqual([
-    { module: "fc1", direction: "bwd", seconds: 30e-6 },
-    { module: "fc1", direction: "fwd", seconds: 15e-6 },
+    { module: "fc1", direction: "bwd", seconds: 30 / 1e6 },
+    { module: "fc1", direction: "fwd", seconds: 15 / 1e6 },
   ]);
 });
