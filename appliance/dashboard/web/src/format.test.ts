@@ -16,6 +16,8 @@ describe("numbers as people read them", () => {
     expect(count(12_345)).toBe("12.3 k");
     expect(percent(0.5)).toBe("50 %");
     expect(percent(0.0123)).toBe("1.2 %");
+    expect(percent(0)).toBe("0 %");
+    expect(percent(0.000_041)).toBe("0.004 %");
   });
 
   it.each([

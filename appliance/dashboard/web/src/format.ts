@@ -21,7 +21,13 @@ export const rate = (value: number): string => `${bytes(value)}/s`;
 
 export const count = (value: number): string => scaled(value, COUNTS, " ");
 
-export const percent = (share: number): string => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
+/** A share from 0 to 1. */
+export function percent(share: number): string {
+  const value = share * 100;
+  if (value === 0 || Math.abs(value) >= 9.95) return `${value.toFixed(0)} %`;
+  if (Math.abs(value) >= 0.095) return `${value.toFixed(1)} %`;
+  return `${Number(value.toPrecision(1))} %`;
+}
 
 /** A duration in seconds; from microseconds to days, two units at most. */
 export function duration(seconds: number): string {

@@ -78,6 +78,7 @@ function Usage(): JSX.Element {
           x={value.at.map((each) => Date.parse(each) / 1000)}
           xLabel="time"
           isTime
+          range={[0, 1]}
           format={percent}
           series={[{ name: "in use", values: value.share_in_use }]}
         />

@@ -76,10 +76,10 @@ export function Planner(): JSX.Element {
               <option value="cs3">CS-3 (WSE-3)</option>
             </select>
           </label>
-          <label class="small">
+          <label class="check">
             <input type="checkbox" name="gated" value="true" /> gated FFN
           </label>
-          <label class="small">
+          <label class="check">
             <input type="checkbox" name="untied" value="true" /> separate output matrix
           </label>
           <button class="primary" disabled={isAsking}>
@@ -137,7 +137,7 @@ function Answer({ report }: { report: Report }): JSX.Element {
           <p class="quiet small">The first five run side by side; the longest is the bound.</p>
         </Card>
         <Card title="Wafer memory of one system">
-          <table>
+          <table class="small">
             <tbody>
               <Bytes label="Working, widest layer step" used={memory.working_bytes} of={memory.capacity_bytes} />
               <Bytes label="Waiting for the backward pass" used={memory.boundary_bytes} of={memory.capacity_bytes} />
@@ -158,11 +158,11 @@ function Bytes({ label, used, of }: { label: string; used: number; of: number })
   return (
     <tr>
       <th scope="row">{label}</th>
-      <td style={{ width: "35%" }}>
+      <td>
         <Share share={used / of} label={percent(used / of)} />
-      </td>
-      <td class="num">
-        {bytes(used)} of {bytes(of)}
+        <span class="numbers">
+          {bytes(used)} of {bytes(of)}
+        </span>
       </td>
     </tr>
   );
@@ -176,8 +176,6 @@ function ScalingCurve({ report }: { report: Report }): JSX.Element {
         title="Speed-up over one system"
         x={x}
         xLabel="systems"
-        isLogX
-        isLog
         format={(value) => `${figure(value)} x`}
         series={[
           { name: "linear", values: x, dash: [4, 4], color: "#7a8594" },

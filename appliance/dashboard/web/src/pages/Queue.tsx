@@ -52,7 +52,7 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
 function Waiting({ queue, onChange }: { queue: QueueView; onChange: () => void }): JSX.Element {
   const columns: Column<Entry>[] = [
     { name: "Place", width: "4rem", cell: ({ waiting }) => waiting.position },
-    { name: "Job", width: "15rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "Job", width: "16.5rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
     { name: "User", width: "6rem", cell: ({ job }) => job.user || job.uid },
     { name: "Why it waits", width: "minmax(16rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{waiting.reason}</span> },
     { name: "Expected start", width: "11rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
@@ -166,7 +166,7 @@ function Jobs(): JSX.Element {
     });
   }, [cursor, path]);
   const columns: Column<Summary>[] = [
-    { name: "Job", width: "15rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "Job", width: "16.5rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
     { name: "Phase", width: "8.5rem", cell: (job) => <Phase phase={job.phase} /> },
     { name: "Type", width: "5rem", cell: (job) => job.type },
     { name: "User", width: "7rem", cell: (job) => job.user || job.uid },
@@ -174,7 +174,7 @@ function Jobs(): JSX.Element {
     { name: "Systems", width: "5rem", cell: (job) => job.num_systems },
     { name: "Submitted", width: "9rem", cell: (job) => clock(job.created_at) },
     { name: "Labels", width: "minmax(8rem, 1fr)", cell: (job) => <Labels labels={job.labels} /> },
-    { name: "", width: "15rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={first.reload} />) },
+    { name: "", width: "16rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={first.reload} />) },
   ];
   return (
     <Card

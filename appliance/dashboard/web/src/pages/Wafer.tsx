@@ -110,7 +110,7 @@ function Heat(props: { id: string; picture: Picture; layer: Layer; what: "use" |
     if (!context) return;
     values.forEach((value, index) => {
       context.fillStyle = heat(value / most);
-      context.fillRect((index % picture.cells) * CELL, Math.floor(index / picture.cells) * CELL, CELL - 1, CELL - 1);
+      context.fillRect((index % picture.cells) * CELL, Math.floor(index / picture.cells) * CELL, CELL, CELL);
     });
   }, [values, most, picture.cells]);
   const name = `${props.id}-${layer.name}-${what}`;

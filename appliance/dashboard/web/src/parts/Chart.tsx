@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { clock } from "../format";
 import { theme } from "./theme";
 import { seriesColor } from "./basics";
 
@@ -27,6 +28,8 @@ interface Props {
   height?: number;
   isLog?: boolean;
   isLogX?: boolean;
+  /** Fixed ends of the y axis. */
+  range?: [number, number];
 }
 
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -52,14 +55,20 @@ function options(props: Props, width: number): uPlot.Options {
     legend: { live: true },
     scales: {
       x: { time: props.isTime ?? false, distr: props.isLogX ? 3 : 1 },
-      y: { distr: props.isLog ? 3 : 1 },
+      y: { distr: props.isLog ? 3 : 1, ...(props.range ? { range: props.range } : {}) },
     },
     axes: [
-      { ...axis, label: props.xLabel, labelSize: 20, size: 34 },
+      {
+        ...axis,
+        label: props.xLabel,
+        labelSize: 20,
+        size: 34,
+        ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => ticks.map((tick) => hours(tick)) } : {}),
+      },
       { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : props.format(tick))) },
     ],
     series: [
-      { label: props.xLabel },
+      { label: props.xLabel, ...(props.isTime ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : hours(at)) } : {}) },
       ...props.series.map((each, index) => ({
         label: each.name,
         stroke: each.color ?? seriesColor(index),
@@ -72,6 +81,8 @@ function options(props: Props, width: number): uPlot.Options {
     ],
   };
 }
+
+const hours = (seconds: number): string => clock(seconds * 1000).replace(/:\d\d$/, "");
 
 export function Chart(props: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);

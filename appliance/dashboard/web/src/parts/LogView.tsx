@@ -6,6 +6,7 @@ import type { Schemas } from "../api";
 import { bytes } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Trouble } from "./basics";
+import { readable } from "./logline";
 import { matches } from "./search";
 
 type LogList = Schemas["LogList"];
@@ -56,7 +57,7 @@ function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
     };
     source.addEventListener("lines", (event) => {
       const { text } = JSON.parse((event as MessageEvent<string>).data) as { text: string };
-      fresh.push(...text.replace(/\n$/, "").split("\n"));
+      fresh.push(...text.replace(/\n$/, "").split("\n").map(readable));
       frame ||= requestAnimationFrame(show);
     });
     source.addEventListener("end", () => source.close());
@@ -75,7 +76,7 @@ function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
     <div>
       <div class="controls">
         <input type="search" placeholder="Search" aria-label={`Search in the log of ${pod}`} value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
-        <label class="small">
+        <label class="check">
           <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.currentTarget.checked)} /> follow
         </label>
         <a class="button" href={`${url}?download=true`} download>

@@ -28,7 +28,7 @@ export function Topology({ flow }: { flow: Flow }): JSX.Element {
             <g key={`${edge.from}>${edge.to}`}>
               <line x1={x1} y1={y1} x2={x2} y2={y2} stroke="var(--quiet)" stroke-width={1.4} marker-end="url(#arrow)" marker-start={edge.from === "swarmx" && !isPair ? "url(#arrow)" : undefined} />
               {edge.label && (
-                <text class="quiet" x={(x1 + x2) / 2} y={(y1 + y2) / 2 + (shift > 0 ? 34 : -30)} text-anchor="middle">
+                <text class="quiet" x={(x1 + x2) / 2} y={(y1 + y2) / 2 + (shift > 0 ? 30 : -24)} text-anchor="middle">
                   {edge.label}
                 </text>
               )}

@@ -41,7 +41,7 @@ export function layOut(flow: Flow, describe: (bytes: number) => string, describe
   const hidden = flow.systems.length - shown.length;
   const names = hidden > 0 ? [...shown, `and ${hidden} more`] : [...shown];
   const pitch = BOX.height + 14;
-  const height = Math.max(names.length * pitch, pitch * 2) + 46;
+  const height = Math.max(names.length * pitch, pitch * 2) + 30;
   const middle = height / 2 - BOX.height / 2;
   const column = (index: number): number => 10 + (index * (WIDTH - BOX.width - 20)) / 4;
   const at = (id: string, label: string, col: number, y: number): Box => ({ id, label, x: column(col), y, ...BOX });
@@ -49,9 +49,9 @@ export function layOut(flow: Flow, describe: (bytes: number) => string, describe
   const systems = names.map((name, index) => at(`system-${index}`, name, 2, top + index * pitch));
   const both = (bytes: number | null): string => (bytes === null ? "" : describe(bytes));
   const edges: Edge[] = [
-    { from: "user", to: "input", label: "" },
-    ...systems.flatMap((box, index) => [
-      { from: "input", to: box.id, label: index === 0 && flow.samples !== null ? describeSamples(flow.samples) : "" },
+    { from: "user", to: "input", label: flow.samples === null ? "" : describeSamples(flow.samples) },
+    ...systems.flatMap((box) => [
+      { from: "input", to: box.id, label: "" },
       { from: "swarmx", to: box.id, label: "" },
     ]),
     { from: "memoryx", to: "swarmx", label: both(flow.weights) },

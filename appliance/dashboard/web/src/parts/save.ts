@@ -34,7 +34,7 @@ export function heatSvg({ values, most, cells, title, legend }: HeatMap): string
   const side = cells * CELL;
   const rects = values.map((value, index) => {
     const [x, y] = [(index % cells) * CELL, TOP + Math.floor(index / cells) * CELL];
-    return `<rect x="${x}" y="${y}" width="${CELL - 1}" height="${CELL - 1}" fill="${heat(value / most)}"/>`;
+    return `<rect x="${x}" y="${y}" width="${CELL}" height="${CELL}" fill="${heat(value / most)}"/>`;
   });
   const text = (x: number, y: number, words: string, anchor: string): string =>
     `<text x="${x}" y="${y}" text-anchor="${anchor}" font-family="sans-serif" font-size="13">${escaped(words)}</text>`;
