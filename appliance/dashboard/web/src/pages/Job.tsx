@@ -42,7 +42,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       <PhaseLine job={job} />
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
-      {job.type === "execute" && <ModuleProfile id={id} isEnded={isEnded(job)} />}
+      {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
       <Pods job={job} shown={shown} onShow={setShown} />
       <Logs id={id} pod={shown} onChoose={setShown} />
       <Events events={job.events} />

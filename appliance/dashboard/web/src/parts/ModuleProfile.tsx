@@ -13,8 +13,8 @@ interface Profile {
   traceEvents: TraceEvent[];
 }
 
-export function ModuleProfile({ id, isEnded }: { id: string; isEnded: boolean }): JSX.Element {
-  const { value, problem } = useLive<Profile>(`/jobs/${id}/profile`, { topics: ["job"], id });
+export function ModuleProfile({ id, isLoaded, isEnded }: { id: string; isLoaded: boolean; isEnded: boolean }): JSX.Element {
+  const { value, problem } = useLive<Profile>(isLoaded ? `/jobs/${id}/profile` : null, { topics: ["job"], id });
   const modules = useMemo(() => sumByModule(value?.traceEvents ?? []), [value]);
   const total = modules.reduce((sum, each) => sum + each.seconds, 0);
   return (
