@@ -95,7 +95,7 @@ def up(
     execution: _ExecutionFlag = "weight-streaming",
     streams: Annotated[
         str,
-        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
+        typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
     ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")

@@ -71,7 +71,9 @@ def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int)
     """
     share = split_batch(plan.batch_size, num_systems)[index].size
     whole = plan_timing(plan, machine=machine, num_systems=num_systems)
-    own = _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
+    own = whole
+    if share * num_systems != whole.batch_size:
+        own = _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
     streamed_bytes = own.num_micro_batches * machine.io_bytes_per_second
     return SystemTiming(
         step_seconds=whole.seconds,

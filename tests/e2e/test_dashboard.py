@@ -105,8 +105,8 @@ def test_what_happens_is_on_the_page_at_once(idle: ApplianceProcess, opener: Ope
     expect(rows.get_by_role("link", name=running)).to_be_visible(timeout=LIVE_MS)
     idle.wait_ready(running)
     waiting = idle.submit_execute(num_systems=1)
-    line = page.get_by_role("table", name="Waiting jobs").get_by_role("row").filter(
-        has_text=waiting
+    line = (
+        page.get_by_role("table", name="Waiting jobs").get_by_role("row").filter(has_text=waiting)
     )
     expect(line).to_be_visible(timeout=LIVE_MS)
     expect(line.get_by_role("link", name=running)).to_be_visible()
