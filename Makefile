@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos dashboard browser bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos dashboard browser screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ browser: ## Install Chromium from Debian, for the dashboard's tests
 dashboard: $(INSTALLED) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
+
+screenshots: $(INSTALLED) $(CLIENT) browser ## Take the pictures of docs/dashboard.md from a real run
+	$(PY) docs/screenshots/take.py
 
 fix: $(INSTALLED) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .
