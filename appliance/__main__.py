@@ -22,10 +22,13 @@ from appliance.api.app import create_app
 from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from appliance.dashboard.pages import install_pages
+from appliance.management.activity import ActivityService
 from appliance.management.cluster_file import parse_cluster
 from appliance.management.instance import Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
+from appliance.scheduler.policy import Policy
 from appliance.settings import read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.memory import free_bytes
@@ -296,6 +299,7 @@ async def _serve_rest(
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,
+        activity=ActivityService(management.state, Policy()),
         sessions=management.sessions,
         systems=management.systems,
         queue=management.queue,
@@ -305,6 +309,7 @@ async def _serve_rest(
         has_tls=tls is not None,
     )
     rest = create_app(services, hosts=management.rest_hosts)
+    install_pages(rest)
     config = uvicorn.Config(
         rest,
         log_config=None,
