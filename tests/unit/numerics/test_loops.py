@@ -1,0 +1,267 @@
+"""Elementwise nodes run as one loop give the bits that they give one by one."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from appliance.core.graph import Node
+from appliance.core.tensors import Constant, DType, TensorType
+from appliance.numerics.grouping import group_nodes, single_group
+from appliance.numerics.groups import uses_of
+from appliance.numerics.loops.regions import find_regions
+from appliance.numerics.program import Program
+
+SCALAR = TensorType((), DType.F32)
+
+
+def vector(size, dtype=DType.F32):
+    return TensorType((size,), dtype)
+
+
+def node(op, operands, result, type_, **attributes):
+    return Node(
+        op=op,
+        operands=tuple(operands.split()),
+        results=(result,),
+        types=(type_,),
+        attributes=attributes,
+    )
+
+
+def number(result, value, type_):
+    data = np.array(value, type_.dtype.container).tobytes()
+    return node("Const", "", result, type_, value=Constant(type_, data))
+
+
+def one_by_one(nodes, values):
+    """Run nodes with their own kernels."""
+    table = dict(values)
+    types = {name: type_of(value) for name, value in values.items()}
+    for each in nodes:
+        types.update(zip(each.results, each.types, strict=True))
+        found = single_group(each, types).kernel.call(*[table[name] for name in each.operands])
+        table[each.results[0]] = found
+    return table
+
+
+def type_of(value):
+    dtypes = {torch.float32: DType.F32, torch.bool: DType.I1, torch.int64: DType.I64}
+    return TensorType(tuple(value.shape), dtypes[value.dtype])
+
+
+def assert_same_bits(found, expected):
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found.numpy(), expected.contiguous().numpy())
+
+
+def adamw(size):
+    """The update of one parameter, as the client traces it."""
+    full = vector(size)
+    return [
+        number("b1", 0.9, full), number("c1", 0.1, full), number("b2", 0.95, full),
+        number("c2", 0.05, full), number("eps", 1e-8, full), number("decay", 0.1, full),
+        number("rate", 3e-4, full), number("one", 1.0, SCALAR), number("beta", 0.9, SCALAR),
+        node("Mul", "m b1", "m1", full), node("Mul", "g c1", "m2", full),
+        node("Add", "m1 m2", "new_m", full),
+        node("Mul", "v b2", "v1", full), node("Mul", "g g", "gg", full),
+        node("Mul", "gg c2", "v2", full), node("Add", "v1 v2", "new_v", full),
+        node("Sub", "one power", "bias", SCALAR), node("Mul", "power beta", "new_power", SCALAR),
+        node("Sqrt", "new_v", "root", full), node("Add", "root eps", "denominator", full),
+        node("Div", "new_m denominator", "step", full),
+        node("BroadcastInDim", "bias", "bias_b", full, broadcast_dimensions=()),
+        node("Mul", "step bias_b", "corrected", full),
+        node("Mul", "w decay", "shrink", full), node("Add", "corrected shrink", "sum", full),
+        node("Mul", "sum rate", "change", full), node("Sub", "w change", "new_w", full),
+    ]  # fmt: skip
+
+
+def adamw_values(size):
+    torch.manual_seed(size)
+    values = {name: torch.randn(size) for name in "gmw"}
+    return values | {"v": torch.rand(size), "power": torch.tensor(0.9)}
+
+
+NEW = ("new_m", "new_v", "new_w", "new_power")
+
+
+@pytest.mark.parametrize("size", [1, 3, 15, 16, 17, 1000])
+def test_an_optimizer_is_one_loop_and_gives_the_same_bits_in_place(size):
+    nodes, values = adamw(size), adamw_values(size)
+    expected = one_by_one(nodes, values)
+    types = {name: type_of(value) for name, value in values.items()}
+    program = Program(nodes, types=types, live_out=(), written=NEW)
+    assert len(program._groups) == (2 if size > 1 else 1)
+    targets = {f"new_{name}": values[name] for name in "mvw"}
+    assert all(program.may_overwrite(f"new_{name}", name) for name in "mvw")
+    targets["new_power"] = torch.empty(())
+    table = dict(values)
+    program.run(table, step=0, out=targets)
+    assert not table
+    for name, target in targets.items():
+        assert_same_bits(target, expected[name])
+
+
+def test_a_loop_writes_what_lives_out_and_frees_the_rest():
+    nodes, values = adamw(33), adamw_values(33)
+    types = {name: type_of(value) for name, value in values.items()}
+    expected = one_by_one(nodes, values)
+    program = Program(nodes, types=types, live_out={"new_w", "w"})
+    table = dict(values)
+    program.run(table, step=0)
+    assert table.keys() == {"new_w", "w"}
+    assert_same_bits(table["new_w"], expected["new_w"])
+    assert table["w"] is values["w"]
+
+
+def test_known_values_go_into_the_code_and_leave_the_table():
+    full = vector(40)
+    nodes = [node("Mul", "x k", "y", full), node("Add", "y k", "z", full)]
+    known = {"k": torch.tensor(3.0).expand(40)}
+    program = Program(nodes, types={"x": full, "k": full}, live_out={"z"}, known=known)
+    table = {"x": torch.arange(40.0), **known}
+    program.run(table, step=0)
+    assert table.keys() == {"z"}
+    assert_same_bits(table["z"], torch.arange(40.0) * 3 + 3)
+
+
+def test_a_loop_reads_operands_that_are_not_contiguous():
+    square = TensorType((6, 6), DType.F32)
+    nodes = [node("Mul", "x x", "y", square), node("Sub", "y x", "z", square)]
+    program = Program(nodes, types={"x": square}, live_out={"z"})
+    x = torch.randn(6, 6).T
+    table = {"x": x}
+    program.run(table, step=0)
+    assert_same_bits(table["z"], x * x - x)
+
+
+def test_what_is_read_again_behind_another_operation_is_no_part_of_the_loop():
+    full, flat = TensorType((4, 4), DType.F32), vector(4)
+    nodes = [
+        node("Mul", "x x", "a", full),
+        node("Abs", "a", "b", full),
+        node("Reduce", "b", "r", flat, dimensions=(1,), keep_dims=(), reduce_kind="ADD"),
+        node("BroadcastInDim", "r", "rb", full, broadcast_dimensions=(0,)),
+        node("Div", "b rb", "c", full),
+        node("Add", "c a", "d", full),
+    ]
+    types = {"x": full} | {n.results[0]: n.types[0] for n in nodes}
+    uses = uses_of(nodes, {"d"})
+    assert find_regions(nodes, types, uses) == [(0, 1), (4, 5)]
+    program = Program(nodes, types={"x": full}, live_out={"d"})
+    x = torch.randn(4, 4)
+    table = {"x": x}
+    program.run(table, step=0)
+    assert_same_bits(table["d"], one_by_one(nodes, {"x": x})["d"])
+
+
+def test_a_single_element_for_several_loops_is_computed_once():
+    small, large = vector(5), vector(50)
+    nodes = [
+        node("Mul", "s s", "q", SCALAR),
+        node("Sqrt", "q", "r", SCALAR),
+        node("BroadcastInDim", "r", "rs", small, broadcast_dimensions=()),
+        node("BroadcastInDim", "r", "rl", large, broadcast_dimensions=()),
+        node("Mul", "x rs", "xa", small),
+        node("Add", "xa x", "xb", small),
+        node("Mul", "y rl", "ya", large),
+        node("Add", "ya y", "yb", large),
+    ]
+    values = {"s": torch.tensor(1.7), "x": torch.randn(5), "y": torch.randn(50)}
+    types = {name: type_of(value) for name, value in values.items()}
+    groups = group_nodes(nodes, types | {n.results[0]: n.types[0] for n in nodes}, {}, {"xb", "yb"})
+    assert [len(group.nodes) for group in groups] == [2, 3, 3]
+    expected = one_by_one(nodes, values)
+    table = dict(values)
+    Program(nodes, types=types, live_out={"xb", "yb"}).run(table, step=0)
+    for name in ("xb", "yb"):
+        assert_same_bits(table[name], expected[name])
+
+
+FLOAT_UNARY = ("Abs", "Ceil", "Floor", "Reciprocal", "Round", "Rsqrt", "Sqrt")
+BINARY = (
+    *((op, DType.F32) for op in ("Add", "Div", "Mul", "Sub")),
+    *((op, DType.I64) for op in ("Add", "Mul", "Sub", "And", "Or", "Xor")),
+    *((op, DType.I1) for op in ("And", "Or", "Xor")),
+)
+DIRECTIONS = ("EQ", "NE", "GT", "GE", "LT", "LE")
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -1.5, float("inf"), float("-inf"), float("nan"), 1e-42]
+
+
+@st.composite
+def programs(draw):
+    """Draw nodes over floats, truth values and integers of one size."""
+    size = draw(st.sampled_from([1, 7, 16, 35]))
+    types = {
+        "x": vector(size), "y": vector(size), "s": SCALAR, "t": vector(size, DType.I1),
+        "i": vector(size, DType.I64), "j": vector(size, DType.I64),
+    }  # fmt: skip
+    nodes = []
+    for index in range(draw(st.integers(2, 12))):
+        made = draw_node(draw, types, f"n{index}", size)
+        nodes.append(made)
+        types[made.results[0]] = made.types[0]
+    kept = draw(st.sets(st.sampled_from([n.results[0] for n in nodes])))
+    return size, nodes, kept | {nodes[-1].results[0]}
+
+
+def draw_node(draw, types, result, size):
+    def pick(dtype):
+        names = [n for n, t in types.items() if t == vector(size, dtype)]
+        return draw(st.sampled_from(sorted(names)))
+
+    def typed(dtype):
+        return vector(size, dtype)
+
+    kind = draw(st.sampled_from(["unary", "not", "binary", "compare", "select", "cast", "spread"]))
+    floats, truths = typed(DType.F32), typed(DType.I1)
+    match kind:
+        case "unary":
+            return node(draw(st.sampled_from(FLOAT_UNARY)), pick(DType.F32), result, floats)
+        case "not":
+            return node("Not", pick(DType.I1), result, truths)
+        case "binary":
+            op, dtype = draw(st.sampled_from(BINARY))
+            return node(op, f"{pick(dtype)} {pick(dtype)}", result, typed(dtype))
+        case "compare":
+            dtype = draw(st.sampled_from([DType.F32, DType.I64]))
+            direction = draw(st.sampled_from(DIRECTIONS))
+            operands = f"{pick(dtype)} {pick(dtype)}"
+            return node("Compare", operands, result, truths, comparison_direction=direction)
+        case "select":
+            dtype = draw(st.sampled_from([DType.F32, DType.I64, DType.I1]))
+            operands = f"{pick(DType.I1)} {pick(dtype)} {pick(dtype)}"
+            return node("Select", operands, result, typed(dtype))
+        case "cast":
+            source, target = draw(st.sampled_from([
+                (DType.I1, DType.F32), (DType.I1, DType.I64), (DType.I64, DType.F32),
+                (DType.F32, DType.I1), (DType.I64, DType.I1), (DType.F32, DType.F32),
+            ]))  # fmt: skip
+            return node("Cast", pick(source), result, typed(target))
+        case _:
+            return node("BroadcastInDim", "s", result, floats, broadcast_dimensions=())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(), st.randoms(use_true_random=False))
+def test_any_loop_gives_the_bits_of_its_nodes(drawn, chance):
+    size, nodes, kept = drawn
+
+    def floats(count):
+        chosen = [chance.choice(SPECIAL + [chance.uniform(-9, 9)] * 8) for _ in range(count)]
+        return torch.tensor(chosen)
+
+    values = {
+        "x": floats(size), "y": floats(size), "s": floats(1)[0],
+        "t": torch.tensor([chance.random() < 0.5 for _ in range(size)]),
+        "i": torch.tensor([chance.randint(-99, 99) for _ in range(size)]),
+        "j": torch.tensor([chance.randint(-99, 99) for _ in range(size)]),
+    }  # fmt: skip
+    types = {name: type_of(value) for name, value in values.items()}
+    expected = one_by_one(nodes, values)
+    table = dict(values)
+    Program(nodes, types=types, live_out=kept).run(table, step=0)
+    for name in kept:
+        assert_same_bits(table[name], expected[name])
