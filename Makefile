@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos bench bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ protos: $(INSTALLED) ## Generate the gRPC stubs
 bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
 	for benchmark in benchmarks/[!_]*.py; do echo "== $$benchmark"; \
 	    $(PY) -m "benchmarks.$$(basename "$$benchmark" .py)"; done
+
+bench-engine: $(INSTALLED) $(CLIENT) ## Compare training throughput with PyTorch, DDP, FSDP2, ZeRO-3; fails if a bar is missed
+	$(PY) -m benchmarks.engine
 
 bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py

@@ -17,9 +17,12 @@ import typer
 import uvicorn
 import yaml
 
+from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
+from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from appliance.management.cluster_file import parse_cluster
 from appliance.management.instance import Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
@@ -36,6 +39,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(token_app, name="token")
+app.add_typer(user_app, name="user")
+
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
@@ -45,11 +51,23 @@ _DataDir = Annotated[
 def up(
     *,
     data_dir: _DataDir = None,
-    systems: Annotated[int, typer.Option(help="Simulated CS-2 systems.")] = 1,
+    systems: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"
+        ),
+    ] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="YAML file that describes the cluster."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
     tls: Annotated[bool, typer.Option("--tls", help="Talk TLS, gRPC and REST alike.")] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+    ] = False,
     precision: Annotated[
         str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
     ] = "f32",
@@ -60,6 +78,10 @@ def up(
         float,
         typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
     ] = 0.0,
+    streams: Annotated[
+        str,
+        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
+    ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -82,12 +104,15 @@ def up(
             port=port,
             rest_port=rest_port,
             num_systems=systems,
+            cluster=_cluster(cluster),
             has_tls=tls,
+            needs_token=tokens,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
+            streams=streams,
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())
@@ -119,6 +144,18 @@ def _machine(name_or_file: str) -> str:
             hint="Write fields, as in `sram_bytes_per_pe: 65536`, and `base` for the rest.",
         )
     return json.dumps(description)
+
+
+def _cluster(path: Path | None) -> str:
+    """Return the text of a cluster file, once it is known to describe a cluster."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The cluster file {path} cannot be read: {error}.") from error
+    parse_cluster(text, source=str(path))
+    return text
 
 
 @app.command()
@@ -220,7 +257,7 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
             rest_url=rest_url,
             config_path=str(management.config_path),
             runtime_root=str(options.runtime_root),
-            num_systems=options.num_systems,
+            num_systems=len(management.inventory.systems()),
         )
         instance.write_state(state)
         _announce(state, ready_descriptor)
@@ -233,8 +270,16 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
 async def _serve_rest(
     management: Management, listener: socket.socket, is_ended: asyncio.Event
 ) -> None:
-    rest = create_app(management.jobs, management.inventory)
     tls = management.certificates
+    services = ApiServices(
+        state=management.state,
+        access=management.access,
+        jobs=management.jobs,
+        edits=management.edits,
+        inventory=management.inventory,
+        has_tls=tls is not None,
+    )
+    rest = create_app(services, hosts=management.rest_hosts)
     config = uvicorn.Config(
         rest,
         log_config=None,

@@ -1,64 +1,89 @@
-"""The REST application."""
+"""The REST application: everything csctl can do, and what a dashboard needs besides."""
+
+from collections.abc import Iterable
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel
 
+from appliance.api import cluster, estimates, jobs, login, users
 from appliance.api.errors import install_error_handlers
-from appliance.api.estimates import estimate_router
-from appliance.api.schemas import Cluster, Health, Job, JobPage, JobSummary
-from appliance.core.ids import JobId
-from appliance.management.inventory import Inventory
-from appliance.management.jobs import JobService
-from appliance.storage.jobs import JobFilter
+from appliance.api.problems import Problem
+from appliance.api.security import BrowserSecurity
+from appliance.api.services import LOGIN_COOKIE, ApiServices
 
-_MAX_JOBS = 1000
+API_ROOT = "/api/v1"
+
+_DESCRIPTION = """\
+The queue, the jobs and the cluster of a wafer appliance.
+
+* Lists are pages: give `next` of one page as `cursor` of the next.
+* Whatever is not granted is a problem document (RFC 9457) with one sentence and a hint.
+* A change that must not undo somebody else's carries, as `If-Match`, the ETag of what it was made
+  for; 412 says that the object has changed since.
+* `GET /api/v1/stream` tells of changes as server-sent events.
+* With tokens (`appliance up --tokens`) a request carries `Authorization: Bearer TOKEN`, or the
+  cookie of `POST /api/v1/login` and, to change something, the header `X-CSRF-Token`.
+"""
 
 
-def create_app(jobs: JobService, inventory: Inventory) -> FastAPI:
-    """Return the application over management's services."""
-    app = FastAPI(title="Wafer appliance", version="1", openapi_url="/api/v1/openapi.json")
+class Health(BaseModel):
+    """The appliance answers."""
+
+    status: str
+
+
+def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
+    """Return the application over management's services.
+
+    Args:
+        services: Management's services.
+        hosts: Names that may be asked for; none allows every name.
+    """
+    app = FastAPI(
+        title="Wafer appliance",
+        version="1",
+        description=_DESCRIPTION,
+        openapi_url=f"{API_ROOT}/openapi.json",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    app.state.services = services
     install_error_handlers(app)
-    app.include_router(_job_router(jobs), prefix="/api/v1")
-    app.include_router(_cluster_router(inventory), prefix="/api/v1")
-    app.include_router(estimate_router(), prefix="/api/v1")
+    for router in _routers():
+        app.include_router(router, prefix=API_ROOT)
 
-    @app.get("/healthz")
+    @app.get("/healthz", tags=["health"])
     def health() -> Health:
         """Say that the appliance answers."""
         return Health(status="ok")
 
+    app.add_middleware(
+        BrowserSecurity, tokens=services.access.tokens, hosts=hosts, has_tls=services.has_tls
+    )
+    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]  # FastAPI's own way
     return app
 
 
-def _job_router(jobs: JobService) -> APIRouter:
-    router = APIRouter(tags=["jobs"])
-
-    @router.get("/jobs")
-    def list_jobs(
-        *, all_states: bool = False, session: str = "", workflow: str = "", limit: int = 100
-    ) -> JobPage:
-        """Return jobs; finished ones only with `all_states`."""
-        wanted = JobFilter(
-            session=session,
-            workflow=workflow,
-            with_finished=all_states,
-            limit=min(max(limit, 1), _MAX_JOBS),
-        )
-        return JobPage(items=[JobSummary.of(job) for job in jobs.list(wanted)])
-
-    @router.get("/jobs/{job_id}")
-    def get_job(job_id: str) -> Job:
-        """Return a job with its pods and events."""
-        return Job.of_view(jobs.view(JobId(job_id)))
-
-    return router
+def _routers() -> tuple[APIRouter, ...]:
+    return (jobs.router, cluster.router, users.router, login.router, estimates.estimate_router())
 
 
-def _cluster_router(inventory: Inventory) -> APIRouter:
-    router = APIRouter(tags=["cluster"])
-
-    @router.get("/cluster")
-    def get_cluster() -> Cluster:
-        """Return systems and nodes with the jobs on them."""
-        return Cluster.of(list(inventory.system_uses()), list(inventory.node_uses()))
-
-    return router
+# `Any`: an OpenAPI document is JSON.
+def _describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, with problems and the two ways to prove who asks."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        components = document.setdefault("components", {})
+        schemas = components.setdefault("schemas", {})
+        schemas["Problem"] = Problem.model_json_schema()
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        components["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            "login": {"type": "apiKey", "in": "cookie", "name": LOGIN_COOKIE},
+        }
+        document["security"] = [{"token": []}, {"login": []}, {}]
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,5 +1,6 @@
 """Our errors as HTTP answers in the form of RFC 9457, `application/problem+json`."""
 
+import logging
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -7,11 +8,26 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from appliance.core.errors import ClusterError, ConflictError, NotFoundError, UserError, WscError
+from appliance.api.problems import PROBLEM_TYPE
+from appliance.core.errors import (
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    StaleError,
+    UnauthenticatedError,
+    UserError,
+    WscError,
+)
+
+logger = logging.getLogger(__name__)
 
 _STATUSES: tuple[tuple[type[WscError], HTTPStatus], ...] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
+    (StaleError, HTTPStatus.PRECONDITION_FAILED),
     (ConflictError, HTTPStatus.CONFLICT),
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (ForbiddenError, HTTPStatus.FORBIDDEN),
     (UserError, HTTPStatus.BAD_REQUEST),
     (ClusterError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
@@ -31,7 +47,9 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        return _problem(HTTPStatus(error.status_code), str(error.detail))
+        return _problem(
+            HTTPStatus(error.status_code), str(error.detail), headers=dict(error.headers or {})
+        )
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -39,8 +57,19 @@ def install_error_handlers(app: FastAPI) -> None:
         place = ".".join(str(part) for part in first["loc"])
         return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}")
 
+    @app.exception_handler(Exception)
+    async def defect(request: Request, error: Exception) -> JSONResponse:
+        logger.error("Request failed", extra={"path": request.url.path}, exc_info=error)
+        return _problem(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            f"The appliance failed in {request.method} {request.url.path}.",
+            hint="Its log has the details.",
+        )
 
-def _problem(status: HTTPStatus, detail: str, *, hint: str = "") -> JSONResponse:
+
+def _problem(
+    status: HTTPStatus, detail: str, *, hint: str = "", headers: dict[str, str] | None = None
+) -> JSONResponse:
     body: dict[str, object] = {
         "type": "about:blank",
         "title": status.phrase,
@@ -49,4 +78,7 @@ def _problem(status: HTTPStatus, detail: str, *, hint: str = "") -> JSONResponse
     }
     if hint:
         body["hint"] = hint
-    return JSONResponse(body, status.value, media_type="application/problem+json")
+    headers = dict(headers or {})
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers["www-authenticate"] = "Bearer"
+    return JSONResponse(body, status.value, headers=headers, media_type=PROBLEM_TYPE)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from appliance.api.problems import problems
 from appliance.wafer.layer_timing import InputPipeline
 from appliance.wafer.machine import find_machine
 from appliance.wafer.planner import estimate
@@ -23,7 +24,7 @@ def estimate_router() -> APIRouter:
     """Return the router of the planner."""
     router = APIRouter(tags=["planner"])
 
-    @router.get("/estimate")
+    @router.get("/estimate", responses=problems(400))
     def get_estimate(
         *,
         layers: Annotated[int, Query(ge=1, le=_MAX_LAYERS)],

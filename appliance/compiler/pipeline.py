@@ -28,7 +28,7 @@ from appliance.core.ops import verify_ops
 from appliance.core.plan import Plan, Precision
 from appliance.core.plan import verify as verify_plan
 
-COMPILER_VERSION: Final = 3
+COMPILER_VERSION: Final = 4
 """Part of every plan's key; raised when the same text would give another plan."""
 
 Dump = Callable[[str, str], None]

@@ -4,6 +4,9 @@
     |-- UserError       the request is at fault: HTTP 4xx, exit 2
     |   |-- NotFoundError       it names something that does not exist
     |   |-- ConflictError       it clashes with the object's present state
+    |   |   `-- StaleError          it was made for an older state of the object: HTTP 412
+    |   |-- UnauthenticatedError  it does not prove who sends it: HTTP 401
+    |   |-- ForbiddenError      who sends it may not do that: HTTP 403
     |   |-- ProgramError        the program cannot be imported or compiled
     |   `-- UnschedulableError  no state of this cluster could ever grant it
     |-- ClusterError    the cluster is at fault and a retry may help: HTTP 503, exit 3
@@ -48,6 +51,18 @@ class NotFoundError(UserError):
 
 class ConflictError(UserError):
     """The request clashes with the present state of the object."""
+
+
+class StaleError(ConflictError):
+    """The request was made for an older state of the object; look again, then repeat it."""
+
+
+class UnauthenticatedError(UserError):
+    """The request does not prove who sends it."""
+
+
+class ForbiddenError(UserError):
+    """Whoever sends the request may not do what it asks for."""
 
 
 class ProgramError(UserError):

@@ -3,9 +3,11 @@
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
 from appliance.core.jobs import JobType, Phase
+from appliance.core.requirements import Requirements
 
 DEFAULT_SESSION = "job-operator"
 """The session (namespace) that exists without being created."""
@@ -49,6 +51,7 @@ class NewJob:
         work_dir: Directory that keeps its logs, specs and request.
         client_workdir: Where the client runs, as it says.
         service_authority: Authority under which the client calls the job's coordinator.
+        requirements: What it asks for beyond its systems.
     """
 
     id: JobId
@@ -63,6 +66,36 @@ class NewJob:
     work_dir: str = ""
     client_workdir: str = ""
     service_authority: str = ""
+    requirements: Requirements = field(default_factory=Requirements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a job was granted beyond its systems.
+
+    Attributes:
+        node_groups: Names of its node groups.
+        pods: Where its pods count: node, role, how many, memory in bytes and cores of all of them.
+        reserved_systems: Systems that it holds for later jobs of its workflow.
+    """
+
+    node_groups: tuple[str, ...] = ()
+    pods: tuple[tuple[str, str, int, int, int], ...] = ()
+    reserved_systems: tuple[str, ...] = ()
+
+    # `Any`: values of a JSON object.
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty, ready for JSON."""
+        return {name: value for name in self.__slots__ if (value := getattr(self, name))}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Holding":
+        """Return what `to_dict` wrote."""
+        return cls(
+            node_groups=tuple(fields.get("node_groups", ())),
+            pods=tuple(tuple(pod) for pod in fields.get("pods", ())),
+            reserved_systems=tuple(fields.get("reserved_systems", ())),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +107,7 @@ class JobRecord(NewJob):
         phase: Where it stands.
         message: Reason of the present phase, for people; may be empty.
         systems: Names of the systems granted to it, also after it ended.
+        holding: What it was granted beyond its systems.
         service_address: host:port of its coordinator; empty before it listens.
         artifact_dir: For a finished compile, where its artifacts are.
         created_at: When it was submitted.
@@ -85,6 +119,7 @@ class JobRecord(NewJob):
     phase: Phase
     message: str
     systems: tuple[str, ...]
+    holding: Holding = field(default_factory=Holding)
     service_address: str
     artifact_dir: str
     created_at: dt.datetime
@@ -169,3 +204,18 @@ class WorkflowRecord:
     reserves_resources: bool
     is_released: bool
     created_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What a workflow keeps between its jobs.
+
+    Attributes:
+        workflow: The workflow.
+        systems: All systems that it keeps, also those that a job of it uses now.
+        node_groups: All node groups that it keeps.
+    """
+
+    workflow: WorkflowRecord
+    systems: tuple[str, ...]
+    node_groups: tuple[str, ...] = ()

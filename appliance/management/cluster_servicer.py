@@ -40,7 +40,9 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         submissions: SubmissionService,
         inventory: Inventory,
         watch: JobWatch,
+        needs_token: bool = False,
     ) -> None:
+        self._needs_token = needs_token
         self._jobs = jobs
         self._submissions = submissions
         self._inventory = inventory
@@ -52,6 +54,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> pb.GetServerConfigResponse:
         """Say what this server is; see `versions` for why the server's own is empty."""
         return pb.GetServerConfigResponse(
+            is_user_auth_enabled=self._needs_token,
             cluster_server_semantic_version=versions.CLUSTER_SERVER_SEMVER,
             job_operator_semantic_version=versions.JOB_OPERATOR_SEMVER,
             supported_sidecar_images=[_PYTHON_IMAGE],
@@ -115,24 +118,31 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     def ReserveJobResources(
         self, request: pb.ReserveJobResourcesRequest, context: Context
     ) -> pb.ReserveJobResourcesResponse:
-        """Accept; the first-come-first-served scheduler reserves nothing."""
-        self._jobs.load(JobId(request.job_id))
-        return pb.ReserveJobResourcesResponse(message="Noted; resources are granted per job.")
+        """Let the job's workflow keep what its jobs get."""
+        job = self._jobs.load(JobId(request.job_id))
+        self._submissions.reserve_for(job)
+        return pb.ReserveJobResourcesResponse(
+            message=f"Workflow {job.workflow} keeps what its jobs get until it is released."
+        )
 
     def ReleaseJobResources(
         self, request: pb.ReleaseJobResourcesRequest, context: Context
     ) -> pb.ReleaseJobResourcesResponse:
-        """Accept; nothing was reserved."""
-        self._jobs.load(JobId(request.job_id))
-        return pb.ReleaseJobResourcesResponse(message="Noted; nothing was reserved.")
+        """Let the job's workflow give up what it keeps; the job goes on with what it holds."""
+        job = self._jobs.load(JobId(request.job_id))
+        self._submissions.release_for(job)
+        return pb.ReleaseJobResourcesResponse(
+            message=f"Workflow {job.workflow} keeps nothing any more."
+        )
 
     def GetReservationStatus(
         self, request: pb.GetReservationStatusRequest, context: Context
     ) -> pb.GetReservationStatusResponse:
-        """Say how many systems the job holds."""
+        """Say how many systems the job's workflow keeps, or else the job itself holds."""
         job = self._jobs.load(JobId(request.job_id))
-        count = len(job.systems) if job.phase.holds_resources else 0
-        return pb.GetReservationStatusResponse(system_count=count)
+        kept = self._inventory.reserved_systems(job.workflow)
+        held = job.systems if job.phase.holds_resources else ()
+        return pb.GetReservationStatusResponse(system_count=len(kept or held))
 
     def InitImageBuildJob(
         self, request: pb.InitImageBuildRequest, context: Context

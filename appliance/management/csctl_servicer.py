@@ -24,7 +24,15 @@ _JOBS_PER_MESSAGE = 500
 class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
     """Answers csctl. What it lacks is UNIMPLEMENTED."""
 
-    def __init__(self, *, jobs: JobService, views: ResourceViews, watch: JobWatch) -> None:
+    def __init__(
+        self,
+        *,
+        jobs: JobService,
+        views: ResourceViews,
+        watch: JobWatch,
+        needs_token: bool = False,
+    ) -> None:
+        self._needs_token = needs_token
         self._jobs = jobs
         self._views = views
         self._watch = watch
@@ -88,8 +96,8 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
     def GetServerConfig(
         self, request: pb.GetServerConfigRequest, context: Context
     ) -> pb.GetServerConfigResponse:
-        """No token is needed."""
-        return pb.GetServerConfigResponse(is_user_auth_enabled=False)
+        """Say whether a token is needed."""
+        return pb.GetServerConfigResponse(is_user_auth_enabled=self._needs_token)
 
     async def CancelJobV2(
         self, request: pb.CancelJobRequest, context: Context

@@ -32,6 +32,7 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        streams: How weights reach the systems: `ring` or `mapped`.
     """
 
     management_address: str
@@ -48,6 +49,7 @@ class Surroundings:
     num_cores: int
     machine: str
     pace: float
+    streams: str
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
@@ -58,6 +60,7 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
         "workers_per_system": str(job.workers_per_system),
         "request_path": str(Path(job.work_dir) / REQUEST_FILE),
         "precision": surroundings.precision,
+        "streams": surroundings.streams,
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import psutil
 
+from appliance.core.ids import WorkflowId
 from appliance.core.jobs import JobType
 from appliance.core.records import JobRecord
-from appliance.core.systems import Node, System
+from appliance.core.requirements import GroupKind
+from appliance.core.systems import ClusterDescription, Node, NodeGroup, System
+from appliance.management.cluster_model import ClusterModel
 from appliance.management.state import State
 from appliance.wire.resources import NodeLoad
 
@@ -21,6 +24,14 @@ class SystemUse:
     """A system and the job that holds it."""
 
     system: System
+    holder: JobRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUse:
+    """A MemoryX node group and the job that holds it."""
+
+    group: NodeGroup
     holder: JobRecord | None
 
 
@@ -38,21 +49,34 @@ class Inventory:
 
     Args:
         state: What is kept.
-        nodes: The CPU nodes.
+        model: What the cluster has.
     """
 
-    def __init__(self, state: State, nodes: Sequence[Node]) -> None:
+    def __init__(self, state: State, model: ClusterModel) -> None:
         self._state = state
-        self._nodes = nodes
+        self._model = model
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The CPU nodes."""
-        return self._nodes
+        """The CPU nodes, all but those of node groups."""
+        return self._model.facts.description.nodes
 
     def systems(self) -> Sequence[System]:
         """Return all systems."""
-        return self._state.systems.list()
+        return self._model.facts.systems
+
+    def group_uses(self) -> Sequence[GroupUse]:
+        """Return all MemoryX node groups with the jobs that hold them."""
+        holders = {name: job for job in self._holders() for name in job.holding.node_groups}
+        return [
+            GroupUse(group=group, holder=holders.get(group.name))
+            for group in self._model.facts.description.node_groups
+        ]
+
+    def reserved_systems(self, workflow: WorkflowId) -> Sequence[str]:
+        """Return the names of the systems that a workflow keeps between its jobs."""
+        kept = [r for r in self._model.facts.reservations if r.workflow.id == workflow]
+        return [name for reservation in kept for name in reservation.systems]
 
     def system_uses(self) -> Sequence[SystemUse]:
         """Return all systems with the jobs that hold them."""
@@ -67,12 +91,12 @@ class Inventory:
         ]
 
     def node_uses(self) -> Sequence[NodeUse]:
-        """Return all nodes with their load; an embedded appliance has one, which runs all pods."""
+        """Return all nodes with their load, which is this machine's: it runs all pods."""
         load = NodeLoad(
             cpu_percent=psutil.cpu_percent(), memory_percent=psutil.virtual_memory().percent
         )
         holders = self._holders()
-        return [NodeUse(node=node, load=load, holders=holders) for node in self._nodes]
+        return [NodeUse(node=node, load=load, holders=holders) for node in self.nodes]
 
     def _holders(self) -> Sequence[JobRecord]:
         return [job for job in self._state.jobs.unfinished() if job.phase.holds_resources]
@@ -88,6 +112,23 @@ def this_node() -> Node:
     )
 
 
-def simulated_systems(count: int) -> tuple[System, ...]:
-    """Return so many systems, `systemf0` and on."""
-    return tuple(System(name=f"systemf{index}") for index in range(count))
+def simulated_cluster(num_systems: int) -> ClusterDescription:
+    """Return a cluster of so many systems, `systemf0` and on, with this machine as its one node.
+
+    Each system has a large node group, so that no job waits for MemoryX unless it asks for more
+    groups than there are systems.
+    """
+    node = this_node()
+    return ClusterDescription(
+        systems=tuple(System(name=f"systemf{index}") for index in range(num_systems)),
+        nodes=(node,),
+        node_groups=tuple(
+            NodeGroup(
+                name=f"nodegroup{index}",
+                kind=GroupKind.LARGE,
+                num_cores=node.num_cores,
+                memory_bytes=node.memory_bytes,
+            )
+            for index in range(num_systems)
+        ),
+    )

@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from appliance.core.errors import ConflictError, UserError
+from google.protobuf.json_format import MessageToDict
+
+from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.core.jobs import JobType, Phase
 from appliance.core.records import EventRecord, JobRecord, PodRecord
@@ -104,7 +107,7 @@ class JobService:
 
     def wait_of(self, job: JobId) -> Wait | None:
         """Return why a job waits; None if it does not."""
-        return self._reconciler.explanations.waits.get(job)
+        return self._reconciler.published.find(job)
 
     def dashboard(self, job: JobId) -> str:
         """Return the address of the job's page."""
@@ -199,18 +202,16 @@ class JobService:
     def cluster_details(self, job: JobId) -> ClusterDetails:
         """Return the tasks that a job's request asked for, with addresses where there are any."""
         record = self.load(job)
-        data = (Path(record.work_dir) / REQUEST_FILE).read_bytes()
-        request: CompileJobRequest | ExecuteJobRequest
-        if record.type is JobType.COMPILE:
-            request = CompileJobRequest.FromString(data)
-        else:
-            request = ExecuteJobRequest.FromString(data)
-        details = request.job_mode.cluster_details
+        details = _request(record).job_mode.cluster_details
         for task in details.tasks:
             if task.task_type == ClusterDetails.TaskInfo.CRD:
                 for entry in task.task_map:
                     entry.address_book.task_ip_port = record.service_address
         return details
+
+    def request_of(self, job: JobId) -> dict[str, Any]:
+        """Return the request by which a job was submitted, as JSON; raises `NotFoundError`."""
+        return MessageToDict(_request(self.load(job)), preserving_proto_field_name=True)
 
     def coordinator_registered(self, job: JobId, address: str) -> None:
         """Take note that a job's coordinator listens."""
@@ -248,6 +249,18 @@ class JobService:
     def renew_lease(self, lease_id: str, *, holder: str, seconds: int) -> bool:
         """Take note of a sign of life; False if there is no such lease."""
         return self._state.leases.renew(lease_id, holder=holder, seconds=seconds)
+
+
+def _request(job: JobRecord) -> CompileJobRequest | ExecuteJobRequest:
+    path = Path(job.work_dir) / REQUEST_FILE
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NotFoundError(
+            f"The request of job {job.id} is not kept: {error.strerror}."
+        ) from error
+    kind = CompileJobRequest if job.type is JobType.COMPILE else ExecuteJobRequest
+    return kind.FromString(data)
 
 
 def _waiting(status: str, message: str) -> str:

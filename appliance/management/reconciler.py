@@ -7,30 +7,31 @@ order of events, not a race.
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from appliance.cluster.launcher import Exit, JobStopped, Launcher, LauncherLost, PodExit
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, InternalError
-from appliance.core.ids import JobId, Role, pod_name
+from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.jobs import Phase
 from appliance.core.pods import PodSpec
-from appliance.core.records import EventRecord, JobRecord, PodRecord
-from appliance.core.systems import Node
+from appliance.core.records import EventRecord, JobRecord, PodRecord, Reservation
 from appliance.management import job_machine as machine
+from appliance.management.cluster_model import ClusterModel
 from appliance.management.coordinators import Coordinators
+from appliance.management.dispatcher import Dispatcher, Published
+from appliance.management.snapshots import holding_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
 from appliance.scheduler.admission import Admit, Preempt, Reject
-from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.explain import Wait
-from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
-from appliance.scheduler.queue import JobQueue, PendingJob
-from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.snapshot import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class _Live:
     """A job that has not ended."""
 
     state: machine.JobState
+    job: JobRecord
     grant: Grant | None = None
     remind_at: float | None = None
 
@@ -77,17 +79,33 @@ class _Reprioritised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wake:
-    """Nothing but a reason to look again."""
+    """Nothing but a reason to look again at who may start."""
 
 
-_Item = _Happened | _Submitted | _Reprioritised | _Wake | Exit
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holds:
+    """A workflow keeps what its jobs get."""
+
+    workflow: WorkflowId
 
 
-@dataclass(slots=True)
-class Explanations:
-    """Why each pending job waits, as the last cycle found; read by anybody."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Releases:
+    """A workflow keeps nothing any more."""
 
-    waits: Mapping[JobId, Wait] = field(default_factory=dict)
+    workflow: WorkflowId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What would become of a job."""
+
+    job: PendingJob
+    answer: "Future[Admit | Reject | Wait]"
+
+
+_Wish = _Submitted | _Reprioritised | _Holds | _Releases | _Wake
+_Item = _Happened | _Wish | _Question | Exit
 
 
 class Reconciler:
@@ -100,7 +118,7 @@ class Reconciler:
         plan_pods: Says which pods a job consists of.
         watch: Told of every change.
         clock: Times leases and grace periods.
-        nodes: The CPU nodes of the cluster.
+        model: What the cluster has and who may use how much.
         policy: By which rules jobs are served.
     """
 
@@ -113,23 +131,20 @@ class Reconciler:
         plan_pods: PlanPods,
         watch: JobWatch,
         clock: Clock,
-        nodes: tuple[Node, ...] = (),
+        model: ClusterModel,
         policy: Policy | None = None,
     ) -> None:
-        self.explanations = Explanations()
         self._state = state
         self._launcher = launcher
         self._coordinators = coordinators
         self._plan_pods = plan_pods
         self._watch = watch
         self._clock = clock
-        self._nodes = nodes
+        self._model = model
+        self._reserving: set[WorkflowId] = set()
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._live: dict[JobId, _Live] = {}
-        self._policy = policy or Policy()
-        self._history = RunHistory(self._policy)
-        self._usage = UsageLedger(self._policy.half_life_seconds)
-        self._queue = JobQueue(history=self._history)
+        self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
         self._is_queue_dirty = True
         self._next_lease_check = 0.0
         self._is_closing = threading.Event()
@@ -138,11 +153,20 @@ class Reconciler:
             threading.Thread(target=self._forward_exits, name="pod-exits", daemon=True),
         )
 
+    @property
+    def published(self) -> Published:
+        """What the last scheduling cycle saw and found; read by anybody."""
+        return self._dispatcher.published
+
     def start(self) -> None:
         """Fail what an earlier management left unfinished, then begin."""
+        self._dispatcher.remember(self._state.jobs.past_runs(self._dispatcher.history_start()))
         for job in self._state.jobs.unfinished():
             self._abandon(job, RESTART_MESSAGE)
         self._state.leases.end_all()
+        for kept in self._model.facts.reservations:
+            self._state.workflows.release(kept.workflow.id)
+        self._model.reload_reservations()
         for thread in self._threads:
             thread.start()
 
@@ -157,6 +181,24 @@ class Reconciler:
     def reprioritise(self, job: JobId, priority: int) -> None:
         """Serve a job by another priority, which is kept already."""
         self._inbox.put(_Reprioritised(job=job, priority=priority))
+
+    def would_start(self, job: PendingJob) -> "Future[Admit | Reject | Wait]":
+        """Ask what would become of a job if it were submitted now; nothing is changed."""
+        question = _Question(job=job, answer=Future())
+        self._inbox.put(question)
+        return question.answer
+
+    def hold(self, workflow: WorkflowId) -> None:
+        """Let a workflow keep what its jobs get; that it shall is kept already."""
+        self._inbox.put(_Holds(workflow=workflow))
+
+    def release(self, workflow: WorkflowId) -> None:
+        """Take back what a workflow keeps; that it shall keep nothing is kept already."""
+        self._inbox.put(_Releases(workflow=workflow))
+
+    def reschedule(self) -> None:
+        """Look again at who may start, as the cluster or somebody's quota has changed."""
+        self._inbox.put(_Wake())
 
     def close(self) -> None:
         """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
@@ -201,10 +243,6 @@ class Reconciler:
 
     def _take(self, item: _Item) -> None:
         match item:
-            case _Submitted(job=job):
-                self._live[job.id] = _Live(_state_of(job))
-                self._queue.add(_pending(job))
-                self._is_queue_dirty = True
             case _Happened(job=job_id, event=event):
                 self._apply(job_id, event)
             case PodExit():
@@ -215,14 +253,29 @@ class Reconciler:
             case LauncherLost(jobs=jobs, reason=reason):
                 for job_id in jobs:
                     self._lose(job_id, reason)
+            case _Question(job=pending, answer=answer):
+                with _answering(answer):
+                    answer.set_result(self._dispatcher.would_start(pending))
+            case _:
+                self._take_wish(item)
+
+    def _take_wish(self, wish: _Wish) -> None:
+        self._is_queue_dirty = True
+        match wish:
+            case _Submitted(job=job):
+                self._live[job.id] = _Live(_state_of(job), job)
+                self._dispatcher.add(job)
             case _Reprioritised(job=job_id, priority=priority):
-                if (pending := self._queue.remove(job_id)) is not None:
-                    self._queue.add(replace(pending, priority=priority))
-                    self._is_queue_dirty = True
+                self._dispatcher.reprioritise(job_id, priority)
+            case _Holds(workflow=workflow):
+                self._hold(workflow)
+            case _Releases(workflow=workflow):
+                self._reserving.discard(workflow)
+                self._model.reload_reservations()
             case _Wake():
                 pass
             case _:
-                assert_never(item)
+                assert_never(wish)
 
     def _take_exit(self, end: PodExit) -> None:
         live = self._live.get(end.job)
@@ -287,17 +340,26 @@ class Reconciler:
 
     def _enter(self, live: _Live, previous: Phase, action: machine.Enter) -> None:
         job = live.state.job
+        grant = live.grant if action.systems is not None else None
         self._state.jobs.change_phase(
-            job, previous, action.phase, message=action.message, systems=action.systems
+            job,
+            previous,
+            action.phase,
+            message=action.message,
+            systems=action.systems,
+            holding=None if grant is None else holding_of(grant),
         )
+        if grant is not None and grant.workflow in self._reserving:
+            self._keep(grant)
         logger.info(
             "Job changed phase",
             extra={"job": job, "phase": action.phase.value, "why": action.message},
         )
-        self._queue.remove(job)
+        self._dispatcher.remove(job)
         if action.phase.is_terminal:
             self._live.pop(job, None)
-            self._account_for(live, action.phase)
+            if live.grant is not None:
+                self._dispatcher.account_for(live.job, live.grant, action.phase)
             self._state.leases.end(job)
         self._is_queue_dirty = True
         self._watch.notify(job)
@@ -319,15 +381,18 @@ class Reconciler:
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
             self._state.leases.end(lease.id)
             self._watch.notify(JobId(lease.id))
+            if WorkflowId(lease.id) in self._reserving:
+                self._state.workflows.release(WorkflowId(lease.id))
+                self._take_wish(_Releases(workflow=WorkflowId(lease.id)))
             self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:
-        if not self._queue:
-            self.explanations.waits = {}
-            return
-        outcome = run_cycle(self._snapshot(), self._queue)
-        self._explain(outcome.waits)
-        for decision in outcome.decisions:
+        before = self.published
+        decisions = self._dispatcher.run_cycle()
+        for job in self._watch.followed():
+            if before.find(job) != self.published.find(job):
+                self._watch.notify(job)
+        for decision in decisions:
             match decision:
                 case Admit(job=job, grant=grant):
                     self._live[job].grant = grant
@@ -340,39 +405,32 @@ class Reconciler:
                 case _:
                     assert_never(decision)
 
-    def _explain(self, waits: Mapping[JobId, Wait]) -> None:
-        before = self.explanations.waits
-        self.explanations.waits = waits
-        for job in self._watch.followed():
-            if before.get(job) != waits.get(job):
-                self._watch.notify(job)
+    def _hold(self, workflow: WorkflowId) -> None:
+        self._reserving.add(workflow)
+        for live in self._live.values():
+            if live.grant is not None and live.grant.workflow == workflow:
+                self._keep(live.grant)
 
-    def _account_for(self, live: _Live, phase: Phase) -> None:
-        """Charge a job that has ended to its user, and learn how long such jobs run."""
-        grant = live.grant
-        if grant is None or grant.started_seconds is None:
+    def _keep(self, grant: Grant) -> None:
+        """Add what a job got to what its workflow keeps."""
+        workflow = grant.workflow and self._state.workflows.find(grant.workflow)
+        if not workflow:
             return
-        now = self._clock.now().timestamp()
-        seconds = now - grant.started_seconds
-        self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
-        if phase is Phase.SUCCEEDED:
-            self._history.observe(grant.account.user, "", grant.type, seconds)
-            self._queue.relearn(grant.account.user, "", grant.type)
+        old = [r for r in self._model.facts.reservations if r.workflow.id == workflow.id]
+        systems = dict.fromkeys(name for r in old for name in r.systems)
+        groups = dict.fromkeys(name for r in old for name in r.node_groups)
+        kept = Reservation(
+            workflow=workflow,
+            systems=tuple(systems | dict.fromkeys((*grant.systems, *grant.reserved_systems))),
+            node_groups=tuple(groups | dict.fromkeys(grant.node_groups)),
+        )
+        self._state.workflows.keep(kept)
+        self._model.reload_reservations()
 
-    def _snapshot(self) -> ClusterSnapshot:
-        grants = tuple(
-            replace(live.grant, is_ending=live.state.is_stopping)
-            for live in self._live.values()
-            if live.grant is not None
-        )
-        return ClusterSnapshot(
-            systems=tuple(self._state.systems.list()),
-            nodes=self._nodes,
-            grants=grants,
-            now_seconds=self._clock.now().timestamp(),
-            usage=self._usage,
-            policy=self._policy,
-        )
+    def _grants(self) -> Iterator[Grant]:
+        for live in self._live.values():
+            if live.grant is not None:
+                yield replace(live.grant, is_ending=live.state.is_stopping)
 
     def _tell(self, job: JobId, reason: str, message: str, *, subject: str) -> None:
         event = EventRecord(
@@ -399,22 +457,18 @@ class Reconciler:
                 continue
 
 
+@contextmanager
+def _answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
+    """Hand an exception to whoever waits for the answer, and on to the thread's own loop."""
+    try:
+        yield
+    except BaseException as error:
+        answer.set_exception(error)
+        raise
+
+
 def _state_of(job: JobRecord) -> machine.JobState:
     return machine.JobState(job=job.id, type=job.type, phase=job.phase)
-
-
-def _pending(job: JobRecord) -> PendingJob:
-    return PendingJob(
-        id=job.id,
-        type=job.type,
-        sequence=job.sequence,
-        priority=job.priority,
-        num_systems=job.num_systems,
-        session=job.session,
-        user=job.user.name or str(job.user.uid),
-        workflow=job.workflow,
-        submitted_seconds=job.created_at.timestamp(),
-    )
 
 
 def _pod_record(spec: PodSpec, node: str) -> PodRecord:

@@ -8,9 +8,9 @@ from google.protobuf.message import Message
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.core.jobs import JobType
-from appliance.core.records import DEFAULT_SESSION, JobRecord, User
+from appliance.core.records import JobRecord, User
 from appliance.management import versions
-from appliance.management.inventory import Inventory
+from appliance.management.inventory import Inventory, this_node
 from appliance.management.jobs import JobService
 from appliance.management.state import State
 from appliance.scheduler.explain import Wait
@@ -186,11 +186,12 @@ class ResourceViews:
         return _selected(self._node_items(), name, options)
 
     def _node_groups(self, name: str, options: GetOptions, user: User) -> Message:
-        groups = [resources.node_group(node, DEFAULT_SESSION) for node in self._inventory.nodes]
-        return pb.NodeGroupList(items=groups)
+        uses = self._inventory.group_uses()
+        items = [resources.node_group(use.group, use.holder) for use in uses]
+        return pb.NodeGroupList(items=[item for item in items if name in ("", item.meta.name)])
 
     def _volumes(self, name: str, options: GetOptions, user: User) -> Message:
-        return pb.VolumeList(items=[resources.root_volume(self._inventory.nodes[0].name)])
+        return pb.VolumeList(items=[resources.root_volume(this_node().name)])
 
     def _version(self, name: str, options: GetOptions, user: User) -> Message:
         version, githash = versions.client_build(options.version)

@@ -1,4 +1,4 @@
-"""The edge of every gRPC server: runs plain handlers in threads, gives our errors status codes.
+"""The edge of every gRPC server: asks who may pass, runs handlers, gives errors status codes.
 
 A handler that is an ordinary function runs in a thread pool, since it may wait for the database; a
 coroutine or an asynchronous generator runs in the event loop, where waiting costs nothing.
@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -17,12 +18,17 @@ import grpc.aio
 from appliance.core.errors import (
     ClusterError,
     ConflictError,
+    ForbiddenError,
     NotFoundError,
     ProgramError,
+    UnauthenticatedError,
     UnschedulableError,
     UserError,
     WscError,
 )
+from appliance.management.access import Change
+from appliance.management.access_edge import Gate, name_of
+from appliance.wire.caller import caller
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +36,8 @@ _CODES: tuple[tuple[type[WscError], grpc.StatusCode], ...] = (
     (NotFoundError, grpc.StatusCode.NOT_FOUND),
     (ConflictError, grpc.StatusCode.FAILED_PRECONDITION),
     (UnschedulableError, grpc.StatusCode.FAILED_PRECONDITION),
+    (UnauthenticatedError, grpc.StatusCode.UNAUTHENTICATED),
+    (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
     (ProgramError, grpc.StatusCode.INVALID_ARGUMENT),
     (UserError, grpc.StatusCode.INVALID_ARGUMENT),
     (ClusterError, grpc.StatusCode.UNAVAILABLE),
@@ -39,7 +47,8 @@ if TYPE_CHECKING:  # generic in its stubs alone
     _MethodHandler = grpc.RpcMethodHandler[Any, Any]
 
 # `Any`: gRPC's handlers take and return whatever message their method has.
-_Handler = Callable[[Any, Any], Any]
+_Any = Any
+_Handler = Callable[..., Any]
 
 
 def status_code(error: WscError) -> grpc.StatusCode:
@@ -54,11 +63,13 @@ class RpcEdge(grpc.aio.ServerInterceptor):
     """Wraps every handler of a server.
 
     Args:
-        executor: Threads for plain handlers.
+        executor: Threads for plain handlers, and for the gate, which may wait for the database.
+        gate: Says who may call what; None lets every call pass.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, gate: Gate | None = None) -> None:
         self._executor = executor
+        self._gate = gate
 
     async def intercept_service(
         self,
@@ -88,22 +99,24 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         return grpc.stream_stream_rpc_method_handler(stream, **serializers)
 
     def _answer_once(self, method: str, handler: _Handler) -> _Handler:
-        async def call(request: Any, context: Any) -> Any:  # noqa: ANN401 - see _Handler
+        is_coroutine = inspect.iscoroutinefunction(handler)
+
+        async def call(request: _Any, context: _Any) -> _Any:
             logger.debug("Call", extra={"method": method})
             try:
-                if inspect.iscoroutinefunction(handler):
-                    return await handler(request, context)
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._executor, handler, request, context)
+                if is_coroutine:
+                    return await self._guard_coroutine(method, handler, request, context)
+                return await self._in_thread(self._guard, method, handler, request, context)
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 return await _abort(method, error, context)
 
         return call
 
     def _answer_stream(self, method: str, handler: _Handler) -> _Handler:
-        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401
+        async def stream(request: _Any, context: _Any) -> AsyncIterator[Any]:
             logger.debug("Stream opened", extra={"method": method})
             try:
+                await self._in_thread(self._admit, method, request, context)
                 async for message in handler(request, context):
                     yield message
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
@@ -111,8 +124,47 @@ class RpcEdge(grpc.aio.ServerInterceptor):
 
         return stream
 
+    async def _in_thread(self, function: _Handler, *arguments: _Any) -> _Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, partial(function, *arguments))
 
-async def _abort(method: str, error: Exception, context: Any) -> None:  # noqa: ANN401
+    def _admit(self, method: str, request: _Any, context: _Any) -> Change | None:
+        if self._gate is None:
+            return None
+        return self._gate.admit(method, caller(context.invocation_metadata()), request)
+
+    def _guard(self, method: str, handler: _Handler, request: _Any, context: _Any) -> _Any:
+        change = self._admit(method, request, context)
+        try:
+            response = handler(request, context)
+        except WscError as error:
+            if change is not None:
+                change.failed(error)
+            raise
+        if change is not None:
+            change.done(name_of(response))
+        return response
+
+    async def _guard_coroutine(
+        self,
+        method: str,
+        handler: _Handler,
+        request: _Any,
+        context: _Any,
+    ) -> _Any:
+        change: Change | None = await self._in_thread(self._admit, method, request, context)
+        try:
+            response = await handler(request, context)
+        except WscError as error:
+            if change is not None:
+                await self._in_thread(change.failed, error)
+            raise
+        if change is not None:
+            await self._in_thread(change.done, name_of(response))
+        return response
+
+
+async def _abort(method: str, error: Exception, context: _Any) -> None:
     if isinstance(error, grpc.aio.AbortError | grpc.RpcError):
         raise error
     if isinstance(error, WscError):

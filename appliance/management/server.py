@@ -16,23 +16,32 @@ from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
+from appliance.management.access import open_access
+from appliance.management.access_edge import Gate
 from appliance.management.certificates import Certificates, ensure_certificates
 from appliance.management.client_config import write_client_config
+from appliance.management.cluster_file import parse_cluster
+from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
 from appliance.management.coordinators import Coordinators
 from appliance.management.csctl_servicer import CsctlServicer
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
-from appliance.management.inventory import Inventory, simulated_systems, this_node
+from appliance.management.inventory import Inventory, simulated_cluster, this_node
+from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
+from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
+from appliance.management.sessions import SessionService
 from appliance.management.state import State
 from appliance.management.submissions import SubmissionOptions, SubmissionService
+from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
+from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
@@ -58,11 +67,14 @@ class ManagementOptions:
     Attributes:
         data_dir: Directory of the database, jobs, logs, compile cache and certificates.
         runtime_root: Short-lived directory for sockets.
-        host: Name or address to listen at; off loopback only with `has_tls`.
+        host: Name or address to listen at; off loopback only with `has_tls` and `needs_token`.
         port: Port for gRPC; 0 for any free one.
         rest_port: Port for REST; 0 for any free one.
-        num_systems: Simulated CS-2 systems.
+        num_systems: Simulated CS-2 systems, on this machine as their one node; None keeps the
+            cluster that the data directory has, or makes one system.
+        cluster: YAML text that describes the cluster (see `cluster_file`); or empty.
         has_tls: Whether clients talk TLS.
+        needs_token: Whether every call must carry a token that this appliance minted.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
@@ -72,6 +84,8 @@ class ManagementOptions:
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
+        streams: How weights reach the systems: `ring` (the default) copies them once into a ring
+            that all systems read, `mapped` lets every system read MemoryX's own memory.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -81,30 +95,42 @@ class ManagementOptions:
     host: str = "localhost"
     port: int = 9000
     rest_port: int = 9001
-    num_systems: int = 1
+    num_systems: int | None = None
+    cluster: str = ""
     has_tls: bool = False
+    needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
+    streams: str = StreamMode.RING.value
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
     def __post_init__(self) -> None:
-        if self.num_systems < 1:
+        if self.cluster and self.num_systems is not None:
+            raise UserError(
+                f"Both a cluster file and {self.num_systems} systems are given.",
+                hint="The file says how many systems there are.",
+            )
+        if self.num_systems is not None and self.num_systems < 1:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
+        if self.streams not in set(StreamMode):
+            modes = " or ".join(StreamMode)
+            raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
         parse_machine(self.machine)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
-        if self.host not in _LOOPBACK and not self.has_tls:
+        if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
             raise UserError(
-                f"Host {self.host!r} is off loopback, where plain text is refused.",
-                hint="Add --tls, or listen at localhost.",
+                f"Host {self.host!r} is off loopback, where callers must prove who they are and "
+                "nobody may listen in.",
+                hint="Add --tls and --tokens, or listen at localhost.",
             )
 
     @property
@@ -140,10 +166,12 @@ class Management:
         self._clock = clock
         self._database = Database.open_sqlite(options.data_dir / "state.db")
         self._state = State.over(self._database, clock)
+        self.access = open_access(
+            options.data_dir, self._database, clock, needs_token=options.needs_token
+        )
         self._tls = self._ensure_tls()
         self._watch = JobWatch()
         self._coordinators = Coordinators()
-        self._nodes = (this_node(),)
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self._servers: list[grpc.aio.Server] = []
 
@@ -167,8 +195,11 @@ class Management:
             ClusterError: A port is taken.
         """
         self._watch.bind(asyncio.get_running_loop())
-        self._state.systems.replace(simulated_systems(self.options.num_systems))
-        self._state.workflows.ensure_session()
+        self._state.sessions.ensure()
+        self.model = ClusterModel(self._state)
+        self._set_up_cluster()
+        self.sessions = SessionService(self._state, self.model)
+        self.systems = SystemService(self._state, self.model)
         self.launcher = self._start_launcher()
         self.reconciler = Reconciler(
             state=self._state,
@@ -177,10 +208,13 @@ class Management:
             plan_pods=self._plan_pods,
             watch=self._watch,
             clock=self._clock,
-            nodes=self._nodes,
+            model=self.model,
         )
+        self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
-        self.inventory = Inventory(self._state, self._nodes)
+        self.edits = JobEdits(self._state, self.jobs, self.reconciler)
+        self.inventory = Inventory(self._state, self.model)
+        self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
         )
@@ -189,6 +223,22 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def state(self) -> State:
+        """What is kept."""
+        return self._state
+
+    @property
+    def rest_hosts(self) -> frozenset[str]:
+        """Names by which REST may be called; none allows every name.
+
+        Without tokens the appliance listens on loopback and believes whoever calls, so that a page
+        of another site must not reach it by a name of its own.
+        """
+        if self.options.needs_token:
+            return frozenset()
+        return frozenset({*_LOOPBACK, self.options.public_host})
 
     @property
     def certificates(self) -> Certificates | None:
@@ -217,12 +267,23 @@ class Management:
         directory = self.options.data_dir / "tls"
         return ensure_certificates(directory, self.options.public_host, self._clock)
 
+    def _set_up_cluster(self) -> None:
+        """Take the cluster of the options, else keep the one that is there, else make one system.
+
+        Raises:
+            UserError: The cluster file describes no cluster.
+        """
+        if self.options.cluster:
+            self.model.apply(parse_cluster(self.options.cluster, source="The cluster file"))
+        elif self.options.num_systems is not None or not self.model.facts.systems:
+            self.model.apply(simulated_cluster(self.options.num_systems or 1))
+
     def _start_launcher(self) -> ProcessLauncher:
         return ProcessLauncher(
             ProcessOptions(
                 runtime_root=self.options.runtime_root,
                 log_path=self.options.data_dir / "fork-server.log",
-                node=self._nodes[0].name,
+                node=this_node().name,
                 preload=self.options.preload,
                 entry_modules={Role(role): module for role, module in self.options.entry_modules},
             )
@@ -235,15 +296,26 @@ class Management:
             SubmissionOptions(
                 data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
             ),
+            model=self.model,
+            sessions=self.sessions,
         )
-        outer = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        gate = Gate(self.access, self._state)
+        edge = RpcEdge(self._threads, gate)
+        outer = grpc.aio.server(interceptors=[edge], options=_GRPC_OPTIONS)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
         cluster = ClusterServicer(  # type: ignore[abstract]
-            jobs=self.jobs, submissions=submissions, inventory=self.inventory, watch=self._watch
+            jobs=self.jobs,
+            submissions=submissions,
+            inventory=self.inventory,
+            watch=self._watch,
+            needs_token=self.options.needs_token,
         )
         csctl = CsctlServicer(  # type: ignore[abstract]
-            jobs=self.jobs, views=self.views, watch=self._watch
+            jobs=self.jobs,
+            views=self.views,
+            watch=self._watch,
+            needs_token=self.options.needs_token,
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)
@@ -279,15 +351,16 @@ class Management:
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
-            cluster_systems=self.options.num_systems,
+            cluster_systems=len(self.model.facts.systems),
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,
             tls_cert=str(self._tls.certificate) if self._tls else "",
             tls_key=str(self._tls.key) if self._tls else "",
             client_githash=githash,
             client_version=version,
-            num_cores=self._nodes[0].num_cores,
+            num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            streams=self.options.streams,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
+from appliance.storage.access import AccessRepository
 from appliance.storage.database import Database
+from appliance.storage.job_pages import JobPages
 from appliance.storage.jobs import JobRepository
 from appliance.storage.leases import LeaseRepository
 from appliance.storage.pods import PodRepository
+from appliance.storage.series import SeriesRepository
+from appliance.storage.sessions import SessionRepository
 from appliance.storage.systems import SystemRepository
 from appliance.storage.workflows import WorkflowRepository
 
@@ -22,6 +26,10 @@ class State:
     leases: LeaseRepository
     workflows: WorkflowRepository
     systems: SystemRepository
+    access: AccessRepository
+    job_pages: JobPages
+    series: SeriesRepository
+    sessions: SessionRepository
 
     @classmethod
     def over(cls, database: Database, clock: Clock) -> "State":
@@ -34,4 +42,8 @@ class State:
             leases=LeaseRepository(database, clock),
             workflows=WorkflowRepository(database, clock),
             systems=SystemRepository(database),
+            access=AccessRepository(database, clock),
+            job_pages=JobPages(database),
+            series=SeriesRepository(database),
+            sessions=SessionRepository(database, clock),
         )

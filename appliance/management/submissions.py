@@ -6,9 +6,12 @@ from pathlib import Path, PurePosixPath
 
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id, new_workflow_id, pod_name
-from appliance.core.records import DEFAULT_SESSION, EventRecord, JobRecord, NewJob
+from appliance.core.records import EventRecord, JobRecord, NewJob
+from appliance.management.cluster_model import ClusterModel
+from appliance.management.demands import requirements_of
 from appliance.management.gang import REQUEST_FILE
 from appliance.management.reconciler import Reconciler
+from appliance.management.sessions import SessionService
 from appliance.management.state import State
 from appliance.management.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.wire.caller import Caller
@@ -45,18 +48,35 @@ class SubmissionService:
         state: What is kept.
         reconciler: Takes over the new jobs.
         options: See `SubmissionOptions`.
+        model: What the cluster has.
+        sessions: Where jobs go.
     """
 
-    def __init__(self, state: State, reconciler: Reconciler, options: SubmissionOptions) -> None:
+    def __init__(
+        self,
+        state: State,
+        reconciler: Reconciler,
+        options: SubmissionOptions,
+        *,
+        model: ClusterModel,
+        sessions: SessionService,
+    ) -> None:
         self._state = state
+        self._model = model
+        self._sessions = sessions
         self._reconciler = reconciler
         self._options = options
 
     def submit(self, submission: Submission, caller: Caller) -> JobRecord:
-        """Queue a job."""
+        """Queue a job.
+
+        Raises:
+            NotFoundError: It names a session that does not exist.
+        """
+        session = self._session(submission.session, caller)
         job = new_job_id()
         workflow = WorkflowId(submission.workflow or caller.workflow) or new_workflow_id()
-        self._state.workflows.ensure(workflow, session=DEFAULT_SESSION, user=caller.user)
+        self._state.workflows.ensure(workflow, session=session, user=caller.user)
         work_dir = self._options.data_dir / "jobs" / job
         (work_dir / "logs").mkdir(parents=True)
         (work_dir / REQUEST_FILE).write_bytes(submission.request)
@@ -64,7 +84,7 @@ class SubmissionService:
             NewJob(
                 id=job,
                 type=submission.type,
-                session=DEFAULT_SESSION,
+                session=session,
                 workflow=workflow,
                 user=caller.user,
                 priority=submission.priority,
@@ -74,6 +94,7 @@ class SubmissionService:
                 work_dir=str(work_dir),
                 client_workdir=submission.client_workdir,
                 service_authority=f"{pod_name(job, Role.COORDINATOR, 0)}.{AUTHORITY_SUFFIX}",
+                requirements=requirements_of(submission, self._model.facts.description),
             )
         )
         self._warn_of_version(job, caller.client_version)
@@ -91,12 +112,14 @@ class SubmissionService:
         Args:
             caller: Who opens it.
             seconds: Length of its lease; 0 for the appliance's own.
-            reserve: Whether its systems should stay reserved between jobs. This is kept, but the
-                first-come-first-served scheduler does not reserve.
+            reserve: Whether what its jobs get stays its own between jobs.
         """
         workflow = new_workflow_id()
         self._state.workflows.ensure(
-            workflow, session=DEFAULT_SESSION, user=caller.user, reserves_resources=reserve
+            workflow,
+            session=self._session("", caller),
+            user=caller.user,
+            reserves_resources=reserve,
         )
         self._state.leases.grant(workflow, seconds=seconds or self._options.lease_seconds)
         return workflow
@@ -105,6 +128,20 @@ class SubmissionService:
         """Give up what a workflow reserved, and its lease."""
         self._state.workflows.release(workflow)
         self._state.leases.end(workflow)
+        self._reconciler.release(workflow)
+
+    def reserve_for(self, job: JobRecord) -> None:
+        """Let the workflow of a job keep what its jobs get; raises `NotFoundError`."""
+        self._state.workflows.reserve(job.workflow)
+        self._reconciler.hold(job.workflow)
+
+    def release_for(self, job: JobRecord) -> None:
+        """Let the workflow of a job give up what it keeps; raises `NotFoundError`."""
+        self._state.workflows.release(job.workflow)
+        self._reconciler.release(job.workflow)
+
+    def _session(self, wanted: str, caller: Caller) -> str:
+        return self._sessions.session_for(wanted or caller.session, caller.user.name)
 
     def compile_dir(self, relative: str) -> Path:
         """Return the directory for compile artifacts that a client names.

@@ -27,9 +27,9 @@ from appliance.streams.topology import (
     NUM_OUTPUT_SLOTS,
     OUTPUTS,
     STEP_FIELD,
-    SUMS,
     output_layout,
     sum_layout,
+    sums_stream,
 )
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 
@@ -90,6 +90,7 @@ class WeightSession:
         self._layer_steps = tuple(visit.layer_step for visit in visits(plan, num_systems))
         self._updates = Updates(plan, state=store.state, computed=store.computed)
         self._output_layout = output_layout(plan)
+        self._sums_stream = sums_stream(plan, num_systems)
         self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
         self._events = EventCount()
         self._idle = threading.Event()
@@ -111,7 +112,9 @@ class WeightSession:
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to the sums and return the two loops."""
         self._store.require_complete()
-        sums = self._streams.enter_context(self._context.connect_ring(self._number, SUMS))
+        sums = self._streams.enter_context(
+            self._context.connect_ring(self._number, self._sums_stream)
+        )
         self._idle.clear()
         return {
             "announce": lambda: self._announce_loads(schedule.num_steps),
@@ -169,7 +172,9 @@ class WeightSession:
         slot = sums.acquire()
         if slot is None:
             name = self._plan.layer_steps[layer_step].name
-            raise StreamClosedError(f"Stream {SUMS!r} ended before the sums of {name!r}.")
+            raise StreamClosedError(
+                f"Stream {self._sums_stream!r} ended before the sums of {name!r}."
+            )
         return self._sum_tensors.of(slot, layer_step)
 
     def _reserve_outputs(self, step: int) -> Mapping[str, torch.Tensor]:

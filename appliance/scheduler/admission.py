@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from appliance.core.errors import UnschedulableError
 from appliance.core.ids import JobId
-from appliance.scheduler.demand import Demand, NodeRoom, PodDemand
+from appliance.core.requirements import PodDemand
+from appliance.scheduler.demand import GROUPS, Demand, NodeRoom
 from appliance.scheduler.order import order_keys
 from appliance.scheduler.placement import Capacity, Frame, Placement, place
 from appliance.scheduler.queue import JobQueue, PendingJob
 from appliance.scheduler.quota import Rooms
-from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 
 _GIB = 2**30
 
@@ -186,13 +187,18 @@ class Round:
         if placement is None:
             return False
         used = mine.systems & placement.systems
-        if not self.rooms.admits(job, already_held=used.bit_count()):
+        used_groups = mine.groups & placement.groups
+        held = {
+            "already_held": used.bit_count(),
+            "groups_already_held": used_groups.bit_count(),
+        }
+        if not self.rooms.admits(job, **held):
             return False
         if job.workflow:
             self._idle[job.workflow] = Placement(
                 systems=mine.systems & ~placement.systems, groups=mine.groups & ~placement.groups
             )
-        self.admit(slot, placement, already_held=used.bit_count())
+        self.admit(slot, placement, **held)
         return True
 
     def _place(
@@ -206,7 +212,14 @@ class Round:
             preferred=preferred,
         )
 
-    def admit(self, slot: int, placement: Placement, *, already_held: int = 0) -> None:
+    def admit(
+        self,
+        slot: int,
+        placement: Placement,
+        *,
+        already_held: int = 0,
+        groups_already_held: int = 0,
+    ) -> None:
         """Give a job what it was placed on."""
         job = self.queue.jobs[slot]
         grant = self._grant(job, placement)
@@ -221,7 +234,9 @@ class Round:
         self.decisions.append(Admit(job=job.id, grant=grant))
         if self.rooms.quotas:
             needed = job.num_systems + job.reserve_systems - already_held
-            self.rooms.charge(job.session, job.type, needed)
+            self.rooms.charge(
+                job.session, job.type, needed, job.num_node_groups - groups_already_held
+            )
 
     def admit_cached(self, slot: int) -> None:
         """Let a compile whose answer is known start at once: it takes nothing."""
@@ -292,13 +307,19 @@ def _beyond_quota(round_: Round) -> NDArray[np.bool_]:
     queue = round_.queue
     quotas = round_.rooms.quotas
     most = [
-        10**9 if (quota := quotas.get(a.session)) is None else quota.max_systems
+        None if (quota := quotas.get(a.session)) is None else quota.max_systems
         for a in queue.accounts
     ]
     limit = np.array([10**9 if number is None else number for number in most], np.int64)
     size = len(queue)
-    beyond: NDArray[np.bool_] = queue.columns.demand[0, :size] > limit[queue.columns.account[:size]]
-    return beyond
+    most = [
+        None if (quota := quotas.get(a.session)) is None else quota.max_node_groups
+        for a in queue.accounts
+    ]
+    group_limit = np.array([10**9 if number is None else number for number in most], np.int64)
+    account = queue.columns.account[:size]
+    beyond: NDArray[np.bool_] = queue.columns.demand[0, :size] > limit[account]
+    return beyond | (queue.columns.demand[GROUPS, :size] > group_limit[account])
 
 
 def check_feasible(job: PendingJob, snapshot: ClusterSnapshot) -> None:
@@ -334,8 +355,19 @@ def check_feasible(job: PendingJob, snapshot: ClusterSnapshot) -> None:
             f"requested {demand.num_systems}.",
             hint=f"Ask for a num_csx of at most {most}, or for a larger session.",
         )
+    if quota is not None and quota.max_node_groups is not None:
+        _check_group_quota(demand, quota)
     for pod in demand.pods:
         _check_pod(pod, snapshot)
+
+
+def _check_group_quota(demand: Demand, quota: SessionQuota) -> None:
+    if quota.max_node_groups is not None and demand.num_node_groups > quota.max_node_groups:
+        raise UnschedulableError(
+            f"session {quota.name!r} may use at most {quota.max_node_groups} nodegroup(s); "
+            f"requested {demand.num_node_groups}.",
+            hint="Ask for fewer populated node groups, or for a larger session.",
+        )
 
 
 def _check_pod(pod: PodDemand, snapshot: ClusterSnapshot) -> None:

@@ -7,43 +7,18 @@ split over nodes. `placement` has the last word.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 
-ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
-"""Roles that CPU nodes have."""
+from appliance.core.requirements import NODE_ROLES, GroupKind, PodDemand
 
-
-class GroupKind(IntEnum):
-    """Size of a MemoryX node group; a larger one serves where a smaller one would do."""
-
-    REGULAR = 0
-    LARGE = 1
-    XLARGE = 2
-
+ROLES = NODE_ROLES
+"""Roles that CPU nodes have, in the order of their columns."""
 
 SYSTEMS = 0
-_GROUPS = 1
-_MEMORY = _GROUPS + len(GroupKind)
+GROUPS = 1
+_MEMORY = GROUPS + len(GroupKind)
 _CORES = _MEMORY + len(ROLES)
 _LARGEST = _CORES + len(ROLES)
 NUM_COLUMNS = _LARGEST + len(ROLES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodDemand:
-    """Alike pods of a gang.
-
-    Attributes:
-        role: Role of the nodes they run on.
-        count: How many.
-        memory_bytes: Memory of each; 0 leaves it unlimited and uncounted.
-        num_cores: CPU cores of each; 0 leaves them uncounted.
-    """
-
-    role: str
-    count: int = 1
-    memory_bytes: int = 0
-    num_cores: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +41,7 @@ class Demand:
         """Return the demand as a row of `NUM_COLUMNS` numbers."""
         row = [0] * NUM_COLUMNS
         row[SYSTEMS] = self.num_systems
-        row[_GROUPS : _GROUPS + self.group_kind + 1] = [self.num_node_groups] * (
-            self.group_kind + 1
-        )
+        row[GROUPS : GROUPS + self.group_kind + 1] = [self.num_node_groups] * (self.group_kind + 1)
         for pod in self.pods:
             role = ROLES.index(pod.role)
             row[_MEMORY + role] += pod.count * pod.memory_bytes
@@ -104,7 +77,7 @@ def supply_columns(
     """
     row = [0] * NUM_COLUMNS
     row[SYSTEMS] = num_systems
-    row[_GROUPS:_MEMORY] = groups_at_least
+    row[GROUPS:_MEMORY] = groups_at_least
     for room in rooms:
         for name in room.roles:
             role = ROLES.index(name)

@@ -171,6 +171,16 @@ class Waits(Mapping[JobId, Wait]):
                 planned[slot] = found
         return planned
 
+    def in_order(self, session: str = "") -> list[JobId]:
+        """Return the waiting jobs in the order in which they are served.
+
+        Args:
+            session: Only of this session; empty for all.
+        """
+        with self._lock:
+            ordered = (self._jobs[slot] for slot in self._order.tolist())
+            return [job.id for job in ordered if not session or job.session == session]
+
     def __iter__(self) -> Iterator[JobId]:
         return iter(self._slots)
 
@@ -296,6 +306,9 @@ class Waits(Mapping[JobId, Wait]):
         why = f"session {job.session} uses {used} system(s)"
         if quota.max_systems is not None:
             why += f" of at most {quota.max_systems}"
+        if quota.max_node_groups is not None:
+            held = rooms.num_groups.get(job.session, 0)
+            why += f", {held} node group(s) of at most {quota.max_node_groups}"
         running = rooms.num_jobs(job.session, job.type)
         why += f" and runs {running} {job.type.value} job(s)"
         limit = quota.max_compiles if job.type is JobType.COMPILE else quota.max_executes

@@ -11,13 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.scheduler.demand import (
-    Demand,
-    GroupKind,
-    NodeRoom,
-    PodDemand,
-    supply_columns,
-)
+from appliance.core.requirements import GroupKind, PodDemand
+from appliance.scheduler.demand import Demand, NodeRoom, supply_columns
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, PodPlacement, WorkflowReservation
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_SESSION
-from appliance.scheduler.demand import NUM_COLUMNS, Demand, GroupKind, PodDemand
+from appliance.core.requirements import GroupKind, PodDemand
+from appliance.scheduler.demand import NUM_COLUMNS, Demand
 from appliance.scheduler.estimate import Estimate, Origin, RunHistory
 from appliance.scheduler.fair_share import Account
 

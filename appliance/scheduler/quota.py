@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.jobs import JobType
+from appliance.scheduler.demand import GROUPS
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.queue import LANES, JobQueue, PendingJob
 from appliance.scheduler.snapshot import ClusterSnapshot
@@ -28,21 +29,28 @@ class Rooms:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.quotas = {quota.name: quota for quota in snapshot.sessions}
         self.num_systems: dict[str, int] = {}
+        self.num_groups: dict[str, int] = {}
         self._num_jobs: dict[tuple[str, JobType], int] = {}
         if not self.quotas:
             return
         held: set[str] = set()
         for grant in snapshot.grants:
             held.update(grant.systems, grant.reserved_systems)
-            self.charge(grant.account.session, grant.type, grant.num_systems)
+            held.update(grant.node_groups)
+            self.charge(
+                grant.account.session, grant.type, grant.num_systems, len(grant.node_groups)
+            )
         for reservation in snapshot.reservations:
             idle = len(set(reservation.systems) - held)
             session = reservation.account.session
             self.num_systems[session] = self.num_systems.get(session, 0) + idle
+            idle_groups = len(set(reservation.node_groups) - held)
+            self.num_groups[session] = self.num_groups.get(session, 0) + idle_groups
 
-    def charge(self, session: str, job_type: JobType, num_systems: int) -> None:
+    def charge(self, session: str, job_type: JobType, num_systems: int, num_groups: int) -> None:
         """Count a job that starts."""
         self.num_systems[session] = self.num_systems.get(session, 0) + num_systems
+        self.num_groups[session] = self.num_groups.get(session, 0) + num_groups
         key = (session, job_type)
         self._num_jobs[key] = self._num_jobs.get(key, 0) + 1
 
@@ -57,6 +65,13 @@ class Rooms:
             return NO_LIMIT
         return quota.max_systems - self.num_systems.get(session, 0)
 
+    def groups_left(self, session: str) -> int:
+        """Return how many node groups a session may still take."""
+        quota = self.quotas.get(session)
+        if quota is None or quota.max_node_groups is None:
+            return NO_LIMIT
+        return quota.max_node_groups - self.num_groups.get(session, 0)
+
     def own_left(self, session: str) -> int:
         """Return how many systems a session may still take without borrowing."""
         quota = self.quotas.get(session)
@@ -64,13 +79,19 @@ class Rooms:
             return NO_LIMIT
         return quota.num_systems - self.num_systems.get(session, 0)
 
-    def admits(self, job: PendingJob, *, already_held: int = 0) -> bool:
+    def admits(
+        self, job: PendingJob, *, already_held: int = 0, groups_already_held: int = 0
+    ) -> bool:
         """Whether a job's session may start it, apart from what is free.
 
         Args:
             job: The job.
             already_held: Systems that its workflow holds for it and that are counted already.
+            groups_already_held: The same of node groups.
         """
+        groups = job.num_node_groups - groups_already_held
+        if groups > 0 and groups > self.groups_left(job.session):
+            return False
         needed = job.num_systems + job.reserve_systems - already_held
         if needed > 0 and needed > self.systems_left(job.session):
             return False
@@ -86,6 +107,10 @@ class Rooms:
         left = np.array([self.systems_left(a.session) for a in queue.accounts], np.int64)
         needed = columns.demand[0, :size]
         is_open: NDArray[np.bool_] = (needed == 0) | (needed <= left[account])
+        if any(quota.max_node_groups is not None for quota in self.quotas.values()):
+            room = np.array([self.groups_left(a.session) for a in queue.accounts], np.int64)
+            groups = columns.demand[GROUPS, :size]
+            is_open &= (groups == 0) | (groups <= room[account])
         for lane, job_type in enumerate(LANES):
             may = np.array([self._has_turn(a.session, job_type) for a in queue.accounts], np.bool_)
             is_open &= may[account] | (columns.lane[:size] != lane)

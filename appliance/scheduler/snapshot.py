@@ -10,29 +10,13 @@ from dataclasses import dataclass, field, replace
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_PRIORITY
-from appliance.core.systems import Node, System
-from appliance.scheduler.demand import GroupKind
+from appliance.core.systems import Node, NodeGroup, System
 from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
 from appliance.scheduler.policy import Policy
 
 _OVERRUN_SHARE = 0.25
 _OVERRUN_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
-    """MemoryX nodes that serve one job at a time.
-
-    Attributes:
-        name: Its name.
-        kind: Its size.
-        is_healthy: Whether jobs may be placed on it.
-    """
-
-    name: str
-    kind: GroupKind = GroupKind.REGULAR
-    is_healthy: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +122,7 @@ class SessionQuota:
         name: The session.
         num_systems: Systems that are its own; None gives it no quota and no limit.
         borrow_limit: How many more it may use while nobody else does; None sets no limit.
+        max_node_groups: MemoryX node groups at a time; None sets no limit.
         max_executes: Execute jobs at a time; None sets no limit.
         max_compiles: Compile jobs at a time; None sets no limit.
         shares: Its part of the cluster under fair share, against other sessions.
@@ -147,6 +132,7 @@ class SessionQuota:
     name: str
     num_systems: int | None = None
     borrow_limit: int | None = None
+    max_node_groups: int | None = None
     max_executes: int | None = None
     max_compiles: int | None = None
     shares: float = 1.0

@@ -1,7 +1,7 @@
 """Jobs and their events, as rows; a change and the event that tells of it are one transaction."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Select, func, select, update
@@ -11,7 +11,8 @@ from appliance.core.clock import Clock
 from appliance.core.errors import ConflictError, InternalError, NotFoundError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType, Phase, may_follow
-from appliance.core.records import EventRecord, JobRecord, NewJob, User
+from appliance.core.records import EventRecord, Holding, JobRecord, NewJob, User
+from appliance.core.requirements import Requirements
 from appliance.storage.database import Database
 from appliance.storage.tables import EventRow, GrantRow, JobRow, LabelRow
 
@@ -37,6 +38,20 @@ class JobFilter:
     labels: Mapping[str, str] = field(default_factory=dict)
     with_finished: bool = False
     limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A job that held resources and has ended, as far as the scheduler learns from it."""
+
+    type: JobType
+    session: str
+    user: str
+    num_systems: int
+    program: str
+    started_at: dt.datetime
+    ended_at: dt.datetime
+    has_succeeded: bool
 
 
 class JobRepository:
@@ -70,6 +85,8 @@ class JobRepository:
             service_authority=new.service_authority,
             service_address="",
             artifact_dir="",
+            requirements=new.requirements.to_dict(),
+            holding={},
             phase=Phase.QUEUED.value,
             message="",
             created_at=now,
@@ -121,6 +138,7 @@ class JobRepository:
         *,
         message: str = "",
         systems: Sequence[str] | None = None,
+        holding: Holding | None = None,
     ) -> None:
         """Move a job from one phase to another and write the event.
 
@@ -130,6 +148,7 @@ class JobRepository:
             new: The phase to enter.
             message: Reason, kept with the job and in the event.
             systems: Names of the systems granted with this change; None leaves them.
+            holding: What else was granted with this change; None leaves it.
 
         Raises:
             ConflictError: The job is in another phase than `current`: the caller is out of date.
@@ -139,6 +158,8 @@ class JobRepository:
             raise InternalError(f"Job {job} cannot go from {current.value} to {new.value}.")
         now = self._clock.now()
         values: dict[str, object] = {"phase": new.value, "message": message}
+        if holding is not None:
+            values["holding"] = holding.to_dict()
         if new is Phase.SCHEDULED:
             values["started_at"] = now
         if new.is_terminal:
@@ -174,17 +195,42 @@ class JobRepository:
         Raises:
             NotFoundError: There is no job of that id.
         """
+        return self.edit(job, labels=changes)
+
+    def edit(
+        self,
+        job: JobId,
+        *,
+        labels: Mapping[str, str | None],
+        priority: int | None = None,
+        check: Callable[[JobRecord], None] | None = None,
+    ) -> JobRecord:
+        """Change labels and priority in one transaction.
+
+        Args:
+            job: The job.
+            labels: To add or replace; None as a value removes one.
+            priority: The new one; None leaves it.
+            check: Raises if the job, as it is now, must not be changed.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+        """
         with self._database.transaction() as session:
             row = _locked(session, job)
-            labels = {label.key: label for label in row.labels}
-            for key, value in changes.items():
+            if check is not None:
+                check(_record(row))
+            kept = {label.key: label for label in row.labels}
+            for key, value in labels.items():
                 if value is None:
-                    if key in labels:
-                        row.labels.remove(labels[key])
-                elif key in labels:
-                    labels[key].value = value
+                    if key in kept:
+                        row.labels.remove(kept[key])
+                elif key in kept:
+                    kept[key].value = value
                 else:
                     row.labels.append(LabelRow(key=key, value=value))
+            if priority is not None:
+                row.priority = priority
             session.flush()
             return _record(row)
 
@@ -221,6 +267,35 @@ class JobRepository:
         query = select(EventRow).where(EventRow.job == job).order_by(EventRow.id)
         with self._database.reading() as session:
             return [_event(row) for row in session.scalars(query)]
+
+    def past_runs(self, since: dt.datetime) -> Sequence[PastRun]:
+        """Return jobs that ran and ended after a time, in order of their end."""
+        columns = (
+            *(JobRow.type, JobRow.session, JobRow.username, JobRow.uid, JobRow.num_systems),
+            *(JobRow.requirements, JobRow.started_at, JobRow.ended_at, JobRow.phase),
+        )
+        query = select(*columns).where(JobRow.ended_at > since, JobRow.started_at.is_not(None))
+        with self._database.reading() as rows:
+            return [
+                PastRun(
+                    type=JobType(row.type),
+                    session=row.session,
+                    user=row.username or str(row.uid),
+                    num_systems=row.num_systems,
+                    program=row.requirements.get("program", ""),
+                    started_at=row.started_at,
+                    ended_at=row.ended_at,
+                    has_succeeded=row.phase == Phase.SUCCEEDED.value,
+                )
+                for row in rows.execute(query.order_by(JobRow.ended_at))
+            ]
+
+    def last_end(self, session: str) -> dt.datetime | None:
+        """Return when the last job of a session ended; None if none did."""
+        query = select(JobRow.ended_at).where(JobRow.session == session)
+        latest = query.where(JobRow.ended_at.is_not(None)).order_by(JobRow.ended_at.desc()).limit(1)
+        with self._database.reading() as rows:
+            return rows.scalar(latest)
 
     def count_phases(self, phases: Sequence[Phase]) -> int:
         """Return how many jobs are in one of the phases."""
@@ -294,6 +369,8 @@ def _record(row: JobRow) -> JobRecord:
         phase=Phase(row.phase),
         message=row.message,
         systems=tuple(grant.system for grant in row.grants),
+        requirements=Requirements.from_dict(row.requirements),
+        holding=Holding.from_dict(row.holding),
         service_address=row.service_address,
         artifact_dir=row.artifact_dir,
         created_at=row.created_at,

@@ -1,8 +1,20 @@
 """The tables, as SQLAlchemy sees them; `migrations` holds what was shipped."""
 
 import datetime as dt
+from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, ForeignKey, Integer, String, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
@@ -40,6 +52,7 @@ class JobRow(Base):
     """One submission. `sequence` is the order of submission."""
 
     __tablename__ = "jobs"
+    __table_args__ = (Index("ix_jobs_priority_sequence", "priority", "sequence"),)
 
     sequence: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(64), unique=True)
@@ -59,6 +72,9 @@ class JobRow(Base):
     artifact_dir: Mapped[str] = mapped_column(Text, default="")
     phase: Mapped[str] = mapped_column(String(16), index=True)
     message: Mapped[str] = mapped_column(Text, default="")
+    # `Any`: JSON objects, read and written by their owners in `core`.
+    requirements: Mapped[dict[str, Any]] = mapped_column(JSON)
+    holding: Mapped[dict[str, Any]] = mapped_column(JSON)
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -159,12 +175,100 @@ class SystemRow(Base):
     position: Mapped[int]
     is_healthy: Mapped[bool]
     notes: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    block: Mapped[str] = mapped_column(String(64))
+    version: Mapped[int]
+
+
+class NodeRow(Base):
+    """One CPU server."""
+
+    __tablename__ = "nodes"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    position: Mapped[int]
+    roles: Mapped[list[str]] = mapped_column(JSON)
+    num_cores: Mapped[int]
+    memory_bytes: Mapped[int] = mapped_column(BigInteger)
+
+
+class NodeGroupRow(Base):
+    """MemoryX nodes that serve one job at a time."""
+
+    __tablename__ = "node_groups"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    position: Mapped[int]
+    kind: Mapped[str] = mapped_column(String(16))
+    is_healthy: Mapped[bool]
+    num_nodes: Mapped[int]
+    num_cores: Mapped[int]
+    memory_bytes: Mapped[int] = mapped_column(BigInteger)
+
+
+class PodMemoryRow(Base):
+    """What a kind of pod counts for on its node."""
+
+    __tablename__ = "pod_memory"
+
+    kind: Mapped[str] = mapped_column(String(24), primary_key=True)
+    memory_bytes: Mapped[int] = mapped_column(BigInteger)
+
+
+class MaintenanceRow(Base):
+    """A time in which nothing may run on a system."""
+
+    __tablename__ = "maintenance"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    system: Mapped[str] = mapped_column(String(64), primary_key=True)
+    starts_at: Mapped[dt.datetime]
+    ends_at: Mapped[dt.datetime]
+    notes: Mapped[str] = mapped_column(Text)
 
 
 class SessionRow(Base):
-    """A user namespace."""
+    """A user namespace and what it may use; see `SessionSpec`."""
 
     __tablename__ = "sessions"
 
     name: Mapped[str] = mapped_column(String(63), primary_key=True)
     created_at: Mapped[dt.datetime]
+    changed_at: Mapped[dt.datetime]
+    version: Mapped[int]
+    num_systems: Mapped[int | None]
+    borrow_limit: Mapped[int | None]
+    max_node_groups: Mapped[int | None]
+    max_executes: Mapped[int | None]
+    max_compiles: Mapped[int | None]
+    shares: Mapped[float] = mapped_column(Float)
+    is_paused: Mapped[bool]
+    members: Mapped[list[str]] = mapped_column(JSON)
+    properties: Mapped[dict[str, str]] = mapped_column(JSON)
+    labels: Mapped[dict[str, str]] = mapped_column(JSON)
+
+
+class SessionUpdateRow(Base):
+    """A change of a session."""
+
+    __tablename__ = "session_updates"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    session: Mapped[str] = mapped_column(
+        ForeignKey("sessions.name", ondelete="CASCADE"), index=True
+    )
+    at: Mapped[dt.datetime]
+    by: Mapped[str] = mapped_column(String(256))
+    message: Mapped[str] = mapped_column(Text)
+
+
+class ReservationRow(Base):
+    """What a workflow keeps between its jobs."""
+
+    __tablename__ = "reservations"
+
+    workflow: Mapped[str] = mapped_column(
+        ForeignKey("workflows.id", ondelete="CASCADE"), primary_key=True
+    )
+    systems: Mapped[list[str]] = mapped_column(JSON)
+    node_groups: Mapped[list[str]] = mapped_column(JSON)

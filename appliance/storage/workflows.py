@@ -1,19 +1,19 @@
-"""Workflows and sessions, as rows."""
+"""Workflows and what they keep between their jobs, as rows."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from appliance.core.clock import Clock
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import WorkflowId
-from appliance.core.records import DEFAULT_SESSION, User, WorkflowRecord
+from appliance.core.records import Reservation, User, WorkflowRecord
 from appliance.storage.database import Database
-from appliance.storage.tables import SessionRow, WorkflowRow
+from appliance.storage.tables import ReservationRow, WorkflowRow
 
 
 class WorkflowRepository:
-    """All workflows, and the sessions they live in.
+    """All workflows.
 
     Args:
         database: Where they are kept.
@@ -49,14 +49,7 @@ class WorkflowRepository:
             row = rows.get(WorkflowRow, workflow)
             if row is None:
                 return None
-            return WorkflowRecord(
-                id=WorkflowId(row.id),
-                session=row.session,
-                user=User(uid=row.uid, gid=row.gid, name=row.username),
-                reserves_resources=row.reserves_resources,
-                is_released=row.is_released,
-                created_at=row.created_at,
-            )
+            return _record(row)
 
     def release(self, workflow: WorkflowId) -> None:
         """Give up what a workflow reserved.
@@ -68,14 +61,53 @@ class WorkflowRepository:
         with self._database.transaction() as rows:
             if rows.execute(change).rowcount == 0:  # type: ignore[attr-defined]  # CursorResult
                 raise NotFoundError(f"There is no workflow {workflow!r}.")
+            rows.execute(delete(ReservationRow).where(ReservationRow.workflow == workflow))
 
-    def ensure_session(self, name: str = DEFAULT_SESSION) -> None:
-        """Keep a session unless it is known already."""
+    def reserve(self, workflow: WorkflowId) -> None:
+        """Ask that what the workflow's next jobs get stays its own until it is released.
+
+        Raises:
+            NotFoundError: There is no such workflow.
+        """
+        change = update(WorkflowRow).where(WorkflowRow.id == workflow)
         with self._database.transaction() as rows:
-            if rows.get(SessionRow, name) is None:
-                rows.add(SessionRow(name=name, created_at=self._clock.now()))
+            changed = rows.execute(change.values(reserves_resources=True, is_released=False))
+            if changed.rowcount == 0:  # type: ignore[attr-defined]  # CursorResult
+                raise NotFoundError(f"There is no workflow {workflow!r}.")
 
-    def sessions(self) -> Sequence[str]:
-        """Return the names of all sessions."""
+    def keep(self, reservation: Reservation) -> None:
+        """Keep what a workflow holds, in place of what it held before."""
+        with self._database.transaction() as rows:
+            rows.merge(
+                ReservationRow(
+                    workflow=reservation.workflow.id,
+                    systems=list(reservation.systems),
+                    node_groups=list(reservation.node_groups),
+                )
+            )
+
+    def reservations(self) -> Sequence[Reservation]:
+        """Return what all workflows hold."""
+        query = select(ReservationRow, WorkflowRow).join(
+            WorkflowRow, WorkflowRow.id == ReservationRow.workflow
+        )
         with self._database.reading() as rows:
-            return list(rows.scalars(select(SessionRow.name).order_by(SessionRow.name)))
+            return [
+                Reservation(
+                    workflow=_record(workflow),
+                    systems=tuple(row.systems),
+                    node_groups=tuple(row.node_groups),
+                )
+                for row, workflow in rows.execute(query.order_by(WorkflowRow.created_at))
+            ]
+
+
+def _record(row: WorkflowRow) -> WorkflowRecord:
+    return WorkflowRecord(
+        id=WorkflowId(row.id),
+        session=row.session,
+        user=User(uid=row.uid, gid=row.gid, name=row.username),
+        reserves_resources=row.reserves_resources,
+        is_released=row.is_released,
+        created_at=row.created_at,
+    )

@@ -29,16 +29,18 @@ def create_segment(name: str, num_bytes: int) -> int:
     return descriptor
 
 
-def map_segment(descriptor: int) -> NDArray[np.uint8]:
-    """Return the bytes of a segment, writable; they stay mapped until the last view of them dies.
+def map_segment(descriptor: int, *, is_read_only: bool = False) -> NDArray[np.uint8]:
+    """Return the bytes of a segment; they stay mapped until the last view of them dies.
 
     Args:
         descriptor: The segment; the caller still owns and closes it.
+        is_read_only: Whether this process may only read them.
     """
     num_bytes = os.fstat(descriptor).st_size
     if num_bytes == 0:
         return np.empty(0, dtype=np.uint8)
-    return np.frombuffer(mmap.mmap(descriptor, num_bytes), dtype=np.uint8)
+    access = mmap.ACCESS_READ if is_read_only else mmap.ACCESS_WRITE
+    return np.frombuffer(mmap.mmap(descriptor, num_bytes, access=access), dtype=np.uint8)
 
 
 def segment_of_bytes(name: str, content: bytes) -> int:

@@ -172,14 +172,22 @@ class StoreServer:
 class StoreClient:
     """Attaches segments of a store that another process owns; see `attach_store`."""
 
-    def __init__(self, address: str, *, timeout_seconds: float, label: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout_seconds: float,
+        label: str,
+        is_read_only: bool,
+        clock: Clock,
+    ) -> None:
         self._address, self._label, self._clock = address, label, clock
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds, self._is_read_only = timeout_seconds, is_read_only
         self._attached: dict[str, tuple[NDArray[np.uint8], SlotLayout]] = {}
         self._lock = threading.Lock()
 
     def attach(self, name: str) -> NDArray[np.uint8]:
-        """Return a segment's bytes, mapped and writable.
+        """Return a segment's bytes, mapped, and writable unless the client only reads.
 
         Raises:
             NotFoundError: The store has no such segment.
@@ -235,14 +243,20 @@ class StoreClient:
                     f"The store of {answer['label']} sent {len(descriptors)} descriptors for "
                     f"segment {name!r}, not 2; this process may be out of file descriptors."
                 )
-            memory, layout = (map_segment(descriptor) for descriptor in descriptors)
+            memory = map_segment(descriptors[0], is_read_only=self._is_read_only)
+            layout = map_segment(descriptors[1], is_read_only=True)
         fields = json.loads(layout.tobytes() or b"[]")
         items = tuple(_layout_item(*item) for item in fields)
         return memory, SlotLayout(items=items, num_bytes=len(memory))
 
 
 def attach_store(
-    address: str, *, timeout_seconds: float = 10.0, client: str = "", clock: Clock | None = None
+    address: str,
+    *,
+    timeout_seconds: float = 10.0,
+    client: str = "",
+    is_read_only: bool = False,
+    clock: Clock | None = None,
 ) -> StoreClient:
     """Return a client of the store at `address`; it connects when a segment is attached.
 
@@ -250,12 +264,14 @@ def attach_store(
         address: Path of the store's Unix socket.
         timeout_seconds: How long `attach` waits for the store to listen and to answer.
         client: How the store's log names this end, as in a pod's name.
+        is_read_only: Whether segments are mapped for reading only.
         clock: Source of time.
     """
     return StoreClient(
         address,
         timeout_seconds=timeout_seconds,
         label=client or own_label(),
+        is_read_only=is_read_only,
         clock=clock or SystemClock(),
     )
 

@@ -3,7 +3,8 @@
 | stream          | from              | to                | one slot for each                  |
 |-----------------|-------------------|-------------------|------------------------------------|
 | `announce`      | weight-0          | broadcastreduce-0 | layer step; empty: loads are ready |
-| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its loads              |
+| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its loads (`ring`), or |
+|                 |                   |                   | empty: they may be read (`mapped`) |
 | `gradients-<i>` | chief-<i>         | broadcastreduce-0 | layer step: system i's partial sums|
 | `sums`          | broadcastreduce-0 | weight-0          | layer step: its sums               |
 | `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
@@ -11,11 +12,15 @@
 
 Beside them weight-0 serves the `store`. Its segment `state` holds the state tensors, `computed` the
 other values that layer steps load. Every slot of `gradients` and `sums` doubles as the doorbell
-"this layer step is done", so a layer step that sends nothing has one too.
+"this layer step is done", so a layer step that sends nothing has one too. Where one system computes
+its whole share at once there is nothing to add up: `gradients-0` then goes to weight-0, and `sums`
+is not there.
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 
+from appliance.core.micro_batches import num_micro_batches
 from appliance.core.plan import LayerStep, Plan
 from appliance.core.sharding import BatchShard
 from appliance.core.tensors import DType, TensorType
@@ -37,6 +42,27 @@ NUM_BATCH_SLOTS = 3
 NUM_OUTPUT_SLOTS = 4
 STEP_FIELD = "step"
 """First tensor of an outputs slot: the step, counted from 0."""
+
+
+STREAMS_OPTION = "streams"
+"""Option of every pod that says which `StreamMode` the job's streams have."""
+
+
+class StreamMode(StrEnum):
+    """How the loads of a layer step reach the systems."""
+
+    RING = "ring"
+    """SwarmX copies them into a ring that all systems read: each byte once, and a system needs
+    memory for three layer steps only."""
+    MAPPED = "mapped"
+    """Every system maps MemoryX's store, read-only, and computes on it in place: no byte is copied.
+    An update overwrites a tensor only after every system has computed with it."""
+
+
+def sums_stream(plan: Plan, num_systems: int) -> str:
+    """Return the name of the stream that weight-0 takes the sums of a job from."""
+    is_sum = num_systems > 1 or num_micro_batches(plan, num_systems) > 1
+    return SUMS if is_sum else gradients(0)
 
 
 def gradients(system: int) -> str:

@@ -1,5 +1,7 @@
 """Slots and segments seen as torch tensors, without copying."""
 
+import warnings
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,8 +12,14 @@ Tensors = dict[str, torch.Tensor]
 
 
 def tensors_of(layout: SlotLayout, buffer: NDArray[np.uint8]) -> Tensors:
-    """Return every tensor of a slot or segment, by name, as a view of its bytes."""
-    return {name: torch.from_numpy(view) for name, view in layout.views(buffer).items()}
+    """Return every tensor of a slot or segment, by name, as a view of its bytes.
+
+    A tensor knows no read-only memory: writing to a view of a buffer that is mapped for reading
+    ends the process.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return {name: torch.from_numpy(view) for name, view in layout.views(buffer).items()}
 
 
 class SlotTensors:

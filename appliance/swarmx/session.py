@@ -1,7 +1,7 @@
 """One session of SwarmX: a loop that broadcasts, a loop that reduces."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
@@ -10,7 +10,7 @@ from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.protocol import RingReader
-from appliance.streams.store import StoreClient, attach_store
+from appliance.streams.store import attach_store
 from appliance.streams.topology import (
     ANNOUNCE,
     BROADCAST,
@@ -18,11 +18,14 @@ from appliance.streams.topology import (
     NUM_RING_SLOTS,
     STATE_SEGMENT,
     STORE,
+    STREAMS_OPTION,
     SUMS,
+    StreamMode,
     gradients,
     largest,
     load_layout,
     sum_layout,
+    sums_stream,
 )
 from appliance.swarmx.copies import broadcast_copies
 from appliance.swarmx.reduction import Accumulation, Reduction, Slot, spans
@@ -45,7 +48,9 @@ class BroadcastReduceSession:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
-        self._copies = broadcast_copies(plan)
+        self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        self._copies = broadcast_copies(plan) if self._mode is StreamMode.RING else ()
+        self._adds_up = sums_stream(plan, num_systems) == SUMS
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._spans = tuple(spans(layout) for layout in layouts)
@@ -57,59 +62,81 @@ class BroadcastReduceSession:
                     number,
                     BROADCAST,
                     num_slots=NUM_RING_SLOTS,
-                    slot_bytes=largest(load_layout(plan, step) for step in plan.layer_steps),
+                    slot_bytes=self._broadcast_bytes(),
                     num_readers=num_systems,
                 )
             )
-            self._sums = stack.enter_context(
-                context.serve_ring(
-                    number,
-                    SUMS,
-                    num_slots=NUM_RING_SLOTS,
-                    slot_bytes=largest(layouts),
+            if self._adds_up:
+                self._sums = stack.enter_context(
+                    context.serve_ring(
+                        number,
+                        SUMS,
+                        num_slots=NUM_RING_SLOTS,
+                        slot_bytes=largest(layouts),
+                    )
                 )
-            )
             self._streams = stack.pop_all()
+
+    def _broadcast_bytes(self) -> int:
+        if self._mode is StreamMode.MAPPED:
+            return 0
+        return largest(load_layout(self._plan, step) for step in self._plan.layer_steps)
 
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to MemoryX and every CS-2, and return the two loops."""
         context, number = self._context, self._number
+        announce = self._streams.enter_context(context.connect_ring(number, ANNOUNCE))
+        memory = self._attach_memory()
+        loops: dict[str, Callable[[], None]] = {
+            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, memory)
+        }
+        if self._adds_up:
+            contributions = [
+                self._streams.enter_context(context.connect_ring(number, gradients(system)))
+                for system in range(self._num_systems)
+            ]
+            loops["reduce"] = lambda: self._reduce_sums(schedule.num_steps, contributions)
+        return loops
+
+    def _attach_memory(self) -> Mapping[str, Slot]:
+        """Return the segments of the store that are copied from."""
+        if self._mode is StreamMode.MAPPED:
+            return {}
         store = self._streams.enter_context(
             attach_store(
-                context.stream_address(number, STORE),
-                client=context.spec.name,
-                clock=context.clock,
+                self._context.stream_address(self._number, STORE),
+                client=self._context.spec.name,
+                is_read_only=True,
+                clock=self._context.clock,
             )
         )
-        announce = self._streams.enter_context(context.connect_ring(number, ANNOUNCE))
-        contributions = [
-            self._streams.enter_context(context.connect_ring(number, gradients(system)))
-            for system in range(self._num_systems)
-        ]
-        return {
-            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, store),
-            "reduce": lambda: self._reduce_sums(schedule.num_steps, contributions),
-        }
+        return {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
 
     def close(self) -> None:
         """Close the streams and wake both loops."""
         self._streams.close()
 
-    def _broadcast_loads(self, num_steps: int, announce: RingReader, store: StoreClient) -> None:
-        memory = {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
-        for _ in range(num_steps):
+    def _broadcast_loads(
+        self, num_steps: int, announce: RingReader, memory: Mapping[str, Slot]
+    ) -> None:
+        for step in range(num_steps):
             for visit in self._visits:
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
-                for copy in self._copies[visit.layer_step]:
-                    slot[copy.target : copy.target + copy.num_bytes] = memory[copy.segment][
-                        copy.source : copy.source + copy.num_bytes
-                    ]
-                    self._num_bytes_copied += copy.num_bytes
+                if self._copies:
+                    self._copy_loads(visit.layer_step, memory, slot)
                 self._broadcast.publish()
                 announce.release()
+            if not self._adds_up:
+                self._record(step + 1)
         self._broadcast.end()
+
+    def _copy_loads(self, layer_step: int, memory: Mapping[str, Slot], slot: Slot) -> None:
+        for copy in self._copies[layer_step]:
+            source = memory[copy.segment][copy.source : copy.source + copy.num_bytes]
+            slot[copy.target : copy.target + copy.num_bytes] = source
+            self._num_bytes_copied += copy.num_bytes
 
     def _reduce_sums(self, num_steps: int, contributions: Sequence[RingReader]) -> None:
         def take(system: int) -> Slot:
@@ -129,8 +156,11 @@ class BroadcastReduceSession:
                     self._sums.publish()
                 for contribution in contributions:
                     contribution.release()
-            self._context.progress.record(
-                step=step + 1,
-                readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
-            )
+            self._record(step + 1)
         self._sums.end()
+
+    def _record(self, num_steps: int) -> None:
+        self._context.progress.record(
+            step=num_steps,
+            readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
+        )

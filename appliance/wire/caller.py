@@ -14,11 +14,17 @@ class Caller:
         user: The person, as far as the metadata say.
         workflow: The workflow that the client works in; may be empty.
         client_version: Build version of the client, as in `2.10.0`; may be empty.
+        token: Signed token; may be empty.
+        is_named: Whether there are metadata of a client at all: its streams carry none.
+        session: The session (namespace) that it names; may be empty.
     """
 
     user: User
     workflow: str = ""
     client_version: str = ""
+    token: str = ""
+    is_named: bool = False
+    session: str = ""
 
 
 def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
@@ -33,7 +39,16 @@ def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
         user=user,
         workflow=values.get("workflow-id", ""),
         client_version=values.get("client-build-version", "").split("+")[0],
+        token=values.get("auth-token", ""),
+        is_named="auth-uid" in values or "auth-token" in values,
+        session=values.get("namespace", "") or _namespace(values.get("x-forwarded-host", "")),
     )
+
+
+def _namespace(authority: str) -> str:
+    """Return the session in front of an authority, `<session>.cluster-server...`."""
+    name, _, rest = authority.partition(".")
+    return name if rest.startswith("cluster-server") else ""
 
 
 def _number(text: str) -> int:

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from appliance.core.jobs import Phase
 from appliance.core.records import EventRecord, JobRecord, PodRecord
-from appliance.core.systems import Node, System
+from appliance.core.systems import Node, NodeGroup, System, SystemState
 from appliance.wire.job_times import time_properties
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
@@ -107,7 +107,7 @@ def system(record: System, holder: JobRecord | None, *, platform_version: str = 
         meta=pb.ObjectMeta(type="system", name=record.name),
         role="system",
         wse_in_use=holder is not None,
-        state="ok" if record.is_healthy else "error",
+        state=_state(record),
         notes=record.notes,
         platform_version=platform_version,
     )
@@ -115,6 +115,12 @@ def system(record: System, holder: JobRecord | None, *, platform_version: str = 
         _set_holders(info, [holder])
         info.session = holder.session
     return info
+
+
+def _state(record: System) -> str:
+    if not record.is_healthy:
+        return "error"
+    return "ok" if record.state is SystemState.UP else record.state.value
 
 
 def node(record: Node, load: NodeLoad, holders: Sequence[JobRecord]) -> pb.NodeInfo:
@@ -135,20 +141,25 @@ def node(record: Node, load: NodeLoad, holders: Sequence[JobRecord]) -> pb.NodeI
     return info
 
 
-def node_group(record: Node, session: str) -> pb.NodeGroup:
-    """Return the group that consists of one node."""
+def node_group(record: NodeGroup, holder: JobRecord | None) -> pb.NodeGroup:
+    """Return a MemoryX node group as a resource."""
     role = pb.NodeGroupRoleStatus(
-        count=1,
+        count=record.num_nodes,
         cpu_allocatable_cores=record.num_cores,
         cpu_capacity_cores=record.num_cores,
         memory_allocatable=_mebibytes(record.memory_bytes),
         memory_capacity=_mebibytes(record.memory_bytes),
-        names=[record.name],
+        names=[f"{record.name}-memory-{index}" for index in range(record.num_nodes)],
     )
     return pb.NodeGroup(
-        meta=pb.ObjectMeta(type="nodegroup", name="nodegroup0"),
+        meta=pb.ObjectMeta(
+            type="nodegroup", name=record.name, properties={"kind": record.kind.name.lower()}
+        ),
         status=pb.NodeGroupStatus(
-            node_count=1, namespace=session, role_status=dict.fromkeys(record.roles, role)
+            node_count=record.num_nodes,
+            namespace=holder.session if holder else "",
+            running_job=holder.id if holder else "",
+            role_status={"memory": role},
         ),
     )
 

@@ -1,12 +1,15 @@
 """What the client's job requests ask for."""
 
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
 
 from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.core.requirements import GroupKind
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 
@@ -14,6 +17,20 @@ LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 """A label's key, and its value."""
 
 _Task = ClusterDetails.TaskInfo
+_RESOURCES = {
+    "compile": "compile_coord_resource",
+    "execute": "execute_coord_resource",
+    "activation": "activation_resource",
+    "broadcastreduce": "broadcastreduce_resource",
+    "chief": "chief_resource",
+    "worker": "worker_resource",
+}
+_EXECUTE_PODS = tuple(kind for kind in _RESOURCES if kind != "compile")
+_GROUP_KINDS = {
+    DebugArgs.DebugMGR.POPULATED_GROUP_TYPE_LARGE: GroupKind.LARGE,
+    DebugArgs.DebugMGR.POPULATED_GROUP_TYPE_XLARGE: GroupKind.XLARGE,
+}
+_SMALLEST = GroupKind.REGULAR
 _BUCKETS = {
     DebugArgs.DebugMGR.JOB_PRIORITY_P0: 99,
     DebugArgs.DebugMGR.JOB_PRIORITY_P1: 199,
@@ -36,6 +53,14 @@ class Submission:
         client_workdir: Where the client runs.
         compile_dir: Where compile artifacts go, relative to the cluster's compile directory.
         request: The whole request, serialised; pods read the rest from it.
+        pod_memory_bytes: Memory that the request gives to kinds of pods; a kind that is missing has
+            the cluster's default, and 0 is without limit.
+        num_node_groups: MemoryX node groups that it names; 0 leaves it to the cluster.
+        group_kind: The smallest kind of node group that will do.
+        session: The session that it names; may be empty.
+        artifact_dir: For an execute job, where its compile left the artifacts; may be empty.
+        limit_seconds: It is ended after so long; None sets no limit.
+        is_preemptible: Whether it may be stopped for a higher priority and queued again.
     """
 
     type: JobType
@@ -47,6 +72,13 @@ class Submission:
     client_workdir: str
     compile_dir: str
     request: bytes
+    pod_memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    num_node_groups: int = 0
+    group_kind: GroupKind = GroupKind.REGULAR
+    session: str = ""
+    artifact_dir: str = ""
+    limit_seconds: float | None = None
+    is_preemptible: bool = False
 
 
 def compile_submission(request: CompileJobRequest) -> Submission:
@@ -61,11 +93,13 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=0,
         workers_per_system=0,
-        priority=_priority(request.debug_args),
+        priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(),
+        pod_memory_bytes=_pod_memory(request.debug_args, ("compile",)),
+        **_hints(request.debug_args),
     )
 
 
@@ -89,11 +123,16 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=num_systems,
         workers_per_system=-(-num_workers // num_systems),
-        priority=_priority(request.debug_args),
+        priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(),
+        pod_memory_bytes=_pod_memory(request.debug_args, _EXECUTE_PODS),
+        num_node_groups=max(request.debug_args.debug_mgr.num_populated_nodegroups, 0),
+        group_kind=_group_kind(request.debug_args),
+        artifact_dir=request.compile_artifact_dir,
+        **_hints(request.debug_args),
     )
 
 
@@ -136,7 +175,45 @@ def parse_priority(text: str) -> int:
     )
 
 
-def _priority(arguments: DebugArgs) -> int:
+class _Hints(TypedDict):
+    session: str
+    limit_seconds: float | None
+    is_preemptible: bool
+
+
+def _hints(arguments: DebugArgs) -> _Hints:
+    """Return what the user's scheduler hints say; others than ours are left alone."""
+    hints = arguments.debug_mgr.scheduler_hints
+    text = hints.get("job_time_sec", "")
+    try:
+        seconds = float(text) if text else None
+    except ValueError:
+        seconds = math.nan
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise UserError(
+            f"The scheduler hint job_time_sec is {text!r}; it is a number of seconds above 0."
+        )
+    return _Hints(
+        session=hints.get("session", ""),
+        limit_seconds=seconds,
+        is_preemptible=hints.get("preemptible", "").lower() in ("1", "true", "yes"),
+    )
+
+
+def _pod_memory(arguments: DebugArgs, kinds: Sequence[str]) -> dict[str, int]:
+    """Return the memory that a request gives to kinds of pods; -1 there means without limit."""
+    found = {kind: getattr(arguments.debug_usr, _RESOURCES[kind]).memory_bytes for kind in kinds}
+    return {kind: max(amount, 0) for kind, amount in found.items() if amount}
+
+
+def _group_kind(arguments: DebugArgs) -> GroupKind:
+    """Return the largest of the kinds of node groups that a request names."""
+    named = arguments.debug_mgr.populated_group_types
+    return max((_GROUP_KINDS.get(kind, GroupKind.REGULAR) for kind in named), default=_SMALLEST)
+
+
+def requested_priority(arguments: DebugArgs) -> int:
+    """Return the priority value that a request asks for; raises `UserError` if it is none."""
     manager = arguments.debug_mgr
     if not manager.job_priority_value:
         return _BUCKETS.get(manager.job_priority, DEFAULT_PRIORITY)

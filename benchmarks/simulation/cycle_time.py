@@ -8,9 +8,9 @@ import numpy as np
 
 from appliance.core.ids import JobId
 from appliance.core.jobs import JobType
+from appliance.core.requirements import PodDemand
 from appliance.core.systems import Node, System
 from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.demand import PodDemand
 from appliance.scheduler.estimate import Basis, Estimate, RunHistory
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import DAY, Policy

@@ -122,7 +122,7 @@ def test_a_taken_port_is_refused(tmp_path):
 def test_plain_text_off_loopback_is_refused(tmp_path):
     answer = run_command("up", "--data-dir", str(tmp_path), "--host", "0.0.0.0")
     assert answer.returncode == 2
-    assert "plain text is refused" in answer.stderr
+    assert "Add --tls and --tokens" in answer.stderr
 
 
 def test_a_compile_job_runs_is_finalized_and_succeeds(appliance):
@@ -428,6 +428,52 @@ def test_history_survives_a_restart_and_unfinished_jobs_are_failed(tmp_path):
         assert len(list_jobs(appliance, all_states=True)) == 3
     finally:
         appliance.down()
+
+
+CLUSTER = """
+systems: [{count: 2, block: leaf0}]
+node_groups: [{count: 1, kind: large, nodes: 12, memory: 1128Gi, cores: 64}]
+nodes: [{role: management, memory: 125Gi, cores: 64}]
+pod_memory: {compile: 67Gi, execute: 32Gi}
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_file_bounds_what_runs_at_a_time_and_at_all(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    with running_appliance(tmp_path / "data", "--cluster", str(path)) as appliance:
+        first, second = appliance.submit_compile(), appliance.submit_compile()
+        appliance.wait_ready(first)
+        wait_for(lambda: "queueing" in ingress_message(appliance, second))
+        executing = appliance.submit_execute(1)
+        assert appliance.wait_ready(executing)[-1].is_ready  # 67 + 32 of 125 GiB
+        blocked = appliance.submit_execute(1)  # a system is free, the one node group is not
+        wait_for(lambda: executing in ingress_message(appliance, blocked))
+
+        request = execute_request(1, 1)
+        request.debug_args.debug_usr.execute_coord_resource.memory_bytes = 200 * 2**30
+        job = appliance.cluster.InitExecuteJob(request, metadata=USER).job_id
+        refused = appliance.wait_ready(job)[-1]
+        assert refused.job_failed
+        assert "{cpu:0, mem:200Gi} but 1 exists with insufficient capacity {cpu:64, mem:125Gi}" in (
+            refused.message
+        )
+        (event,) = appliance.status(job).job_events
+        assert event.reason == "SchedulingFailed"
+
+
+def test_a_cluster_file_that_is_wrong_keeps_the_appliance_down(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("systems: [{count: none}]")
+    answer = run_command("up", "--data-dir", str(tmp_path / "data"), "--cluster", str(path))
+    assert answer.returncode == 2
+    assert "systems[0].count is 'none'" in answer.stderr
+
+
+def ingress_message(appliance, job):
+    request = pb.GetJobInitStatusRequest(job_id=job)
+    return appliance.cluster.GetJobInitStatus(request).status
 
 
 @pytest.mark.slow

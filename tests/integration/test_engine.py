@@ -13,6 +13,7 @@ from appliance.core.plan import Precision
 from appliance.core.run import RunSchedule
 from appliance.core.tensors import DType, TensorType
 from appliance.streams import topology
+from appliance.streams.layout import ALIGNMENT_BYTES
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine
@@ -76,6 +77,33 @@ def test_two_runs_give_the_same_bits(tmp_path):
     for number, first in runs[0].snapshots.items():
         for name, tensor in first.items():
             assert tensor.tobytes() == runs[1].snapshots[number][name].tobytes()
+
+
+@pytest.mark.parametrize("num_systems", [1, 2])
+def test_a_mapped_store_copies_nothing_and_gives_the_bits_of_the_ring(tmp_path, num_systems):
+    plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
+    state, batches = two_layer_data(plan, num_steps=12)
+    loads = [topology.load_layout(plan, step) for step in plan.layer_steps]
+    sizes = [item.type.num_bytes for layout in loads for item in layout.items]
+    runs = {}
+    for mode in topology.StreamMode:
+        directory = tmp_path / mode.value
+        directory.mkdir()
+        with make_engine(directory, num_systems=num_systems, streams=mode.value) as engine:
+            runs[mode] = engine.run(plan, state, batches, checkpoint_steps=[12])
+    ring, mapped = runs[topology.StreamMode.RING], runs[topology.StreamMode.MAPPED]
+    copied = {
+        mode: run.readings["broadcastreduce", 0]["wsc_swarmx_broadcast_copied_bytes"]
+        for mode, run in runs.items()
+    }
+    padding = ALIGNMENT_BYTES * len(sizes)
+    assert copied[topology.StreamMode.MAPPED] == 0
+    assert 0 <= copied[topology.StreamMode.RING] - len(batches) * sum(sizes) <= 12 * padding
+    for first, second in zip(ring.outputs, mapped.outputs, strict=True):
+        for name, tensor in first.items():
+            assert tensor.tobytes() == second[name].tobytes()
+    for name, tensor in ring.snapshots[12].items():
+        assert tensor.tobytes() == mapped.snapshots[12][name].tobytes()
 
 
 def test_outputs_come_at_the_interval_and_at_the_last_step(tmp_path):

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType
+from appliance.core.requirements import PodDemand
 from appliance.core.systems import Node, System
 from appliance.scheduler.admission import Admit
 from appliance.scheduler.cycle import CycleOutcome, run_cycle
-from appliance.scheduler.demand import PodDemand
 from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.queue import JobQueue, PendingJob

@@ -16,17 +16,25 @@ from appliance.core.sharding import BatchShard
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.protocol import RingReader
+from appliance.streams.store import attach_store
 from appliance.streams.topology import (
     BROADCAST,
+    COMPUTED_SEGMENT,
     NUM_RING_SLOTS,
+    STATE_SEGMENT,
+    STORE,
+    STREAMS_OPTION,
+    StreamMode,
     batch_layout,
     batches,
+    computed_layout,
     gradients,
     largest,
     load_layout,
+    state_layout,
     sum_layout,
 )
-from appliance.streams.torch_views import SlotTensors
+from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 from workers.csx.executor import set_compute_threads
 from workers.csx.machine import Action, CsxState, after, next_action
 from workers.csx.memory import MemoryAccount
@@ -80,6 +88,8 @@ class CsxSession:
         self._pace_wait_seconds = 0.0
         context.progress.record(readings=simulated.readings(0))
         self._held: deque[NDArray[np.uint8]] = deque()
+        self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        self._mapped: tuple[Tensors, ...] = ()
         self._first_step = 0
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
@@ -98,11 +108,31 @@ class CsxSession:
         """Connect to SwarmX and the input, and return the loop."""
         context, number = self._context, self._number
         broadcast = self._streams.enter_context(context.connect_ring(number, BROADCAST))
+        if self._mode is StreamMode.MAPPED:
+            self._mapped = self._map_loads()
         batch_ring = self._streams.enter_context(
             context.connect_ring(number, batches(context.spec.index))
         )
         self._first_step = schedule.first_step
         return {"compute": lambda: self._run(schedule.num_steps, broadcast, batch_ring)}
+
+    def _map_loads(self) -> tuple[Tensors, ...]:
+        """Return what each layer step loads as views of MemoryX's memory."""
+        store = self._streams.enter_context(
+            attach_store(
+                self._context.stream_address(self._number, STORE),
+                client=self._context.spec.name,
+                is_read_only=True,
+                clock=self._context.clock,
+            )
+        )
+        tensors = {
+            **tensors_of(state_layout(self._plan), store.attach(STATE_SEGMENT)),
+            **tensors_of(computed_layout(self._plan), store.attach(COMPUTED_SEGMENT)),
+        }
+        return tuple(
+            {name: tensors[name] for name in step.loads} for step in self._plan.layer_steps
+        )
 
     def close(self) -> None:
         """Close the streams and wake the loop."""
@@ -178,7 +208,10 @@ class CsxSession:
 
     def _compute(self, step: int, visit: Visit) -> None:
         layer_step = visit.layer_step
-        loads = self._loads.of(self._held[0], layer_step)
+        if self._mode is StreamMode.MAPPED:
+            loads = self._mapped[layer_step]
+        else:
+            loads = self._loads.of(self._held[0], layer_step)
         sums = self._sums.of(self._gradients.reserve(), layer_step)
         self._executor.compute(visit, loads, sums)
         self._gradients.publish()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from appliance.compiler.passes.partition import Partition
 from appliance.compiler.passes.rewriting import Names, constant_values, simple_node
+from appliance.compiler.passes.update_groups import Uses, split_update
 from appliance.core.graph import UNKNOWN_LOCATION, Graph, Node
 from appliance.core.ops import VIEW_OPS
 from appliance.core.plan import STEP_START, Commit, Update
@@ -57,15 +58,16 @@ class _Orderer:
         self._producers = {name: node for node in self._nodes for name in node.results}
         self._states = {a.name for a in graph.arguments if a.resource_name is not None}
         self._copies: dict[str, str] = {}
+        self._outputs: tuple[str, ...] = ()
 
     def run(self) -> UpdateProgram:
-        outputs = tuple(
+        self._outputs = tuple(
             self._detached(result.value)
             for result in self._graph.results
             if result.output_name is not None
         )
         new_values = self._new_values()
-        needed = self._needed([*outputs, *new_values.values(), *self._parts.loaded])
+        needed = self._needed([*self._outputs, *new_values.values(), *self._parts.loaded])
         constant = constant_values(self._parts.update_nodes)
         constants = tuple(node for node in needed if constant.issuperset(node.results))
         running = [node for node in needed if not constant.issuperset(node.results)]
@@ -73,7 +75,7 @@ class _Orderer:
         return UpdateProgram(
             constants=constants,
             updates=self._updates(running, new_values),
-            outputs=outputs,
+            outputs=self._outputs,
             copies=self._copies,
         )
 
@@ -140,14 +142,30 @@ class _Orderer:
         for state, value in new_values.items():
             after = max(self._available.get(value, STEP_START), last_use.get(state, STEP_START))
             commits.setdefault(after, []).append(Commit(state=state, value=value))
-        return tuple(
+        whole = [
             Update(
                 after=after,
                 nodes=tuple(by_step.get(after, ())),
                 commits=tuple(commits.get(after, ())),
             )
             for after in sorted({*by_step, *commits})
-        )
+        ]
+        return self._split(whole)
+
+    def _split(self, updates: Sequence[Update]) -> tuple[Update, ...]:
+        """Return the updates cut into parts; see `split_update`."""
+        wanted = {*self._parts.loaded, *self._outputs}
+        first_load: dict[str, int] = {}
+        for index, step in enumerate(self._parts.steps):
+            for name in step.loads:
+                first_load.setdefault(name, index)
+        found: list[Update] = []
+        for update in reversed(updates):
+            uses = Uses(types=self._types, first_load=first_load, wanted=frozenset(wanted))
+            found += reversed(split_update(update, uses))
+            wanted.update(name for node in update.nodes for name in node.operands)
+            wanted.update(commit.value for commit in update.commits)
+        return tuple(reversed(found))
 
     def _last_uses(self, nodes: Sequence[Node]) -> dict[str, int]:
         """Return, for each state tensor, the last layer step that still needs its old value."""

@@ -24,6 +24,7 @@ SURROUNDINGS = Surroundings(
     num_cores=8,
     machine="CS-3",
     pace=2.5,
+    streams="mapped",
 )
 
 

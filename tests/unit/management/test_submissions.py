@@ -71,3 +71,22 @@ def test_the_caller_is_who_the_metadata_say():
     )
     assert (who.user.uid, who.user.gid, who.user.name) == (1000, -1, "ada")
     assert (who.client_version, who.workflow) == ("2.10.0", "wflow-1")
+
+
+def test_scheduler_hints_name_session_time_limit_and_preemption():
+    request = execute_request(1, 1)
+    request.compile_artifact_dir = "/data/compile/cs_1"
+    hints = request.debug_args.debug_mgr.scheduler_hints
+    hints.update({"session": "team", "job_time_sec": "90", "preemptible": "true", "other": "x"})
+    submission = execute_submission(request)
+    assert (submission.session, submission.limit_seconds) == ("team", 90.0)
+    assert submission.is_preemptible
+    assert submission.artifact_dir == "/data/compile/cs_1"
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_a_time_limit_that_is_none_is_refused(text):
+    request = execute_request(1, 1)
+    request.debug_args.debug_mgr.scheduler_hints["job_time_sec"] = text
+    with pytest.raises(UserError, match="job_time_sec"):
+        execute_submission(request)

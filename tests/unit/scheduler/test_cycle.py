@@ -3,14 +3,14 @@
 import pytest
 
 from appliance.core.ids import WorkflowId
-from appliance.core.systems import System
+from appliance.core.requirements import GroupKind
+from appliance.core.systems import NodeGroup, System
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle, would_start
-from appliance.scheduler.demand import GroupKind
 from appliance.scheduler.explain import Wait, WaitReason
 from appliance.scheduler.policy import DAY
 from appliance.scheduler.queue import JobQueue
-from appliance.scheduler.snapshot import ClusterSnapshot, NodeGroup, WorkflowReservation
+from appliance.scheduler.snapshot import ClusterSnapshot, WorkflowReservation
 from tests.support.scheduling import (
     HOUR,
     admitted,

@@ -1,5 +1,7 @@
 """What is kept, and that a change and its event are one."""
 
+from dataclasses import replace
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -7,8 +9,10 @@ from alembic.migration import MigrationContext
 from appliance.core.errors import ConflictError, InternalError, NotFoundError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.jobs import JobType, Phase
-from appliance.core.records import NewJob, PodRecord, User
-from appliance.core.systems import System
+from appliance.core.records import Holding, NewJob, PodRecord, Reservation, User
+from appliance.core.requirements import GroupKind, PodDemand, Requirements
+from appliance.core.sessions import SessionSpec
+from appliance.core.systems import ClusterDescription, Node, NodeGroup, System, SystemState
 from appliance.management.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
@@ -183,6 +187,63 @@ def test_a_workflow_that_the_client_names_itself_is_kept_once(state):
 
 
 def test_systems_are_replaced_as_a_whole(state):
-    state.systems.replace([System(name="a"), System(name="b")])
-    state.systems.replace([System(name="c", is_healthy=False, notes="hot")])
-    assert state.systems.list() == [System(name="c", is_healthy=False, notes="hot")]
+    state.systems.replace(ClusterDescription(systems=(System(name="a"), System(name="b"))))
+    drained = state.systems.change(System(name="b", state=SystemState.DRAIN, notes="hot"))
+    assert (drained.version, drained.notes) == (2, "hot")
+    wanted = ClusterDescription(
+        systems=(System(name="c", block="leaf1"), System(name="b")),
+        nodes=(Node(name="m0", roles=("management",), num_cores=8, memory_bytes=2**40),),
+        node_groups=(NodeGroup(name="g0", kind=GroupKind.XLARGE, num_nodes=12),),
+        pod_memory_bytes={"compile": 67 * 2**30},
+    )
+    state.systems.replace(wanted)
+    found = state.systems.describe()
+    assert [(s.name, s.state) for s in found.systems] == [("c", "up"), ("b", "drain")]
+    assert found.systems[0].block == "leaf1"
+    assert replace(found, systems=wanted.systems) == wanted
+
+
+def test_a_change_on_stale_knowledge_is_refused(state):
+    state.systems.replace(ClusterDescription(systems=(System(name="a"),)))
+    state.systems.change(System(name="a", is_healthy=False))
+    with pytest.raises(ConflictError, match="version 2; the change rests on version 1"):
+        state.systems.change(System(name="a", state=SystemState.MAINTENANCE))
+    state.sessions.ensure("team")
+    spec = SessionSpec(num_systems=2, members=("ada",), labels={"k": "v"})
+    changed = state.sessions.change("team", spec, version=1, by="root", message="more")
+    assert (changed.version, changed.spec) == (2, spec)
+    assert [(u.by, u.message) for u in state.sessions.history("team")] == [("root", "more")]
+    with pytest.raises(ConflictError, match="version 2"):
+        state.sessions.change("team", SessionSpec(), version=1, by="", message="")
+
+
+def test_a_workflow_keeps_what_it_holds_until_it_is_released(state):
+    workflow = WorkflowId("wflow-k")
+    state.workflows.ensure(workflow, session="job-operator", user=User(uid=1))
+    state.workflows.reserve(workflow)
+    record = state.workflows.find(workflow)
+    assert record is not None
+    state.workflows.keep(Reservation(workflow=record, systems=("a",)))
+    state.workflows.keep(Reservation(workflow=record, systems=("a", "b"), node_groups=("g",)))
+    (kept,) = state.workflows.reservations()
+    assert (kept.systems, kept.node_groups) == (("a", "b"), ("g",))
+    state.workflows.release(workflow)
+    assert state.workflows.reservations() == []
+
+
+def test_what_a_job_requires_and_holds_is_kept(state):
+    wanted = Requirements(
+        num_node_groups=2,
+        group_kind=GroupKind.LARGE,
+        pods=(PodDemand(role="management", memory_bytes=5),),
+        limit_seconds=60.0,
+    )
+    state.jobs.create(new_job(requirements=wanted))
+    holding = Holding(
+        node_groups=("g0", "g1"), pods=(("m0", "management", 1, 5, 0),), reserved_systems=("s9",)
+    )
+    state.jobs.change_phase(
+        JobId("wsjob-a"), Phase.QUEUED, Phase.SCHEDULED, systems=["s0"], holding=holding
+    )
+    job = state.jobs.load(JobId("wsjob-a"))
+    assert (job.requirements, job.holding) == (wanted, holding)

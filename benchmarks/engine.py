@@ -1,0 +1,244 @@
+"""Training throughput of the same model and data, ours beside everyone else, in one run.
+
+    python -m benchmarks.engine [--quick] [--shape NAME ...] [--group NAME ...]
+    python -m benchmarks.engine --profile [--shape NAME ...] [--systems N] [--threads N]
+
+Prints a table for each model shape and one line for each bar, `name value bar ok|MISSED`; exits 1
+if a bar is missed or could not be measured. With `--profile` it shows instead, as Markdown, where
+every millisecond of a step goes in each of our pods.
+
+Everyone trains the same GPT on the same batches with AdamW; parties stay resident and take turns
+(benchmarks/engine_parties/comparison.py). What is measured of ours is in
+benchmarks/engine_parties/engine_party.py.
+"""
+
+import argparse
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from appliance.compiler.pipeline import compile_program
+from appliance.core.plan import Precision
+from benchmarks.engine_parties.comparison import Comparison
+from benchmarks.engine_parties.engine_party import EngineParty
+from benchmarks.engine_parties.party import Party
+from benchmarks.engine_parties.step_profile import ProfiledParty, overhead, profile, rows
+from benchmarks.engine_parties.torch_party import TorchParty
+from benchmarks.programs.capture import initial_state, plan_batch, program_text
+from benchmarks.programs.gpt import Gpt, GptShape, batches
+
+SHAPES = {
+    "d512": GptShape(width=512, depth=8, heads=8, batch_size=4, seq_len=128),
+    "d768": GptShape(width=768, depth=12, heads=12, batch_size=4, seq_len=128),
+    "d512-128": GptShape(width=512, depth=8, heads=8, batch_size=2, seq_len=64),
+    "d768-128": GptShape(width=768, depth=12, heads=12, batch_size=2, seq_len=64),
+}
+"""The last two have 128 tokens a step, in two samples, since two systems share the batch."""
+
+NUM_BATCHES = 8
+
+Ours = TypeVar("Ours", bound=EngineParty)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One demand.
+
+    Attributes:
+        name: Which figure.
+        value: What was measured; NaN if it could not be.
+        least: What it must reach.
+    """
+
+    name: str
+    value: float
+    least: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the demand is met."""
+        return self.value >= self.least
+
+    def __str__(self) -> str:
+        value = "not-measured" if math.isnan(self.value) else f"{self.value:.3f}"
+        return f"{self.name} {value} {self.least:.2f} {'ok' if self.is_met else 'MISSED'}"
+
+
+class Table:
+    """The parties of one model shape.
+
+    Args:
+        name: Of the shape.
+        shape: What is trained.
+        directory: Where logs and sockets go.
+    """
+
+    def __init__(self, name: str, shape: GptShape, directory: Path) -> None:
+        self.name, self.shape, self._directory = name, shape, directory
+        self.comparison = Comparison(shape.batch_size * shape.seq_len)
+        self._plan = compile_program(
+            program_text(shape), batch_size=shape.batch_size, precision=Precision.F32
+        )
+        torch.manual_seed(0)
+        self._state = initial_state(self._plan, Gpt(shape))
+        values = {tensor.input_name: tensor.value for tensor in self._plan.inputs}
+        self._batches = [
+            {values[name]: value for name, value in plan_batch(self._plan, batch).items()}
+            for batch in batches(shape, NUM_BATCHES)
+        ]
+
+    def torch(self, name: str, kind: str, *, num_ranks: int, threads: int) -> Party:
+        """Return a baseline."""
+        return TorchParty(
+            name,
+            kind=kind,
+            shape=self.shape,
+            num_ranks=num_ranks,
+            threads=threads,
+            directory=self._directory,
+        )
+
+    def ours(self, name: str, *, num_systems: int, threads: int, **options: str) -> Party:
+        """Return our engine."""
+        return self._ours(EngineParty, name, num_systems, threads, options)
+
+    def profiled(self, *, num_systems: int, threads: int) -> ProfiledParty:
+        """Return our engine with pods that note where their time goes."""
+        return self._ours(ProfiledParty, "profiled", num_systems, threads, {})
+
+    def _ours(
+        self, kind: type[Ours], name: str, num_systems: int, threads: int, options: dict[str, str]
+    ) -> Ours:
+        return kind(
+            name,
+            plan=self._plan,
+            state=self._state,
+            batches=self._batches,
+            num_systems=num_systems,
+            threads=threads,
+            directory=self._directory / name,
+            options=options,
+        )
+
+
+def _ours(table: Table) -> list[Party]:
+    return [
+        table.torch("plain-2", "plain", num_ranks=1, threads=2),
+        table.torch("plain-1", "plain", num_ranks=1, threads=1),
+        table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.ours("ours-1x2-ring", num_systems=1, threads=2),
+    ]
+
+
+def _ranks(table: Table) -> list[Party]:
+    return [
+        table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.torch("ddp-2x1", "ddp", num_ranks=2, threads=1),
+        table.torch("fsdp2-2x1", "fsdp2", num_ranks=2, threads=1),
+    ]
+
+
+def _offload(table: Table) -> list[Party]:
+    return [
+        table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.torch("zero3-2x1", "zero3", num_ranks=2, threads=1),
+    ]
+
+
+GROUPS: dict[str, Callable[[Table], list[Party]]] = {
+    "ours": _ours,
+    "ranks": _ranks,
+    "offload": _offload,
+}
+"""Who is resident at the same time: together they must fit the memory."""
+
+DEMANDS = (
+    ("ours", "ours-2x1-ring", "plain-2", 0.98, 0.87),
+    ("ours", "ours-1x2-ring", "plain-2", 0.97, None),
+    ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
+    ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
+    ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
+)
+"""Group, ours, the other, least ratio at 512 tokens a step and at 128."""
+
+
+def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator[Bar]:
+    """Run the groups of one shape, print their tables, and yield the bars."""
+    tokens = table.shape.batch_size * table.shape.seq_len
+    num_steps = 4 if tokens >= 512 else 12
+    for group in groups:
+        print(f"\n{table.name} {table.shape.name}: {group}", flush=True)
+        comparison = Comparison(tokens)
+        parties = GROUPS[group](table)
+        comparison.add_rounds(parties, num_rounds=num_rounds, num_steps=num_steps)
+        for row in comparison.rows(parties[0].name):
+            print(row, flush=True)
+        for demand_group, ours, other, least, least_at_128 in DEMANDS:
+            demanded = least if tokens >= 512 else least_at_128
+            if demand_group == group and demanded is not None:
+                yield Bar(
+                    name=f"{table.name}.{ours}/{other}",
+                    value=comparison.ratio(ours, other),
+                    least=demanded,
+                )
+
+
+def show_profile(name: str, directory: Path, options: argparse.Namespace) -> None:
+    """Print where the time of a step goes."""
+    table = Table(name, SHAPES[name], directory)
+    party = table.profiled(num_systems=options.systems, threads=options.threads)
+    entries = profile(party, options.steps)
+    print(f"\n## {table.shape.name}, {options.systems} CS-2 x {options.threads} thread(s)")
+    for row in rows(entries):
+        print(row)
+    print(f"\nEngine overhead of chief-0 beyond operations: {overhead(entries):.1%} of its time.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; return the exit code."""
+    options = _parse(arguments)
+    bars: list[Bar] = []
+    with tempfile.TemporaryDirectory(prefix="wsc-bench-") as folder:
+        for name in options.shape:
+            directory = Path(folder) / name
+            directory.mkdir()
+            if options.profile:
+                show_profile(name, directory, options)
+                continue
+            for number, group in enumerate(options.group):
+                place = directory / str(number)
+                place.mkdir()
+                table = Table(name, SHAPES[name], place)
+                bars += compare(table, [group], num_rounds=options.rounds)
+    print()
+    for bar in bars:
+        print(bar)
+    return 0 if all(bar.is_met for bar in bars) else 1
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--quick", action="store_true", help="one shape, ours and plain PyTorch, three rounds")
+    add("--shape", nargs="+", choices=sorted(SHAPES), help="model shapes; default: all")
+    add("--group", nargs="+", choices=sorted(GROUPS), help="groups of parties; default: all")
+    add("--rounds", type=int, help="rounds of turns; default: 9")
+    add("--profile", action="store_true", help="show where a step's time goes, measure no bar")
+    add("--systems", type=int, default=2, help="for --profile: CS-2 systems")
+    add("--threads", type=int, default=1, help="for --profile: threads of each")
+    add("--steps", type=int, default=6, help="for --profile: steps to average over")
+    options = parser.parse_args(arguments)
+    options.shape = options.shape or (["d512"] if options.quick or options.profile else [*SHAPES])
+    options.group = options.group or (["ours"] if options.quick else [*GROUPS])
+    options.rounds = options.rounds or (3 if options.quick else 9)
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Ours: the pods of a job as real processes, with coordinator and input pods played in this one.
+
+The program is the real client's. What is left out against a whole job: management, coordinator and
+the client's own processes, none of which does anything between two outputs; and the input pods,
+whose batches are ready in memory here as they are for every other party.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from numpy.typing import NDArray
+
+from appliance.core.errors import StreamClosedError
+from appliance.core.plan import Plan
+from appliance.core.run import RunSchedule
+from appliance.streams import topology
+from appliance.streams.layout import SlotLayout
+from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring
+from benchmarks.engine_parties.party import with_children
+from tests.support.engine import Engine
+from tests.support.pod_processes import Job
+
+_MAX_STEPS = 1_000_000
+_SECONDS = 600.0
+
+Batch = Mapping[str, NDArray[Any]]
+
+
+class Gate:
+    """Batches without end, handed out one by one as steps are allowed.
+
+    Args:
+        batches: Taken in turn.
+    """
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self._batches = batches
+        self._allowed = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def allow(self, num_steps: int) -> None:
+        """Let every iterator go on for so many batches."""
+        with self._changed:
+            self._allowed += num_steps
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End every iterator."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[Batch]:
+        number = 0
+        while self._wait_for(number):
+            yield self._batches[number % len(self._batches)]
+            number += 1
+
+    def _wait_for(self, number: int) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._allowed > number)
+            return not self._is_closed
+
+
+class ResidentEngine(Engine):
+    """The pods; counts the steps whose outputs have come."""
+
+    def __init__(self, job: Job, num_systems: int, options: Mapping[str, str]) -> None:
+        super().__init__(job, num_systems, options)
+        self.num_done = 0
+        self.loss = float("nan")
+        self.changed = threading.Condition()
+        self._output_ring: SharedMemoryRingReader | None = None
+
+    def take_outputs(self, plan: Plan, session: int = 1) -> None:
+        """Begin to read the outputs."""
+        self._output_ring = connect_ring(
+            self.address(session, topology.OUTPUTS), name=topology.OUTPUTS, timeout_seconds=_SECONDS
+        )
+        arguments = (self._output_ring, topology.output_layout(plan))
+        threading.Thread(target=self._count, args=arguments, daemon=True).start()
+
+    def wait_for(self, num_steps: int) -> float:
+        """Wait until so many steps are done; return the last one's loss."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.num_done >= num_steps, timeout=_SECONDS):
+                raise TimeoutError(f"{self.num_done} of {num_steps} steps in {_SECONDS} s")
+            return self.loss
+
+    def close(self) -> None:
+        """Stop feeding and reading."""
+        self.stop_feeding()
+        if self._output_ring is not None:
+            self._output_ring.close()
+
+    def _count(self, ring: SharedMemoryRingReader, layout: SlotLayout) -> None:
+        with contextlib.suppress(StreamClosedError):
+            while (slot := ring.acquire()) is not None:
+                views = layout.views(slot)
+                step, loss = int(views[topology.STEP_FIELD]), float(views["output_loss"])
+                ring.release()
+                with self.changed:
+                    self.num_done, self.loss = step + 1, loss
+                    self.changed.notify_all()
+
+
+class EngineParty:
+    """Our engine with a number of systems.
+
+    Args:
+        name: In tables.
+        plan: The compiled program.
+        state: Initial state by resource name.
+        batches: Batches by value name, taken in turn.
+        num_systems: CS-2 systems.
+        threads: Threads of each.
+        directory: Where sockets and logs go; its path must be short.
+        options: Further options of the pods.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        plan: Plan,
+        state: Mapping[str, NDArray[Any]],
+        batches: list[Batch],
+        num_systems: int,
+        threads: int,
+        directory: Path,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._plan, self._state, self._gate = plan, state, Gate(batches)
+        self._num_systems, self.directory = num_systems, directory
+        self._options = {"threads": str(threads), **(options or {})}
+        self._job: Job | None = None
+        self._engine: ResidentEngine | None = None
+        self._num_allowed = 0
+
+    def start(self) -> None:
+        """Start the pods, load the plan, write the initial state, open the streams."""
+        self.directory.mkdir()
+        self._job = self.make_job()
+        self._job.coordinator.heartbeat_seconds = 1.0
+        engine = self._engine = ResidentEngine(self._job, self._num_systems, self._options)
+        engine.load(self._plan)
+        assert engine.ingest(self._plan, self._state) == 0
+        engine.feed(self._plan, self._gate)
+        schedule = RunSchedule(
+            num_steps=_MAX_STEPS, output_interval=1, checkpoint_steps=frozenset()
+        )
+        engine.start(self._plan, schedule)
+
+    def make_job(self) -> Job:
+        """Return the surroundings of the pods."""
+        return Job(self.directory)
+
+    def run(self, num_steps: int) -> float:
+        """Let the batches of so many steps in; return the last one's loss."""
+        assert self._engine is not None
+        self._num_allowed += num_steps
+        self._gate.allow(num_steps)
+        return self._engine.wait_for(self._num_allowed)
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the pods' processes."""
+        assert self._job is not None
+        return [
+            process
+            for pod in self._job.processes
+            for process in with_children(psutil.Process(pod.process.pid))
+        ]
+
+    def readings(self) -> dict[str, dict[str, float]]:
+        """Return every pod's readings."""
+        assert self._engine is not None
+        return {pod.spec.name: self._engine.readings(pod) for pod in self._engine.pods}
+
+    def close(self) -> None:
+        """End the pods."""
+        self._gate.close()
+        if self._engine is not None:
+            self._engine.close()
+        if self._job is not None:
+            self._job.close()

@@ -1,0 +1,123 @@
+"""Baselines on PyTorch: one process or several ranks, each driven over its standard input."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from benchmarks.engine_parties.environment import (
+    BaselineMissingError,
+    baselines_environment,
+    baselines_python,
+)
+from benchmarks.engine_parties.party import with_children
+from benchmarks.programs.gpt import GptShape
+
+RANK = Path(__file__).with_name("rank.py")
+
+
+class TorchParty:
+    """One kind of baseline; see `benchmarks.engine_parties.rank`.
+
+    Args:
+        name: In tables.
+        kind: As `rank.py` takes it.
+        shape: What is trained.
+        num_ranks: Processes.
+        threads: Threads of each.
+        directory: Where the logs go.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kind: str,
+        shape: GptShape,
+        num_ranks: int,
+        threads: int,
+        directory: Path,
+    ) -> None:
+        self.name = name
+        self._kind, self._shape = kind, shape
+        self._num_ranks, self._threads = num_ranks, threads
+        self._log = directory / f"{name}.log"
+        self._ranks: list[subprocess.Popen[str]] = []
+
+    def start(self) -> None:
+        """Start every rank; raises BaselineMissingError if one does not come up."""
+        python, environment = Path(sys.executable), dict(os.environ)
+        if self._kind == "zero3":
+            python = baselines_python()
+            environment = baselines_environment(python)
+        environment |= {
+            "OMP_NUM_THREADS": str(self._threads),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(_free_port()),
+            "WORLD_SIZE": str(self._num_ranks),
+            "LOCAL_SIZE": str(self._num_ranks),
+        }
+        command = [str(python), str(RANK), "--kind", self._kind, "--threads", str(self._threads)]
+        command += ["--shape", json.dumps(asdict(self._shape))]
+        with self._log.open("w") as log:
+            self._ranks = [
+                subprocess.Popen(
+                    command,
+                    env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                    bufsize=1,
+                )
+                for rank in range(self._num_ranks)
+            ]
+        for rank in self._ranks:
+            self._answer(rank)
+
+    def run(self, num_steps: int) -> float:
+        """Have every rank do so many steps; return the mean of their last losses."""
+        for rank in self._ranks:
+            _pipe(rank.stdin).write(f"{num_steps}\n")
+        losses = [self._answer(rank)["loss"] for rank in self._ranks]
+        return sum(losses) / len(losses)
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the ranks and what they started."""
+        return [p for rank in self._ranks for p in with_children(psutil.Process(rank.pid))]
+
+    def close(self) -> None:
+        """End the ranks."""
+        for rank in self._ranks:
+            rank.kill()
+        for rank in self._ranks:
+            rank.wait()
+            _pipe(rank.stdin).close()
+            _pipe(rank.stdout).close()
+        self._ranks = []
+
+    def _answer(self, rank: subprocess.Popen[str]) -> dict[str, float]:
+        line = _pipe(rank.stdout).readline()
+        if not line:
+            tail = "; ".join(self._log.read_text().strip().splitlines()[-3:])
+            raise BaselineMissingError(f"{self.name} ended: {tail}")
+        answer: dict[str, float] = json.loads(line)
+        return answer
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,204 @@
+"""REST of a running appliance: jobs, changes, who may do what, and what browsers are told."""
+
+import grpc
+import pytest
+
+from protos.cluster import cluster_pb2 as pb
+from tests.support.appliance_process import USER, running_appliance, wait_for
+from tests.support.rest import mint, rest_client
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory):
+    with running_appliance(tmp_path_factory.mktemp("data"), "--systems", "1") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def rest(appliance):
+    with rest_client(appliance) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def job(appliance):
+    """A job of ada's that runs, as everybody may see it."""
+    job = appliance.submit_execute()
+    appliance.wait_ready(job)
+    return job
+
+
+@pytest.fixture(scope="module")
+def bob(appliance):
+    token = mint(appliance, "bob", "--uid", "1001", "--gid", "200")
+    with rest_client(appliance, token) as client:
+        yield client
+
+
+def problem_of(answer) -> str:
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == answer.status_code
+    return body["detail"]
+
+
+def test_a_job_is_told_with_its_phases_pods_and_events(rest, job):
+    answer = rest.get(f"jobs/{job}")
+    body = answer.json()
+    assert answer.headers["etag"] == f'"{body["mark"]}"'
+    assert (body["user"], body["uid"], body["gid"]) == ("ada", 1000, 100)
+    assert [span["phase"] for span in body["phases"]][:3] == ["CREATED", "QUEUED", "SCHEDULED"]
+    assert body["phases"][0]["left_at"] == body["phases"][1]["entered_at"]
+    assert {pod["role"] for pod in body["pods"]} >= {"coordinator", "chief", "weight"}
+    assert rest.get(f"jobs/{job}/pods").json()["items"] == body["pods"]
+    assert rest.get(f"jobs/{job}/events").json()["items"][0]["reason"] == "JobCreated"
+    assert rest.get(f"jobs/{job}/waiting").json() is None
+    assert rest.get(f"jobs/{job}/configuration").json()["job_mode"]["job"] == "EXECUTE"
+
+
+def test_lists_come_in_pages_that_hold_each_job_once(appliance, rest, job):
+    jobs = {appliance.submit_execute() for _ in range(5)}
+    for order in ("priority", "newest", "oldest"):
+        seen, cursor = [], ""
+        while cursor is not None:
+            parameters = {"limit": 2, "order": order, "cursor": cursor, "with_total": True}
+            page = rest.get("jobs", params=parameters).json()
+            seen += [item["id"] for item in page["items"]]
+            cursor = page["next"]
+        assert len(seen) == len(set(seen)) == page["total"]
+        assert jobs | {job} <= set(seen)
+    waiting = rest.get("jobs", params={"phase": "QUEUED", "user": "ada", "mine": False}).json()
+    assert {item["id"] for item in waiting["items"]} == jobs
+    explained = rest.get(f"jobs/{min(jobs)}/waiting").json()
+    assert explained["blocking"] == [job]
+    for waiting_job in jobs:
+        assert rest.post(f"jobs/{waiting_job}/cancel").status_code == 202
+    wait_for(lambda: len(rest.get("jobs").json()["items"]) == 1)
+    assert rest.get("jobs", params={"all_states": True, "text": min(jobs)}).json()["items"]
+
+
+def test_a_change_for_an_older_state_is_refused(rest, job):
+    etag = rest.get(f"jobs/{job}").headers["etag"]
+    changed = rest.patch(
+        f"jobs/{job}", json={"labels": {"model": "gpt"}}, headers={"if-match": etag}
+    )
+    assert changed.json()["labels"] == {"model": "gpt"}
+    assert changed.headers["etag"] != etag
+    lost = rest.patch(f"jobs/{job}", json={"labels": {"a": "b"}}, headers={"if-match": etag})
+    assert lost.status_code == 412
+    assert "has changed" in problem_of(lost)
+    fresh = {"if-match": changed.headers["etag"]}
+    body = {"labels": {"model": None}, "priority": "p1"}
+    got = rest.patch(f"jobs/{job}", json=body, headers=fresh).json()
+    assert (got["labels"], got["priority"]) == ({}, 199)
+    assert rest.get("jobs", params={"label": "model=gpt"}).json()["items"] == []
+
+
+def test_what_cannot_be_done_is_a_problem_with_a_sentence(rest, job):
+    assert "no job 'wsjob-x'" in problem_of(rest.get("jobs/wsjob-x"))
+    assert rest.get("jobs", params={"cursor": "%%%"}).status_code == 400
+    assert rest.get("jobs", params={"limit": 0}).status_code == 422
+    assert rest.get("jobs", params={"label": "x"}).status_code == 400
+    assert rest.patch(f"jobs/{job}", json={"priority": "p9"}).status_code == 400
+    assert rest.patch(f"jobs/{job}", json={"owner": "eve"}).status_code == 422
+    assert rest.delete(f"jobs/{job}").status_code == 409
+    assert rest.get(f"jobs/{job}/profile").status_code == 404
+    assert problem_of(rest.get("nothing/here")) == "Not Found"
+    assert problem_of(rest.post("cluster")) == "Method Not Allowed"
+
+
+def test_another_users_job_may_be_seen_and_not_changed(rest, bob, job):
+    assert bob.get(f"jobs/{job}").status_code == 200
+    for refused in (
+        bob.post(f"jobs/{job}/cancel"),
+        bob.patch(f"jobs/{job}", json={"labels": {"x": "y"}}),
+        bob.patch(f"jobs/{job}", json={"priority": "p3"}),
+        bob.get(f"jobs/{job}/configuration"),
+        bob.get("users"),
+        bob.get("audit"),
+        bob.post("tokens", json={"user": "ada"}),
+    ):
+        assert refused.status_code == 403
+        assert "User bob (uid 1001) may not" in problem_of(refused)
+    audit = rest.get("audit", params={"user": "bob", "limit": 2}).json()
+    assert audit["items"][0]["problem"].startswith("User bob")
+    rest_of_it = rest.get("audit", params={"user": "bob", "cursor": audit["next"]}).json()
+    names = [entry["name"] for entry in audit["items"] + rest_of_it["items"]]
+    assert names.count(job) == 3
+
+
+def test_grpc_follows_the_same_rules(appliance, rest, job):
+    eve = (("auth-uid", "1002"), ("auth-gid", "300"), ("auth-username", "eve"))
+    with pytest.raises(grpc.RpcError) as caught:
+        appliance.cluster.CancelJobV2(pb.CancelJobRequest(job_id=job), metadata=eve)
+    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert "eve (uid 1002)" in caught.value.details()
+    metadata = (*USER, ("auth-token", "nonsense"))
+    with pytest.raises(grpc.RpcError) as caught:
+        appliance.cluster.GetJob(pb.GetJobRequest(job_id=job), metadata=metadata)
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    last = rest.get("audit", params={"user": "eve"}).json()["items"][0]
+    assert (last["door"], last["action"], last["detail"]) == ("grpc", "end-job", "CancelJobV2")
+
+
+def test_a_blocked_user_cannot_submit_until_unblocked(appliance, rest):
+    created = rest.post("users", json={"name": "ada", "uid": 1000, "gid": 100})
+    assert created.status_code == 201
+    rest.patch("users/ada", json={"is_blocked": True})
+    with pytest.raises(grpc.RpcError, match="is blocked"):
+        appliance.submit_compile()
+    rest.patch("users/ada", json={"is_blocked": False})
+    appliance.submit_compile()
+    assert rest.delete("users/ada").status_code == 204
+
+
+def test_a_login_changes_things_only_with_its_proof(appliance):
+    token = mint(appliance, "root", "--uid", "0", "--role", "cluster-admin")
+    with rest_client(appliance) as browser:
+        me = browser.post("login", json={"token": token})
+        cookie = me.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert me.json()["role"] == "cluster-admin"
+        proof = me.json()["csrf_token"]
+        assert browser.get("me").json() == me.json()
+        new = {"name": "zoe", "uid": 1009, "gid": 1009}
+        assert "x-csrf-token" in problem_of(browser.post("users", json=new))
+        assert browser.post("users", json=new, headers={"x-csrf-token": proof}).status_code == 201
+        assert browser.delete("users/zoe", headers={"x-csrf-token": proof}).status_code == 204
+        assert browser.post("logout", headers={"x-csrf-token": proof}).status_code == 204
+        assert browser.get("me").json()["csrf_token"] == ""
+        assert browser.post("login", json={"token": "nonsense"}).status_code == 401
+
+
+def test_pages_of_other_sites_are_refused(rest, job):
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "null"},
+    ):
+        assert rest.post(f"jobs/{job}/cancel", headers=headers).status_code == 403
+    assert rest.get("jobs", headers={"host": "evil.example"}).status_code == 421
+    assert rest.post("login", content=b"x" * (2 << 20)).status_code == 413
+
+
+def test_browsers_are_told_to_be_careful(rest):
+    headers = rest.get("jobs").headers
+    policy = headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe-inline" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_with_tokens_every_call_carries_one(tmp_path):
+    with running_appliance(tmp_path / "data", "--tokens", "--tls") as appliance:
+        with rest_client(appliance, verify=False) as stranger:
+            refused = stranger.get("jobs")
+            assert refused.status_code == 401
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert "wants a token" in problem_of(refused)
+        token = mint(appliance, "ada", "--uid", "1000", "--gid", "100")
+        with rest_client(appliance, token, verify=False) as ada:
+            assert ada.get("me").json()["name"] == "ada"
+            assert ada.get("jobs").headers["strict-transport-security"]

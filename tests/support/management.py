@@ -1,0 +1,42 @@
+"""Management's services over a database of their own, without any process."""
+
+from contextlib import contextmanager
+
+from appliance.core.ids import JobId, WorkflowId
+from appliance.core.jobs import JobType
+from appliance.core.records import NewJob, User
+from appliance.core.systems import ClusterDescription, System
+from appliance.management.cluster_model import ClusterModel
+from appliance.management.state import State
+from appliance.storage.database import Database
+from tests.support.clock import FakeClock
+
+
+@contextmanager
+def opened_state(path, clock=None):
+    """Yield the repositories over a fresh SQLite file."""
+    database = Database.open_sqlite(path / "state.db")
+    yield State.over(database, clock or FakeClock())
+    database.close()
+
+
+def make_model(state, *, num_systems=4):
+    """Return the model of a cluster of so many systems."""
+    state.sessions.ensure()
+    names = [f"systemf{index}" for index in range(num_systems)]
+    state.systems.replace(ClusterDescription(systems=tuple(System(name=name) for name in names)))
+    return ClusterModel(state)
+
+
+def new_job(name="wsjob-a", **changes):
+    """Return an execute job of two systems as it is submitted."""
+    fields = {
+        "id": JobId(name),
+        "type": JobType.EXECUTE,
+        "session": "job-operator",
+        "workflow": WorkflowId("wflow-1"),
+        "user": User(uid=1000, gid=100, name="ada"),
+        "num_systems": 2,
+        "workers_per_system": 1,
+    }
+    return NewJob(**{**fields, **changes})

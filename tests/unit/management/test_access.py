@@ -1,0 +1,244 @@
+"""Who calls, whether they may, and what is written down."""
+
+import jwt
+import pytest
+
+from appliance.core.access import Action, Target, UserRole
+from appliance.core.errors import (
+    ForbiddenError,
+    NotFoundError,
+    UnauthenticatedError,
+    UserError,
+)
+from appliance.core.records import User
+from appliance.management.access import Access, AccessOptions, open_access
+from appliance.management.access_edge import RULES, Gate
+from appliance.management.state import State
+from appliance.management.tokens import LOGIN_SECONDS, Tokens, ensure_key
+from appliance.storage.access import AuditFilter
+from appliance.storage.database import Database
+from appliance.wire.caller import caller
+from protos.cluster import cluster_pb2
+from protos.csadm import csadm_pb2
+from protos.csctl import api_pb2
+from tests.support.clock import FakeClock
+
+ADA = User(uid=1000, gid=100, name="ada")
+OPERATOR = User(uid=500, gid=500, name="ops")
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def database(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    yield database
+    database.close()
+
+
+def make_access(database, clock, *, needs_token=False, key=b"k" * 32) -> Access:
+    repository = State.over(database, clock).access
+    tokens = Tokens(repository, key, clock)
+    options = AccessOptions(needs_token=needs_token, operator=OPERATOR)
+    return Access(repository, tokens, options, clock)
+
+
+@pytest.fixture
+def access(database, clock):
+    access = make_access(database, clock, needs_token=True)
+    access.create_account("ada", uid=1000, gid=100, role=UserRole.USER)
+    return access
+
+
+def test_a_token_says_who_calls(access):
+    token = access.tokens.mint("ada")
+    principal = access.identify(ADA, token.text)
+    assert (principal.user, principal.role, principal.token) == (
+        ADA,
+        UserRole.USER,
+        token.record.id,
+    )
+    assert access.identify(User(), token.text).user == ADA
+
+
+def test_a_call_without_a_token_is_refused_where_tokens_are_needed(access):
+    with pytest.raises(UnauthenticatedError, match="wants a token"):
+        access.identify(ADA, "")
+
+
+def test_a_call_that_claims_another_user_than_its_token_is_refused(access):
+    text = access.tokens.mint("ada").text
+    with pytest.raises(UnauthenticatedError, match=r"'eve'.*'ada'"):
+        access.identify(User(uid=1001, gid=100, name="eve"), text)
+
+
+@pytest.mark.parametrize("forge", ["other key", "no signature", "garbage"])
+def test_a_forged_token_is_refused(access, database, clock, forge):
+    forged = {
+        "other key": make_access(database, clock, key=b"x" * 32).tokens.mint("ada").text,
+        "no signature": jwt.encode(
+            {"iss": "wafer-appliance", "sub": "ada", "jti": "tok-1"}, key="", algorithm="none"
+        ),
+        "garbage": "Token=abc",
+    }[forge]
+    with pytest.raises(UnauthenticatedError, match="not valid"):
+        access.identify(ADA, forged)
+
+
+def test_a_token_ends_at_its_time(access, clock):
+    text = access.tokens.mint("ada", seconds=60).text
+    assert access.identify(ADA, text)
+    clock.advance(61)
+    with pytest.raises(UnauthenticatedError, match="has expired"):
+        access.identify(ADA, text)
+
+
+def test_a_revoked_token_is_refused_elsewhere_within_a_second(access, database, clock):
+    token = access.tokens.mint("ada")
+    elsewhere = make_access(database, clock)
+    assert access.identify(ADA, token.text)
+    elsewhere.tokens.revoke(token.record.id)
+    clock.advance(1.1)
+    with pytest.raises(UnauthenticatedError, match="was revoked"):
+        access.identify(ADA, token.text)
+
+
+def test_a_login_ends_with_its_token(access, clock):
+    token = access.tokens.mint("ada", seconds=LOGIN_SECONDS * 9)
+    login = access.tokens.log_in(token.text)
+    assert access.identify(User(), login.text).user == ADA
+    assert (login.record.expires_at - clock.now()).total_seconds() == LOGIN_SECONDS
+    access.tokens.revoke(token.record.id)
+    with pytest.raises(UnauthenticatedError):
+        access.identify(User(), login.text)
+    with pytest.raises(UnauthenticatedError):
+        access.tokens.log_in(login.text)
+
+
+def test_a_token_of_another_kind_acts_in_somebodys_name(access):
+    access.accept(lambda token: ADA if token == "a driver's" else None)
+    assert access.identify(ADA, "a driver's").user == ADA
+    with pytest.raises(UnauthenticatedError, match="its token says"):
+        access.identify(OPERATOR, "a driver's")
+
+
+def test_a_change_of_role_holds_for_tokens_that_are_out(access, clock):
+    text = access.tokens.mint("ada").text
+    access.change_account("ada", role=UserRole.CLUSTER_ADMIN)
+    assert access.identify(ADA, text).role is UserRole.CLUSTER_ADMIN
+
+
+def test_the_client_reads_an_expiry_in_every_token(access, clock):
+    """The client takes a token without one for expired."""
+    claims = jwt.decode(access.tokens.mint("ada").text, options={"verify_signature": False})
+    assert claims["exp"] > clock.now().timestamp() + 10 * 365 * 86400
+
+
+def test_without_tokens_callers_are_believed(database, clock):
+    access = make_access(database, clock)
+    assert access.identify(ADA, "").role is UserRole.USER
+    assert access.identify(User(uid=0, gid=0, name="root"), "").role is UserRole.CLUSTER_ADMIN
+    assert access.identify(OPERATOR, "").role is UserRole.CLUSTER_ADMIN
+    nameless = access.identify(User(), "")
+    assert (nameless.user, nameless.role) == (OPERATOR, UserRole.CLUSTER_ADMIN)
+
+
+def test_a_blocked_user_is_known_by_uid(database, clock):
+    access = make_access(database, clock)
+    access.block(1000)
+    assert access.identify(ADA, "").is_blocked
+    assert [account.uid for account in access.blocked()] == [1000]
+    access.unblock(1000)
+    assert not access.identify(ADA, "").is_blocked
+    with pytest.raises(NotFoundError):
+        access.unblock(4711)
+
+
+def test_changes_refusals_and_failures_are_written_down(access):
+    principal = access.identify(ADA, access.tokens.mint("ada").text)
+    heard = []
+    access.on_change(lambda kind, name: heard.append((kind, name)))
+    mine, theirs = (
+        Target(kind="job", name="wsjob-1", owner=ADA),
+        Target(kind="job", name="wsjob-2", owner=OPERATOR),
+    )
+    with access.change(principal, Action.END_JOB, mine, door="rest", detail="cancel"):
+        pass
+    with pytest.raises(ForbiddenError):
+        access.begin(principal, Action.END_JOB, theirs, door="grpc")
+    with (
+        pytest.raises(UserError),
+        access.change(principal, Action.EDIT_JOB, mine, door="rest"),
+    ):
+        raise UserError("Label x is not valid.")
+    got = [
+        (row.door, row.user, row.action, row.name, row.problem[:20])
+        for row in access.audit(AuditFilter())
+    ]
+    assert got == [
+        ("rest", "ada", "edit-job", "wsjob-1", "Label x is not valid"),
+        ("grpc", "ada", "end-job", "wsjob-2", "User ada (uid 1000) "),
+        ("rest", "ada", "end-job", "wsjob-1", ""),
+    ]
+    assert [row.name for row in access.audit(AuditFilter(name="wsjob-2"))] == ["wsjob-2"]
+    assert heard == [("job", "wsjob-1")]
+
+
+def test_the_key_is_private_and_stays(tmp_path):
+    key = ensure_key(tmp_path)
+    assert ensure_key(tmp_path) == key
+    assert (tmp_path / "token.key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "token.key").write_bytes(b"short")
+    with pytest.raises(UserError, match="5 bytes"):
+        ensure_key(tmp_path)
+
+
+def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
+    access = open_access_with_tokens(database, clock)
+    gate = Gate(access, State.over(database, clock))
+    nobody = caller(())
+    service = "/cluster.cluster_mgmt_pb.ClusterManagement"
+    assert gate.admit(f"{service}/HeartbeatV2", nobody, None) is None
+    config = cluster_pb2.GetServerConfigRequest()
+    assert gate.admit(f"{service}/GetServerConfig", nobody, config) is None
+    with pytest.raises(UnauthenticatedError):
+        gate.admit(f"{service}/GetJob", nobody, cluster_pb2.GetJobRequest(job_id="wsjob-1"))
+    metadata = (("auth-uid", "1000"), ("auth-token", ""))
+    with pytest.raises(UnauthenticatedError):
+        gate.admit(f"{service}/HeartbeatV2", caller(metadata), None)
+
+
+def test_a_method_without_a_rule_is_for_administrators(database, clock):
+    gate = Gate(make_access(database, clock), State.over(database, clock))
+    ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
+    with pytest.raises(ForbiddenError):
+        gate.admit("/some.New/Method", ada, None)
+    assert gate.admit("/some.New/Method", caller(()), None) is not None
+
+
+def test_every_method_of_the_clients_services_has_a_rule():
+    unserved = {
+        "InitSdkCompileJob",
+        "InitSdkExecuteJob",
+        "SubmitJob",
+        "PublishMessages",
+        "SubscribeMessages",
+    }
+    for module in (cluster_pb2, api_pb2, csadm_pb2):
+        for service in module.DESCRIPTOR.services_by_name.values():
+            for method in service.methods:
+                name = f"/{service.full_name}/{method.name}"
+                is_manager = method.name.endswith("WorkloadManager")
+                assert name in RULES or method.name in unserved or is_manager, name
+
+
+def open_access_with_tokens(database, clock):
+    return make_access(database, clock, needs_token=True)
+
+
+def test_the_operator_is_whoever_runs_the_process(tmp_path, database, clock):
+    access = open_access(tmp_path, database, clock, needs_token=False)
+    assert access.identify(User(), "").role is UserRole.CLUSTER_ADMIN
