@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from appliance.core.attributes import text
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
+from appliance.numerics.loops import functions
 
 VECTOR_WIDTH = 16
 """Elements of a vector: one 512-bit register of float32; LLVM splits it for smaller ones."""
@@ -232,12 +233,14 @@ class _Place:
             return literal
         return f"splat ({REGISTER_TYPES[dtype]} {literal})"
 
-    def intrinsic(self, name: str, operand: _Value) -> str:
-        """Call a function of LLVM's own with one operand."""
-        vector = self.type(operand.dtype)
+    def intrinsic(self, name: str, *operands: str) -> str:
+        """Call a float function of LLVM's own; return its register."""
+        vector = self.type(DType.F32)
         suffix = "f32" if self.scope.width == 1 else f"v{self.scope.width}f32"
-        self.writer.declare(f"declare {vector} @llvm.{name}.{suffix}({vector})")
-        return self.assign(f"call {vector} @llvm.{name}.{suffix}({vector} {operand.text})")
+        given = ", ".join(f"{vector} {operand}" for operand in operands)
+        types = ", ".join([vector] * len(operands))
+        self.writer.declare(f"declare {vector} @llvm.{name}.{suffix}({types})")
+        return self.assign(f"call {vector} @llvm.{name}.{suffix}({given})")
 
 
 def _literal(value: float | int | bool, dtype: DType) -> str:
@@ -264,7 +267,13 @@ def _arithmetic(float_op: str, integer_op: str | None) -> Lowering:
 
 
 def _function(name: str) -> Lowering:
-    return lambda place, operands, target: _Value(place.intrinsic(name, operands[0]), target)
+    return lambda place, operands, target: _Value(place.intrinsic(name, operands[0].text), target)
+
+
+def _written(write: Callable[..., str]) -> Lowering:
+    return lambda place, operands, target: _Value(
+        write(place, *[operand.text for operand in operands]), target
+    )
 
 
 def _same(_place: _Place, operands: Sequence[_Value], _target: DType) -> _Value:
@@ -328,7 +337,7 @@ def _reciprocal(place: _Place, operands: Sequence[_Value], target: DType) -> _Va
 
 
 def _rsqrt(place: _Place, operands: Sequence[_Value], target: DType) -> _Value:
-    root = _Value(place.intrinsic("sqrt", operands[0]), target)
+    root = _Value(place.intrinsic("sqrt", operands[0].text), target)
     return _reciprocal(place, [root], target)
 
 
@@ -341,7 +350,10 @@ LOWERINGS: Mapping[str, Lowering] = {
     "Ceil": _function("ceil"),
     "Compare": _compare,
     "Div": _arithmetic("fdiv", None),
+    "Exp": _written(functions.exponential),
     "Floor": _function("floor"),
+    "Gelu": _written(functions.gelu),
+    "GeluGrad": _written(functions.gelu_gradient),
     "Mul": _arithmetic("fmul", "mul"),
     "Not": _not,
     "Or": _arithmetic("", "or"),
@@ -350,8 +362,13 @@ LOWERINGS: Mapping[str, Lowering] = {
     "Round": _function("roundeven"),
     "Rsqrt": _rsqrt,
     "Select": _select,
+    "Sigmoid": _written(functions.sigmoid),
     "Sqrt": _function("sqrt"),
     "Sub": _arithmetic("fsub", "sub"),
     "Xor": _arithmetic("", "xor"),
 }
-"""How each operation is written. All of them are correctly rounded, or exact."""
+"""How each operation is written. All of them are exact or correctly rounded, but those of
+`APPROXIMATE`; Gelu and GeluGrad in their tanh form only."""
+
+APPROXIMATE = frozenset({"Exp", "Gelu", "GeluGrad", "Sigmoid"})
+"""Operations that agree with torch's to a few units in the last place."""

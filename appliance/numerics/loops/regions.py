@@ -12,7 +12,7 @@ from appliance.core.attributes import text
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
 from appliance.numerics.groups import Uses
-from appliance.numerics.loops.llvm_text import LOWERINGS, REGISTER_TYPES
+from appliance.numerics.loops.llvm_text import APPROXIMATE, LOWERINGS, REGISTER_TYPES
 
 _IDENTITIES = frozenset({"BroadcastInDim", "Cast", "Reshape"})
 """Ops that compute nothing, or may do so."""
@@ -21,6 +21,9 @@ _TRUTH_OPS = frozenset({"And", "BroadcastInDim", "Cast", "Compare", "Not", "Or",
 """Ops that may have truth values as their first operand; Select has them always."""
 
 _FLOAT_ONLY = frozenset({"Abs", "Ceil", "Div", "Floor", "Reciprocal", "Round", "Rsqrt", "Sqrt"})
+_TANH_ONLY = frozenset({"Gelu", "GeluGrad"})
+"""Ops whose other form torch computes as fast."""
+
 _INTEGER_ONLY = frozenset({"And", "Not", "Or", "Xor"})
 
 SMALLEST = 2
@@ -76,7 +79,8 @@ class _Finder:
 
     def _is_worth_while(self, loop: Sequence[int]) -> bool:
         computing = [at for at in loop if self._nodes[at].op not in _IDENTITIES]
-        return len(computing) >= SMALLEST
+        alone = {self._nodes[at].op for at in computing} & _TANH_ONLY
+        return len(computing) >= SMALLEST or bool(alone)
 
     def _size(self, name: str) -> int:
         return self._types[name].num_elements
@@ -146,7 +150,9 @@ class _Finder:
 def _has_lowering(node: Node, dtypes: Sequence[DType]) -> bool:
     """Return whether the operation is written for operands of these types."""
     first = dtypes[0]
-    if node.op in _FLOAT_ONLY:
+    if node.op in _TANH_ONLY:
+        return text(node, "approximation") == "TANH"
+    if node.op in _FLOAT_ONLY | APPROXIMATE:
         return first is DType.F32
     if node.op in _INTEGER_ONLY:
         return first is not DType.F32

@@ -265,3 +265,64 @@ def test_any_loop_gives_the_bits_of_its_nodes(drawn, chance):
     Program(nodes, types=types, live_out=kept).run(table, step=0)
     for name in kept:
         assert_same_bits(table[name], expected[name])
+
+
+def exact_gelu(x):
+    u = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    return x / (1 + np.exp(-2 * u))
+
+
+def exact_gelu_gradient(dy, x):
+    s = 1 / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    slope = 2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2)
+    return dy * (s + x * s * (1 - s) * slope)
+
+
+EXACT = {
+    "Exp": np.exp,
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Gelu": exact_gelu,
+    "GeluGrad": exact_gelu_gradient,
+}
+
+
+@pytest.mark.parametrize("op", sorted(EXACT))
+def test_functions_agree_with_their_definition_in_double_precision(op):
+    x = torch.cat([torch.linspace(-20, 20, 4001), torch.linspace(-1e-3, 1e-3, 101)])
+    full = vector(len(x))
+    operands, attributes = "x", {}
+    values = {"x": x}
+    if op.startswith("Gelu"):
+        attributes["approximation"] = "TANH"
+    if op == "GeluGrad":
+        operands = "dy x"
+        values["dy"] = torch.randn(len(x), generator=torch.Generator().manual_seed(0))
+    nodes = [node(op, operands, "y", full, **attributes), node("Reshape", "y", "z", full)]
+    if not op.startswith("Gelu"):  # not worth a loop of its own
+        nodes.insert(1, node("Abs", "y", "positive", full))
+    program = Program(nodes, types=dict.fromkeys(values, full), live_out={"y"})
+    assert len(program._groups[0].nodes) > 1 or op.startswith("Gelu")
+    table = dict(values)
+    program.run(table, step=0)
+    given = [values[name].double().numpy() for name in operands.split()]
+    # u is rounded before the exponential makes an absolute error of it a relative one.
+    relative = 1e-6 if op in ("Exp", "Sigmoid") else 5e-5
+    np.testing.assert_allclose(table["y"].double().numpy(), EXACT[op](*given), relative, 2e-7)
+
+
+@pytest.mark.parametrize("op", sorted(EXACT))
+def test_functions_take_every_float(op):
+    x = torch.tensor([0.0, -0.0, 88.8, 1e4, -1e4, 3e38, -3e38, torch.inf, torch.nan, -103.0, 1e-40])
+    full = vector(len(x))
+    values = {"x": x, "dy": torch.ones(len(x))}
+    nodes = [
+        node(op, "dy x" if op == "GeluGrad" else "x", "y", full, approximation="TANH"),
+        node("Abs", "y", "z", full),
+    ]
+    expected = one_by_one(nodes, values)["y"]
+    program = Program(nodes, types=dict.fromkeys(values, full), live_out={"y", "z"})
+    program.run(values, step=0)
+    # torch's own GELU is NaN for some large numbers.
+    compared = torch.isfinite(x) & ~expected.isnan()
+    np.testing.assert_allclose(values["y"][compared], expected[compared], 1e-6, 1e-38)
+    assert values["y"][8].isnan()
