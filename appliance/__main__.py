@@ -46,6 +46,17 @@ _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
 
+_PaceFlag = Annotated[
+    float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
+]
+_ExecutionFlag = Annotated[
+    str,
+    typer.Option(
+        help="How the wafer is used unless a job's label wsc.execution says it: weight-streaming, "
+        "pipelined, or auto (pipelined where a program fits)."
+    ),
+]
+
 
 @app.command()
 def up(
@@ -74,10 +85,8 @@ def up(
     machine: Annotated[
         str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
     ] = "cs2",
-    pace: Annotated[
-        float,
-        typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
-    ] = 0.0,
+    pace: _PaceFlag = 0.0,
+    execution: _ExecutionFlag = "weight-streaming",
     streams: Annotated[
         str,
         typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
@@ -109,6 +118,7 @@ def up(
             needs_token=tokens,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
+            execution=execution,
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,

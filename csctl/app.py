@@ -17,6 +17,7 @@ from csctl.tree import Branch, Tree
 from csctl.version import csctl_version
 
 BRANCHES = {
+    "attach": Branch(module="attach", attribute="attach_job", example="csctl attach wsjob-0001"),
     "cancel": Branch(module="cancel"),
     "completion": Branch(
         module="completion",
@@ -32,7 +33,17 @@ BRANCHES = {
     "get": Branch(module="get"),
     "job": Branch(module="job"),
     "label": Branch(module="label"),
+    "logs": Branch(
+        module="logs",
+        attribute="show_logs",
+        example="csctl logs wsjob-0001 --pod chief-0 --tail 20 -f",
+    ),
     "profile": Branch(module="profile"),
+    "submit": Branch(
+        module="submit",
+        attribute="submit_run",
+        example="csctl submit --name gpt --restart-policy on=pod,limit=3 -- python train.py",
+    ),
     "types": Branch(module="types", attribute="list_types", example="csctl types"),
 }
 """Every command by name."""

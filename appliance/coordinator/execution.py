@@ -35,6 +35,7 @@ from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
 from appliance.wire.profiles import keep_profile
 from appliance.wire.run_requests import DataLoaders, run_schedule
+from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -163,9 +164,9 @@ class Execution:
         self._post(machine.Run(schedule=schedule))
         self.session.schedule = schedule
 
-    def ingest(self, requests: Iterator[client.SendInputRequest]) -> Iterator[None]:
+    def ingest(self, chunks: Iterator[TensorChunk]) -> Iterator[None]:
         """Take one tensor; yields when the sender may go on, and again when it is complete."""
-        for name in self.session.ingress.receive(requests):
+        for name in self.session.ingress.receive(chunks):
             if name:
                 self._post(machine.Ingest(name=name))
             yield

@@ -13,6 +13,7 @@ import grpc
 
 from appliance.coordinator.answers import AnswerInterceptor
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.codec import ChunkInterceptor
 from appliance.coordinator.compilation import Compilation, Compiler
 from appliance.coordinator.console import Console
 from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
@@ -112,7 +113,10 @@ class Coordinator:
     def _limits(self) -> WaferLimits:
         kind = ExecuteJobRequest if self._options.job_type is JobType.EXECUTE else CompileJobRequest
         request = kind.FromString(self._options.request_path.read_bytes())
-        return wafer_limits(request.debug_args, wafer_bytes=self._options.wafer_bytes)
+        options = self._options
+        return wafer_limits(
+            request.debug_args, wafer_bytes=options.wafer_bytes, execution=options.execution
+        )
 
     def _make_execution(self, artifacts: ArtifactStore, compiler: Compiler) -> Execution:
         options = self._options
@@ -151,7 +155,7 @@ class Coordinator:
         carried = self._monitor.note_carried
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[AnswerInterceptor(carried)],
+            interceptors=[AnswerInterceptor(carried), ChunkInterceptor()],
             options=_CHANNEL_OPTIONS,
         )
         desk = Desk(

@@ -22,6 +22,7 @@ class Role(StrEnum):
     CHIEF = "chief"
     ACTIVATION = "activation"
     WORKER = "worker"
+    DRIVER = "driver"
 
 
 def _suffix() -> str:

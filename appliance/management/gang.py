@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.core.drivers import DRIVER_FILE
 from appliance.core.ids import Role
 from appliance.core.jobs import JobType
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
+from appliance.management.driver_tokens import DriverTokens
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -22,6 +24,7 @@ class Surroundings:
         compile_root: Directory of the compile cache.
         precision: `f32` or `exact`.
         wafer_bytes: Memory for activations of one system; 0 for no limit.
+        execution: How the wafer is used unless a job says it.
         cluster_systems: Systems that exist; a compile for more is refused.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
@@ -32,6 +35,7 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        driver_tokens: Makes the tokens by which the scripts of drivers are known.
         streams: How weights reach the systems: `ring` or `mapped`.
     """
 
@@ -39,6 +43,7 @@ class Surroundings:
     compile_root: Path
     precision: str
     wafer_bytes: int
+    execution: str
     cluster_systems: int
     bind_host: str
     public_host: str
@@ -49,6 +54,7 @@ class Surroundings:
     num_cores: int
     machine: str
     pace: float
+    driver_tokens: DriverTokens
     streams: str
 
 
@@ -83,6 +89,9 @@ def _user_id(number: int) -> str:
 
 
 def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
+    if job.type is JobType.DRIVER:
+        yield Role.DRIVER, 0
+        return
     yield Role.COORDINATOR, 0
     if job.type is JobType.COMPILE:
         return
@@ -100,6 +109,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
         return {
             "compile_root": str(surroundings.compile_root),
             "wafer_bytes": str(surroundings.wafer_bytes or ""),
+            "execution": surroundings.execution,
             "cluster_systems": str(surroundings.cluster_systems),
             "machine": surroundings.machine,
             "service_authority": job.service_authority,
@@ -110,6 +120,13 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "client_githash": surroundings.client_githash,
             "client_version": surroundings.client_version,
             "torch_threads": "1",
+        }
+    if role is Role.DRIVER:
+        token = surroundings.driver_tokens.mint(job.id)
+        return {
+            "driver_path": str(Path(job.work_dir) / DRIVER_FILE),
+            "token": token,
+            "user_name": job.user.name,
         }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
     if role is Role.CHIEF:

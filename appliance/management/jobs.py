@@ -147,7 +147,7 @@ class JobService:
         self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
 
     def cancel_by_csctl(self, job: JobId, user: str) -> None:
-        """Cancel a job from outside its client.
+        """Cancel a job from outside its client; with a driver, the jobs of its script too.
 
         Raises:
             NotFoundError: There is no job of that id.
@@ -157,7 +157,13 @@ class JobService:
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
         message = f"{BY_CSCTL}: cancelled by {user or 'a user'} with csctl"
-        self._reconciler.post(job, machine.EndRequested(phase=Phase.CANCELLED, message=message))
+        end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
+        self._reconciler.post(job, end)
+        if record.type is not JobType.DRIVER:
+            return
+        for member in self.list(JobFilter(workflow=record.workflow)):
+            if member.id != job:
+                self._reconciler.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
         """Keep where a compile job left its artifacts; the job has served its purpose."""

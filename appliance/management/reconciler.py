@@ -17,7 +17,7 @@ from appliance.cluster.launcher import Exit, JobStopped, Launcher, LauncherLost,
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, InternalError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
-from appliance.core.jobs import Phase
+from appliance.core.jobs import JobType, Phase
 from appliance.core.pods import PodSpec
 from appliance.core.records import EventRecord, JobRecord, PodRecord, Reservation
 from appliance.management import job_machine as machine
@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 RESTART_MESSAGE = "the appliance was restarted while the job was running; submit it again"
 
 STOP_MESSAGE = "the appliance was stopped while the job was running; submit it again"
+
+NODE_LOST = "was lost: "
+"""In a job's message: not the job or a pod is at fault, what its pods ran on was lost."""
 
 _LEASE_CHECK_SECONDS = 1.0
 
@@ -263,8 +266,7 @@ class Reconciler:
         self._is_queue_dirty = True
         match wish:
             case _Submitted(job=job):
-                self._live[job.id] = _Live(_state_of(job), job)
-                self._dispatcher.add(job)
+                self._begin(job)
             case _Reprioritised(job=job_id, priority=priority):
                 self._dispatcher.reprioritise(job_id, priority)
             case _Holds(workflow=workflow):
@@ -276,6 +278,13 @@ class Reconciler:
                 pass
             case _:
                 assert_never(wish)
+
+    def _begin(self, job: JobRecord) -> None:
+        self._live[job.id] = _Live(_state_of(job), job)
+        if job.type is JobType.DRIVER:  # it needs no system: its jobs wait for theirs
+            self._apply(job.id, machine.Admitted(systems=()))
+            return
+        self._dispatcher.add(job)
 
     def _take_exit(self, end: PodExit) -> None:
         live = self._live.get(end.job)
@@ -296,7 +305,7 @@ class Reconciler:
     def _lose(self, job: JobId, reason: str) -> None:
         coordinator = pod_name(job, Role.COORDINATOR, 0)
         event = machine.PodExited(
-            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"was lost: {reason}"
+            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"{NODE_LOST}{reason}"
         )
         self._apply(job, event)
         self._apply(job, machine.Stopped())

@@ -14,6 +14,7 @@ from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
+from appliance.core.plan import Execution
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
 from appliance.management.access import open_access
@@ -25,10 +26,19 @@ from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
 from appliance.management.coordinators import Coordinators
 from appliance.management.csctl_servicer import CsctlServicer
+from appliance.management.driver_servicer import (
+    DriverControlServicer,
+    DriverServicer,
+    LogServicer,
+)
+from appliance.management.driver_tokens import open_driver_tokens
+from appliance.management.drivers import DriverService
+from appliance.management.event_servicer import EventServicer
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
 from appliance.management.job_edits import JobEdits
+from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
@@ -43,8 +53,15 @@ from appliance.management.watch import JobWatch
 from appliance.storage.database import Database
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
+from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
+from protos.wsc.v1.drivers_pb2_grpc import (
+    add_DriverControlServicer_to_server,
+    add_DriversServicer_to_server,
+)
+from protos.wsc.v1.events_pb2_grpc import add_EventsServicer_to_server
+from protos.wsc.v1.logs_pb2_grpc import add_LogsServicer_to_server
 from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
 
 logger = logging.getLogger(__name__)
@@ -79,6 +96,9 @@ class ManagementOptions:
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
             batch that needs more is computed in micro-batches. 0 sets no limit.
+        execution: How the wafer is used unless a job's label `wsc.execution` says it:
+            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
+            does not fit, or `auto`, pipelined where a program fits on one wafer.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
@@ -101,6 +121,7 @@ class ManagementOptions:
     needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
+    execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
     machine: str = CS2.name
     pace: float = 0.0
@@ -122,6 +143,7 @@ class ManagementOptions:
             modes = " or ".join(StreamMode)
             raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
         parse_machine(self.machine)
+        parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.lease_seconds < 1:
@@ -170,6 +192,7 @@ class Management:
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
+        self._driver_tokens = open_driver_tokens(options.data_dir)
         self._watch = JobWatch()
         self._coordinators = Coordinators()
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
@@ -290,12 +313,21 @@ class Management:
         )
 
     async def _listen(self) -> None:
+        drivers = DriverService(
+            self._state,
+            self.reconciler,
+            self._driver_tokens,
+            self.sessions,
+            self.options.data_dir,
+        )
+        self.access.accept(drivers.owner_of)
         submissions = SubmissionService(
             self._state,
             self.reconciler,
             SubmissionOptions(
                 data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
             ),
+            drivers=drivers,
             model=self.model,
             sessions=self.sessions,
         )
@@ -319,9 +351,13 @@ class Management:
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)
+        add_EventsServicer_to_server(EventServicer(self.jobs), outer)
+        add_DriversServicer_to_server(DriverServicer(drivers), outer)
+        add_LogsServicer_to_server(LogServicer(LogService(self._state), self._watch), outer)
         self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
         inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
         add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
+        add_DriverControlServicer_to_server(DriverControlServicer(drivers), inner)
         inner.add_insecure_port(self._inner_address)
         self._servers = [outer, inner]
         for server in self._servers:
@@ -351,6 +387,7 @@ class Management:
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
+            execution=self.options.execution,
             cluster_systems=len(self.model.facts.systems),
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,
@@ -361,6 +398,7 @@ class Management:
             num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            driver_tokens=self._driver_tokens,
             streams=self.options.streams,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

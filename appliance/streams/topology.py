@@ -3,7 +3,7 @@
 | stream          | from              | to                | one slot for each                  |
 |-----------------|-------------------|-------------------|------------------------------------|
 | `announce`      | weight-0          | broadcastreduce-0 | layer step; empty: loads are ready |
-| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its loads (`ring`), or |
+| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its values (`ring`), or|
 |                 |                   |                   | empty: they may be read (`mapped`) |
 | `gradients-<i>` | chief-<i>         | broadcastreduce-0 | layer step: system i's partial sums|
 | `sums`          | broadcastreduce-0 | weight-0          | layer step: its sums               |
@@ -85,9 +85,9 @@ def persistent_segment(persistent_id: int) -> str:
     return f"persistent/{persistent_id}"
 
 
-def load_layout(plan: Plan, step: LayerStep) -> SlotLayout:
-    """Return where a layer step's loads lie in a slot of `broadcast`."""
-    return SlotLayout.of(plan.load_types(step))
+def load_layout(plan: Plan, names: Iterable[str]) -> SlotLayout:
+    """Return where the values that a visit is sent lie in a slot of `broadcast`."""
+    return SlotLayout.of((name, plan.types[name]) for name in names)
 
 
 def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:

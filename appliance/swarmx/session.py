@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
 from appliance.core.plan import Plan
+from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
@@ -48,8 +49,10 @@ class BroadcastReduceSession:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
+        self._deliveries = deliveries(plan, num_systems)
         self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
-        self._copies = broadcast_copies(plan) if self._mode is StreamMode.RING else ()
+        rows = self._deliveries.rows if self._mode is StreamMode.RING else ()
+        self._copies = broadcast_copies(plan, rows)
         self._adds_up = sums_stream(plan, num_systems) == SUMS
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
@@ -80,7 +83,7 @@ class BroadcastReduceSession:
     def _broadcast_bytes(self) -> int:
         if self._mode is StreamMode.MAPPED:
             return 0
-        return largest(load_layout(self._plan, step) for step in self._plan.layer_steps)
+        return largest(load_layout(self._plan, row) for row in self._deliveries.rows)
 
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to MemoryX and every CS-2, and return the two loops."""
@@ -120,20 +123,20 @@ class BroadcastReduceSession:
         self, num_steps: int, announce: RingReader, memory: Mapping[str, Slot]
     ) -> None:
         for step in range(num_steps):
-            for visit in self._visits:
+            for number in range(len(self._visits)):
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
                 if self._copies:
-                    self._copy_loads(visit.layer_step, memory, slot)
+                    self._copy_loads(self._deliveries.row(step, number), memory, slot)
                 self._broadcast.publish()
                 announce.release()
             if not self._adds_up:
                 self._record(step + 1)
         self._broadcast.end()
 
-    def _copy_loads(self, layer_step: int, memory: Mapping[str, Slot], slot: Slot) -> None:
-        for copy in self._copies[layer_step]:
+    def _copy_loads(self, row: int, memory: Mapping[str, Slot], slot: Slot) -> None:
+        for copy in self._copies[row]:
             source = memory[copy.segment][copy.source : copy.source + copy.num_bytes]
             slot[copy.target : copy.target + copy.num_bytes] = source
             self._num_bytes_copied += copy.num_bytes
