@@ -69,18 +69,22 @@ class Floats:
 
     def mul_add(self, a: str | float, b: str | float, c: str | float) -> str:
         """Write a * b + c, rounded once where the processor can."""
-        return self._writer.intrinsic("fmuladd", self._text(a), self._text(b), self._text(c))
+        return self._writer.intrinsic("fmuladd", self.number(a), self.number(b), self.number(c))
 
     def clamp(self, x: str, low: float, high: float) -> str:
         """Write x within bounds; NaN stays."""
-        for comparison, bound in (("olt", low), ("ogt", high)):
-            limit = self._text(bound)
-            beyond = self._writer.assign(f"fcmp {comparison} {self._type} {x}, {limit}")
-            truth = self._writer.type(DType.I1)
-            x = self._writer.assign(
-                f"select {truth} {beyond}, {self._type} {limit}, {self._type} {x}"
-            )
-        return x
+        x = self.select(self.compare("olt", x, low), low, x)
+        return self.select(self.compare("ogt", x, high), high, x)
+
+    def compare(self, how: str, a: str | float, b: str | float) -> str:
+        """Write a comparison, named as LLVM does."""
+        return self._two(f"fcmp {how}", a, b)
+
+    def select(self, condition: str, a: str | float, b: str | float) -> str:
+        """Write a where the condition holds, else b."""
+        truth, kind = self._writer.type(DType.I1), self._type
+        chosen = f"{truth} {condition}, {kind} {self.number(a)}, {kind} {self.number(b)}"
+        return self._writer.assign(f"select {chosen}")
 
     def power_of_two(self, exponent: str) -> str:
         """Write 2^n for an integer register n in the range of normal numbers."""
@@ -90,9 +94,10 @@ class Floats:
         return writer.assign(f"bitcast {integers} {bits} to {self._type}")
 
     def _two(self, op: str, a: str | float, b: str | float) -> str:
-        return self._writer.assign(f"{op} {self._type} {self._text(a)}, {self._text(b)}")
+        return self._writer.assign(f"{op} {self._type} {self.number(a)}, {self.number(b)}")
 
-    def _text(self, x: str | float) -> str:
+    def number(self, x: str | float) -> str:
+        """Return a register, or a number as a literal."""
         return x if isinstance(x, str) else self._writer.constant(x, DType.F32)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from appliance.core.attributes import text
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
-from appliance.numerics.loops import functions
+from appliance.numerics.loops import functions, rounding
 
 VECTOR_WIDTH = 16
 """Elements of a vector: one 512-bit register of float32; LLVM splits it for smaller ones."""
@@ -22,14 +22,17 @@ ENTRY_POINT = "region"
 
 REGISTER_TYPES: Mapping[DType, str] = {
     DType.F32: "float",
+    DType.F16: "float",
+    DType.BF16: "float",
+    DType.CB16: "float",
     DType.I1: "i1",
     DType.I32: "i32",
     DType.I64: "i64",
 }
-"""Element types that regions compute with."""
+"""Element types that regions compute with; 16-bit formats in float32, as everywhere."""
 
 _MEMORY_TYPES = {**REGISTER_TYPES, DType.I1: "i8"}
-_SIZES = {DType.F32: 4, DType.I1: 1, DType.I32: 4, DType.I64: 8}
+_SIZES = {dtype: dtype.container.itemsize for dtype in REGISTER_TYPES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,11 @@ class _Writer:
             if (name in self._region.singles) is single:
                 operands = [scope.known[operand] for operand in node.operands]
                 target = node.types[0].dtype
-                scope.known[name] = LOWERINGS[node.op](_Place(self, scope, node), operands, target)
+                place = _Place(self, scope, node)
+                value = LOWERINGS[node.op](place, operands, target)
+                if target.is_half and node.op not in NEVER_ROUNDED:
+                    value = _Value(rounding.rounded(place, target, value.text), target)
+                scope.known[name] = value
 
     def _store(self, scope: _Scope, index: str, *, single: bool) -> None:
         for name in self._region.results:
@@ -245,7 +252,7 @@ class _Place:
 
 def _literal(value: float | int | bool, dtype: DType) -> str:
     """Return a constant as LLVM writes it: floats as the bits of the double they are."""
-    if dtype is DType.F32:
+    if dtype.is_float:
         single = struct.unpack("<f", struct.pack("<f", float(value)))[0]
         return f"0x{struct.unpack('<Q', struct.pack('<d', single))[0]:016X}"
     if dtype is DType.I1:
@@ -260,7 +267,7 @@ Lowering = Callable[[_Place, Sequence[_Value], DType], _Value]
 def _arithmetic(float_op: str, integer_op: str | None) -> Lowering:
     def lower(place: _Place, operands: Sequence[_Value], target: DType) -> _Value:
         a, b = operands
-        op = float_op if a.dtype is DType.F32 else integer_op
+        op = float_op if a.dtype.is_float else integer_op
         return _Value(place.assign(f"{op} {place.type(a.dtype)} {a.text}, {b.text}"), target)
 
     return lower
@@ -287,7 +294,7 @@ _INTEGER_COMPARISONS = {"EQ": "eq", "NE": "ne", "GT": "sgt", "GE": "sge", "LT": 
 def _compare(place: _Place, operands: Sequence[_Value], target: DType) -> _Value:
     a, b = operands
     direction = text(place.node, "comparison_direction")
-    if a.dtype is DType.F32:
+    if a.dtype.is_float:
         op = f"fcmp {_FLOAT_COMPARISONS[direction]}"
     else:
         op = f"icmp {_INTEGER_COMPARISONS[direction]}"
@@ -305,19 +312,19 @@ def _cast(place: _Place, operands: Sequence[_Value], target: DType) -> _Value:
     (x,) = operands
     source, kind = place.type(x.dtype), place.type(target)
     match x.dtype, target:
-        case a, b if a is b:
-            return x
-        case DType.F32, DType.I1:
+        case a, b if a is b or (a.is_float and b.is_float):
+            return _Value(x.text, target)
+        case a, DType.I1 if a.is_float:
             zero = place.constant(0.0, DType.F32)
             return _Value(place.assign(f"fcmp une {source} {x.text}, {zero}"), target)
         case _, DType.I1:
             zero = place.constant(0, x.dtype)
             return _Value(place.assign(f"icmp ne {source} {x.text}, {zero}"), target)
-        case DType.I1, DType.F32:
+        case DType.I1, b if b.is_float:
             return _Value(place.assign(f"uitofp {source} {x.text} to {kind}"), target)
         case DType.I1, _:
             return _Value(place.assign(f"zext {source} {x.text} to {kind}"), target)
-        case _, DType.F32:
+        case _, b if b.is_float:
             return _Value(place.assign(f"sitofp {source} {x.text} to {kind}"), target)
         case DType.I32, _:
             return _Value(place.assign(f"sext {source} {x.text} to {kind}"), target)
@@ -340,6 +347,9 @@ def _rsqrt(place: _Place, operands: Sequence[_Value], target: DType) -> _Value:
     root = _Value(place.intrinsic("sqrt", operands[0].text), target)
     return _reciprocal(place, [root], target)
 
+
+NEVER_ROUNDED = frozenset({"Abs", "BroadcastInDim", "Reshape", "Select"})
+"""Operations whose results are elements of their operands, hence already representable."""
 
 LOWERINGS: Mapping[str, Lowering] = {
     "Abs": _function("fabs"),

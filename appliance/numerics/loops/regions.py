@@ -12,7 +12,7 @@ from appliance.core.attributes import text
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
 from appliance.numerics.groups import Uses
-from appliance.numerics.loops.llvm_text import APPROXIMATE, LOWERINGS, REGISTER_TYPES
+from appliance.numerics.loops.llvm_text import APPROXIMATE, LOWERINGS, NEVER_ROUNDED, REGISTER_TYPES
 
 _IDENTITIES = frozenset({"BroadcastInDim", "Cast", "Reshape"})
 """Ops that compute nothing, or may do so."""
@@ -27,7 +27,7 @@ _TANH_ONLY = frozenset({"Gelu", "GeluGrad"})
 _INTEGER_ONLY = frozenset({"And", "Not", "Or", "Xor"})
 
 SMALLEST = 2
-"""Computing nodes that make a loop worth while."""
+"""Passes over memory that make a loop worth while."""
 
 
 def find_regions(
@@ -78,9 +78,19 @@ class _Finder:
         return [tuple(loop) for loop in loops.values() if self._is_worth_while(loop)]
 
     def _is_worth_while(self, loop: Sequence[int]) -> bool:
-        computing = [at for at in loop if self._nodes[at].op not in _IDENTITIES]
-        alone = {self._nodes[at].op for at in computing} & _TANH_ONLY
-        return len(computing) >= SMALLEST or bool(alone)
+        return sum(self._worth(self._nodes[at]) for at in loop) >= SMALLEST
+
+    def _worth(self, node: Node) -> int:
+        """Return how many passes over memory torch needs for a node that a loop does in none."""
+        source, target = self._types[node.operands[0]].dtype, node.types[0].dtype
+        rounds = (
+            target.is_half
+            and node.op not in NEVER_ROUNDED
+            and (node.op != "Cast" or source is not target)
+        )
+        if node.op in _TANH_ONLY:
+            return SMALLEST
+        return 2 * rounds or (0 if node.op in _IDENTITIES else 1)
 
     def _size(self, name: str) -> int:
         return self._types[name].num_elements
@@ -153,11 +163,11 @@ def _has_lowering(node: Node, dtypes: Sequence[DType]) -> bool:
     if node.op in _TANH_ONLY:
         return text(node, "approximation") == "TANH"
     if node.op in _FLOAT_ONLY | APPROXIMATE:
-        return first is DType.F32
+        return first.is_float
     if node.op in _INTEGER_ONLY:
-        return first is not DType.F32
+        return not first.is_float
     if node.op == "Compare" and first is DType.I1:
         return text(node, "comparison_direction") in ("EQ", "NE")
     if node.op == "Cast":
-        return not (first is DType.F32 and node.types[0].dtype in (DType.I32, DType.I64))
+        return not (first.is_float and node.types[0].dtype in (DType.I32, DType.I64))
     return first is not DType.I1 or node.op in _TRUTH_OPS or node.op == "Select"
