@@ -91,6 +91,9 @@ def up(
         str,
         typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
     ] = "ring",
+    stall_seconds: Annotated[
+        float, typer.Option(help="How long a system may wait for a batch before its job fails.")
+    ] = 630.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -122,6 +125,7 @@ def up(
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
+            stall_seconds=stall_seconds,
             streams=streams,
             entry_modules=tuple(
                 (role, module)

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from appliance.coordinator import job_machine as machine
 from appliance.coordinator import pod_requests
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
@@ -19,6 +20,7 @@ from appliance.coordinator.persistent import PersistentTensors
 from appliance.coordinator.profiles import profile
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
+from appliance.coordinator.starvation import HINT, StarvationWatch
 from appliance.core.clock import Clock
 from appliance.core.errors import (
     ConflictError,
@@ -61,6 +63,8 @@ class Surroundings:
         announce_failure: Tells management why the job failed; returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        console: Takes lines for the user.
+        stall_seconds: Longest wait of a system for one batch.
     """
 
     spec: PodSpec
@@ -71,6 +75,8 @@ class Surroundings:
     announce_failure: Callable[[str], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    console: Console
+    stall_seconds: float
 
 
 class Execution:
@@ -98,6 +104,7 @@ class Execution:
         self._num_trained = 0
         self.gang = make_gang(self.suspect)
         self.persistent = PersistentTensors(self.gang)
+        self._starvation = StarvationWatch(stall_seconds=around.stall_seconds)
 
     # What the job looks like
 
@@ -287,6 +294,38 @@ class Execution:
             self._around.initializer.close()
 
     # What goes wrong
+
+    def watch_input(self, heartbeat: pods_pb2.HeartbeatRequest) -> None:
+        """Look whether a system waits for its batches; warn, or fail the job if it does not end."""
+        role, index = self.gang.member(heartbeat.pod)
+        if role is not Role.CHIEF or self.is_over():
+            return
+        with self._changed:
+            found = self._starvation.look(
+                index,
+                session=heartbeat.session,
+                step=heartbeat.step,
+                readings=heartbeat.readings,
+                now_seconds=self._around.clock.monotonic_seconds(),
+            )
+        if found is None:
+            return
+        if found.is_stall:
+            failure = Failure(
+                blame=Blame.USER, message=found.message, role=role, index=index, is_stall=True
+            )
+            self.suspect(failure)
+            return
+        logger.warning("Input starvation", extra={"reason": found.message})
+        self._around.console.write(Topic.STALL, found.message, hint=HINT, is_warning=True)
+        self._around.announce_event(
+            JobEventReport(
+                reason="InputStarvation",
+                message=f"{found.message} {HINT}.",
+                is_warning=True,
+                pod=heartbeat.pod,
+            )
+        )
 
     def suspect(self, failure: Failure) -> None:
         """Take a report that something broke; the job fails for one of those that come in."""
