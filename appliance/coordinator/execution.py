@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from appliance.coordinator import job_machine as machine
 from appliance.coordinator import pod_requests
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.background import BackgroundCall
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
@@ -101,6 +102,7 @@ class Execution:
         self._run_request = client.RunRequest()
         self._loaders = DataLoaders()
         self._profiled_steps = range(0)
+        self._input_load: BackgroundCall | None = None
         self._num_trained = 0
         self.gang = make_gang(self.suspect)
         self.persistent = PersistentTensors(self.gang)
@@ -377,8 +379,10 @@ class Execution:
             case machine.LoadInput(session=session):
                 self._load_input(session)
             case machine.StartSteps():
+                self._wait_for_input()
                 self._start_steps(action)
             case machine.FinishSteps(session=session, wait_for_steps=wait):
+                self._wait_for_input()
                 request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
                 self._call_all("Finish", request)
                 self._count_trained(wait_for_steps=wait)
@@ -400,6 +404,12 @@ class Execution:
         completed = completed_steps(self.gang.reports())
         self._num_trained += session.schedule.num_steps if wait_for_steps else completed
 
+    def _wait_for_input(self) -> None:
+        """Wait until the input pods are loaded; raises what their loading raised, once."""
+        loading, self._input_load = self._input_load, None
+        if loading is not None:
+            loading.wait()
+
     def _load_plan(self, session: int) -> None:
         size = self.gang.size
         request = pod_requests.engine_load(session, self._plan_text, size)
@@ -416,7 +426,11 @@ class Execution:
         self._loaders = self._loaders.after(run)
         inputs: list[Member] = [(Role.ACTIVATION, system) for system in range(size.num_systems)]
         inputs += [(Role.WORKER, worker) for worker in range(size.num_workers)]
-        self.gang.call("Load", dict.fromkeys(inputs, request), self.is_over)
+        # The user's dataloader takes seconds to come up; weights can be sent meanwhile.
+        self._input_load = BackgroundCall(
+            "load-input",
+            lambda: self.gang.call("Load", dict.fromkeys(inputs, request), self.is_over),
+        )
 
     def _start_steps(self, action: machine.StartSteps) -> None:
         session = self.session
