@@ -42,6 +42,9 @@ app = typer.Typer(
 app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 
+_REST_GRACE_SECONDS = 3
+"""How long REST requests may take to end when the appliance does."""
+
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
@@ -89,7 +92,7 @@ def up(
     execution: _ExecutionFlag = "weight-streaming",
     streams: Annotated[
         str,
-        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
+        typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
     ] = "ring",
     stall_seconds: Annotated[
         float, typer.Option(help="How long a system may wait for a batch before its job fails.")
@@ -291,6 +294,11 @@ async def _serve_rest(
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,
+        sessions=management.sessions,
+        systems=management.systems,
+        queue=management.queue,
+        logs=management.logs,
+        feed=management.feed,
         has_tls=tls is not None,
     )
     rest = create_app(services, hosts=management.rest_hosts)
@@ -299,6 +307,7 @@ async def _serve_rest(
         log_config=None,
         access_log=False,
         lifespan="off",
+        timeout_graceful_shutdown=_REST_GRACE_SECONDS,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
@@ -306,6 +315,7 @@ async def _serve_rest(
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))
     await is_ended.wait()
+    management.feed.close()  # or open streams would keep the server from ending
     server.should_exit = True
     await serving
 

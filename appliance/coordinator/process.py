@@ -23,6 +23,7 @@ from appliance.coordinator.initializer import Initializer, is_expected
 from appliance.coordinator.monitor import Monitor
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.coordinator.reports import ManagementLink
+from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.servicer import ApplianceServicer, Desk
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.jobs import JobType, Phase
@@ -64,7 +65,8 @@ class Coordinator:
         self._spec, self._clock = spec, clock
         self._options = CoordinatorOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._link = ManagementLink(spec)
+        self._series = SeriesLog(clock)
+        self._link = ManagementLink(spec, self._series)
         self._console = Console()
         artifacts = ArtifactStore(self._options.compile_root)
         self._compilation = Compilation(
@@ -138,6 +140,7 @@ class Coordinator:
             announce_event=self._announce_event,
             console=self._console,
             stall_seconds=options.stall_seconds,
+            series=self._series,
         )
         return Execution(
             around,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import grpc
 
+from appliance.coordinator.series import SeriesLog
 from appliance.core.jobs import Phase
 from appliance.core.pods import PodSpec
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
@@ -22,10 +23,12 @@ class ManagementLink:
 
     Args:
         spec: The coordinator pod.
+        series: What training shows; travels with every report.
     """
 
-    def __init__(self, spec: PodSpec) -> None:
+    def __init__(self, spec: PodSpec, series: SeriesLog) -> None:
         self._spec = spec
+        self._series = series
         self._channel = grpc.insecure_channel(spec.management_address)
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
         self._stopping = threading.Event()
@@ -55,6 +58,7 @@ class ManagementLink:
             message=message,
             pods=pods,
             events=events,
+            points=self._series.take(),
         )
         try:
             self._stub.ReportJob(request, timeout=_CALL_SECONDS)

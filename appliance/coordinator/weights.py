@@ -80,12 +80,6 @@ class WeightIngress:
         """Names of the tensors written here, sorted."""
         return tuple(sorted(self._written))
 
-    def scalar(self, name: str) -> np.generic:
-        """Return the present value of a state tensor that has one element."""
-        (value,) = self._views[name].reshape(1)
-        assert isinstance(value, np.generic)
-        return value
-
     def tensor(self, name: str) -> StateTensor:
         """Return a state tensor of the program.
 

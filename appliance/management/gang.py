@@ -7,9 +7,12 @@ from pathlib import Path
 from appliance.core.drivers import DRIVER_FILE
 from appliance.core.ids import Role
 from appliance.core.jobs import JobType
-from appliance.core.pods import PodSpec
+from appliance.core.pods import PodSpec, member_name
 from appliance.core.records import JobRecord
 from appliance.management.driver_tokens import DriverTokens
+from appliance.management.stream_secrets import job_key
+from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
+from appliance.streams.topology import STREAMS_OPTION, StreamMode
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -37,7 +40,11 @@ class Surroundings:
         pace: Wall seconds per simulated second; 0 sets no pace.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
         stall_seconds: Longest wait of a system for one batch before its job counts as stalled.
-        streams: How weights reach the systems: `ring` or `mapped`.
+        streams: How weights reach the systems on one host: `ring` or `mapped`.
+        has_network: Whether every pod counts as a host of its own, so that all streams cross the
+            network.
+        stream_secret: What the keys of the jobs' streams are made from.
+        stream_identity: File with the identity for encrypted streams; empty for plain ones.
     """
 
     management_address: str
@@ -58,20 +65,29 @@ class Surroundings:
     driver_tokens: DriverTokens
     stall_seconds: float
     streams: str
+    has_network: bool = False
+    stream_secret: bytes = b""
+    stream_identity: str = ""
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
     """Return the pods of a job, coordinator first."""
+    hosts = _hosts(job, surroundings)
     common = {
         "job_type": job.type.value,
         "num_systems": str(job.num_systems),
         "workers_per_system": str(job.workers_per_system),
         "request_path": str(Path(job.work_dir) / REQUEST_FILE),
         "precision": surroundings.precision,
-        "streams": surroundings.streams,
+        STREAMS_OPTION: StreamMode.RING if hosts else surroundings.streams,
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }
+    if hosts:
+        common |= {
+            KEY_OPTION: job_key(surroundings.stream_secret, job.id),
+            IDENTITY_OPTION: surroundings.stream_identity,
+        }
     return tuple(
         PodSpec(
             job=job.id,
@@ -81,9 +97,16 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
             work_dir=Path(job.work_dir),
             management_address=surroundings.management_address,
             options={**common, **_options(role, job, surroundings)},
+            hosts=hosts,
         )
         for role, index in _members(job)
     )
+
+
+def _hosts(job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
+    if not surroundings.has_network:
+        return {}
+    return {name: name for name in (member_name(role, index) for role, index in _members(job))}
 
 
 def _user_id(number: int) -> str:

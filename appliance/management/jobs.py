@@ -17,6 +17,7 @@ from appliance.management.reconciler import Reconciler
 from appliance.management.state import State
 from appliance.scheduler.explain import Wait
 from appliance.storage.jobs import JobFilter
+from appliance.storage.series import Point
 from appliance.wire.submissions import check_labels, parse_priority
 from protos.appliance.common_config_pb2 import ClusterDetails
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
@@ -233,6 +234,7 @@ class JobService:
         message: str,
         pods: Sequence[PodRecord],
         events: Sequence[EventRecord],
+        points: Sequence[Point] = (),
     ) -> None:
         """Take note of what a coordinator says of its job."""
         self.load(job)
@@ -245,6 +247,8 @@ class JobService:
             )
         for event in events:
             self._state.jobs.add_event(event)
+        self._state.series.add(job, points)
+        self._reconciler.tell_progress(job)
         if phase:
             self._reconciler.post(job, machine.Reported(phase=Phase(phase), message=message))
 

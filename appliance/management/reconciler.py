@@ -24,6 +24,7 @@ from appliance.management import job_machine as machine
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.coordinators import Coordinators
 from appliance.management.dispatcher import Dispatcher, Published
+from appliance.management.feed import Topic
 from appliance.management.snapshots import holding_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
@@ -202,6 +203,10 @@ class Reconciler:
     def reschedule(self) -> None:
         """Look again at who may start, as the cluster or somebody's quota has changed."""
         self._inbox.put(_Wake())
+
+    def tell_progress(self, job: JobId) -> None:
+        """Tell followers that there are new readings of a job."""
+        self._watch.tell(Topic.PROGRESS, job)
 
     def close(self) -> None:
         """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
@@ -398,6 +403,7 @@ class Reconciler:
     def _schedule(self) -> None:
         before = self.published
         decisions = self._dispatcher.run_cycle()
+        self._watch.tell(Topic.QUEUE)
         for job in self._watch.followed():
             if before.find(job) != self.published.find(job):
                 self._watch.notify(job)

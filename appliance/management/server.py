@@ -34,6 +34,7 @@ from appliance.management.driver_servicer import (
 from appliance.management.driver_tokens import open_driver_tokens
 from appliance.management.drivers import DriverService
 from appliance.management.event_servicer import EventServicer
+from appliance.management.feed import ChangeFeed, Topic
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
@@ -46,6 +47,7 @@ from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
+from appliance.management.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.submissions import SubmissionOptions, SubmissionService
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
@@ -75,6 +77,10 @@ _GRPC_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
 )
+
+
+NETWORK_STREAMS = ("network", "network-tls")
+"""Kinds of streams that cross TCP even on one machine; see `ManagementOptions.streams`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,9 @@ class ManagementOptions:
         stall_seconds: Longest wait of a system for one batch before its job fails. The default is
             what the real cluster gives a job that does not move.
         streams: How weights reach the systems: `ring` (the default) copies them once into a ring
-            that all systems read, `mapped` lets every system read MemoryX's own memory.
+            that all systems read, `mapped` lets every system read MemoryX's own memory. With
+            `network` every pod counts as a host of its own and all its streams cross TCP on
+            loopback; `network-tls` encrypts them.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -142,9 +150,11 @@ class ManagementOptions:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
-        if self.streams not in set(StreamMode):
-            modes = " or ".join(StreamMode)
-            raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
+        kinds = (*StreamMode, *NETWORK_STREAMS)
+        if self.streams not in kinds:
+            raise UserError(
+                f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
+            )
         parse_machine(self.machine)
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
@@ -197,6 +207,8 @@ class Management:
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
+        self._stream_secret = ensure_secret(options.data_dir / "streams.key")
+        self._stream_identity = self._ensure_stream_identity()
         self._driver_tokens = open_driver_tokens(options.data_dir)
         self._watch = JobWatch()
         self._coordinators = Coordinators()
@@ -240,8 +252,10 @@ class Management:
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
+        self.logs = LogService(self._state)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
@@ -251,6 +265,11 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """What changes, for whoever follows."""
+        return self._watch.feed
 
     @property
     def state(self) -> State:
@@ -289,6 +308,10 @@ class Management:
         self._threads.shutdown(wait=False)
         self._database.close()
 
+    def _tell_of(self, kind: str, name: str) -> None:
+        if kind in set(Topic):
+            self._watch.tell(Topic(kind), name)
+
     def _ensure_tls(self) -> Certificates | None:
         if not self.options.has_tls:
             return None
@@ -305,6 +328,12 @@ class Management:
             self.model.apply(parse_cluster(self.options.cluster, source="The cluster file"))
         elif self.options.num_systems is not None or not self.model.facts.systems:
             self.model.apply(simulated_cluster(self.options.num_systems or 1))
+
+    def _ensure_stream_identity(self) -> str:
+        if self.options.streams != "network-tls":
+            return ""
+        path = self.options.data_dir / "tls" / "streams.pem"
+        return str(ensure_identity(path, self._clock))
 
     def _start_launcher(self) -> ProcessLauncher:
         return ProcessLauncher(
@@ -358,7 +387,7 @@ class Management:
         add_CsCtlV1Servicer_to_server(csctl, outer)
         add_EventsServicer_to_server(EventServicer(self.jobs), outer)
         add_DriversServicer_to_server(DriverServicer(drivers), outer)
-        add_LogsServicer_to_server(LogServicer(LogService(self._state), self._watch), outer)
+        add_LogsServicer_to_server(LogServicer(self.logs, self._watch), outer)
         self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
         inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
         add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
@@ -406,5 +435,8 @@ class Management:
             driver_tokens=self._driver_tokens,
             stall_seconds=self.options.stall_seconds,
             streams=self.options.streams,
+            has_network=self.options.streams in NETWORK_STREAMS,
+            stream_secret=self._stream_secret,
+            stream_identity=self._stream_identity,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)

@@ -3,8 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from appliance.core.plan import Plan
 from appliance.streams.layout import ALIGNMENT_BYTES, LayoutItem, SlotLayout
+from appliance.streams.protocol import Piece
 from appliance.streams.topology import (
     COMPUTED_SEGMENT,
     STATE_SEGMENT,
@@ -29,6 +33,11 @@ class Copy:
     source: int
     target: int
     num_bytes: int
+
+    def into(self, slot: NDArray[np.uint8]) -> Piece:
+        """Return what to read from the store to carry it out."""
+        target = slot[self.target : self.target + self.num_bytes]
+        return Piece(segment=self.segment, source=self.source, target=target)
 
 
 def broadcast_copies(plan: Plan, rows: Iterable[tuple[str, ...]]) -> tuple[tuple[Copy, ...], ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[0] = str(HERE)
+sys.path.append(str(HERE.parent / "programs"))
 
 from timeline import Timeline  # noqa: E402
 
@@ -30,7 +31,7 @@ from gpt import (  # noqa: E402
     Gpt,
     GptShape,
 )
-from gpt_data import Batches  # noqa: E402 - puts the model's folder on the path
+from gpt_data import Batches  # noqa: E402
 
 
 def train(options: argparse.Namespace) -> None:

@@ -98,7 +98,8 @@ class PodProcess:
 class Job:
     """The surroundings of one job's pods: directories, played coordinator, processes."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, hosts):
+        self.hosts = hosts
         self.runtime_dir = directory / "run"
         self.work_dir = directory / "work"
         self.runtime_dir.mkdir()
@@ -115,6 +116,7 @@ class Job:
             work_dir=self.work_dir,
             management_address="",
             options=options,
+            hosts=self.hosts,
         )
 
     def launch(self, module, role, index=0, **options):
@@ -144,9 +146,14 @@ class Job:
 
 
 @contextlib.contextmanager
-def make_job(directory):
-    """Yield a job; prints the pods' logs if the test fails."""
-    job = Job(directory)
+def make_job(directory, hosts=()):
+    """Yield a job; prints the pods' logs if the test fails.
+
+    Args:
+        directory: Where its directories are made.
+        hosts: Host of each pod by member name; none for one host.
+    """
+    job = Job(directory, dict(hosts))
     try:
         yield job
     except BaseException:

@@ -23,13 +23,11 @@ from appliance.core.sharding import BatchShard
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.protocol import RingReader
-from appliance.streams.store import attach_store
 from appliance.streams.topology import (
     BROADCAST,
     COMPUTED_SEGMENT,
     NUM_RING_SLOTS,
     STATE_SEGMENT,
-    STORE,
     STREAMS_OPTION,
     StreamMode,
     batch_layout,
@@ -94,6 +92,7 @@ class CsxSession:
         sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._loads = SlotTensors(self._load_layouts)
         self._sums = SlotTensors(sum_layouts)
+        self._sum_bytes = tuple(layout.num_bytes for layout in sum_layouts)
         self._batches = SlotTensors((batch_layout(plan, shard),))
         self._account = MemoryAccount()
         self._simulated = simulated
@@ -132,12 +131,7 @@ class CsxSession:
     def _map_loads(self) -> tuple[Tensors, ...]:
         """Return what each layer step loads as views of MemoryX's memory."""
         store = self._streams.enter_context(
-            attach_store(
-                self._context.stream_address(self._number, STORE),
-                client=self._context.spec.name,
-                is_read_only=True,
-                clock=self._context.clock,
-            )
+            self._context.attach_store(self._number, is_read_only=True)
         )
         tensors = {
             **tensors_of(state_layout(self._plan), store.attach(STATE_SEGMENT)),
@@ -245,7 +239,7 @@ class CsxSession:
             loads = self._residents.loads(layer_step, arrived)
         sums = self._sums.of(self._gradients.reserve(), layer_step)
         self._executor.compute(visit, loads, sums)
-        self._gradients.publish()
+        self._gradients.publish(self._sum_bytes[layer_step])
         if step == 0:
             # Shapes are static: every later step holds the same.
             self._account.count_activations(self._executor.activations())

@@ -1,8 +1,8 @@
 """`python -m workers.driver --spec FILE`: a driver pod.
 
-Options: `driver_path` (the run's `DriverSpec` as JSON), `user_uid`, `user_gid` and `user_name` (whom
-to run the script as; empty for ourselves), and `token`, by which the jobs of the script are known as
-the driver's.
+Options: `driver_path` (the run's `DriverSpec` as JSON), `user_uid`, `user_gid` and `user_name`
+(whom to run the script as; empty for ourselves), and `token`, by which the jobs of the script are
+known as the driver's.
 """
 
 import sys
