@@ -52,6 +52,9 @@ _DataDir = Annotated[
 _PaceFlag = Annotated[
     float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
 ]
+_StallFlag = Annotated[
+    float, typer.Option(help="How long a system may wait for a batch before its job fails.")
+]
 _ExecutionFlag = Annotated[
     str,
     typer.Option(
@@ -94,9 +97,7 @@ def up(
         str,
         typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
     ] = "ring",
-    stall_seconds: Annotated[
-        float, typer.Option(help="How long a system may wait for a batch before its job fails.")
-    ] = 630.0,
+    stall_seconds: _StallFlag = 630.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
