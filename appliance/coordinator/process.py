@@ -63,7 +63,7 @@ class Coordinator:
         self._spec, self._clock = spec, clock
         self._options = CoordinatorOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._link = ManagementLink(spec)
+        self._link = ManagementLink(spec, clock)
         self._console = Console()
         artifacts = ArtifactStore(self._options.compile_root)
         self._compilation = Compilation(

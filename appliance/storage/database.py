@@ -1,6 +1,8 @@
 """The connection to the database, its transactions and its schema."""
 
+import secrets
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -9,8 +11,11 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Engine, create_engine, event, select
 from sqlalchemy.orm import Session, sessionmaker
+
+from appliance.core.errors import InternalError, StaleWriterError
+from appliance.storage.tables import WriterRow
 
 SQLITE_BUSY_SECONDS = 30
 """How long a writer waits for another one before SQLite gives up."""
@@ -25,6 +30,8 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._token = ""
+        self._local = threading.local()
         self._engine = _create_engine(url)
         self._writers = sessionmaker(self._engine, expire_on_commit=False)
         self._readers = sessionmaker(self._engine.execution_options(wsc_reads_only=True))
@@ -45,15 +52,85 @@ class Database:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
+    def claim(self) -> None:
+        """Become the one who writes; whoever was it before is refused from now on."""
+        token = secrets.token_hex(16)
+        with self._writers.begin() as session:
+            session.merge(WriterRow(id=1, token=token))
+        self._token = token
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make one transaction of all that this thread reads and writes in the block.
+
+        Nothing is begun before the first statement.
+
+        Raises:
+            StaleWriterError: Another management has claimed the database since this one did.
+        """
+        if self._current is not None:
+            raise InternalError("A batch of statements was begun within another one.")
+        with self._writers() as session:
+            self._local.session = session
+            try:
+                yield
+                session.commit()
+            finally:
+                self._local.session = None
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Within a batch, undo what the block wrote if it raises; the rest of the batch stays."""
+        session = self._current
+        if session is None:
+            yield
+            return
+        self._begin(session)
+        with session.begin_nested():
+            yield
+
+    @property
+    def _current(self) -> Session | None:
+        session: Session | None = getattr(self._local, "session", None)
+        return session
+
+    def _begin(self, session: Session) -> None:
+        if self._token and not session.in_transaction():
+            self._check_token(session)
+
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Yield a session; commit at the end of the block, roll back on an exception."""
+        """Yield a session; commit at the end of the block, roll back on an exception.
+
+        Raises:
+            StaleWriterError: Another management has claimed the database since this one did.
+        """
+        if (batch := self._current) is not None:
+            self._begin(batch)
+            yield batch
+            batch.flush()
+            return
         with self._writers.begin() as session:
+            if self._token:
+                self._check_token(session)
             yield session
+
+    def _check_token(self, session: Session) -> None:
+        # The row is locked for sharing where locks are by row; SQLite's write lock is held anyway.
+        query = select(WriterRow.token).where(WriterRow.id == 1).with_for_update(read=True)
+        if session.scalar(query) != self._token:
+            raise StaleWriterError(
+                "Another management has taken over this database; this one may not write any more.",
+                hint="Nothing is to be done: the other one goes on with every job.",
+            )
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Yield a session for queries alone; it never waits for a writer on SQLite."""
+        """Yield a session for queries alone; outside a batch it never waits for a writer."""
+        if (batch := self._current) is not None:
+            self._begin(batch)
+            yield batch
+            return
         with self._readers() as session:
             yield session
 
