@@ -122,9 +122,9 @@ class ForkServer:
         connection.set_inheritable(False)
         if self._connection is not None:
             self._disconnect()
+        self._reap()  # before there is anybody to tell: `hello` comes first
         self._connection, self._orphaned_at, self._unread = connection, None, b""
         self._selector.register(connection, selectors.EVENT_READ)
-        self._reap()
         jobs = {
             name: {"pids": job.pids, "exits": job.exits, "is_stopped": job.is_stopped}
             for name, job in self._jobs.items()

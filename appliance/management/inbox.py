@@ -17,10 +17,11 @@ from appliance.scheduler.queue import PendingJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """An event for one job."""
+    """An event for one job; whoever waits is told once it is kept."""
 
     job: JobId
     event: machine.Event
+    is_kept: "Future[None] | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

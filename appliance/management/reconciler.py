@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 STOP_MESSAGE = "the appliance was stopped while the job was running; submit it again"
 
 _LEASE_CHECK_SECONDS = 1.0
+_KEEP_SECONDS = 10.0
 _MAX_ITEMS = 1000
 """Items of one turn at most, so that nobody waits long for the database."""
 
@@ -142,6 +143,22 @@ class Reconciler:
     def post(self, job: JobId, event: machine.Event) -> None:
         """Tell of something that happened to a job."""
         self._inbox.put(inbox.Happened(job=job, event=event))
+
+    def post_and_wait(self, job: JobId, event: machine.Event) -> None:
+        """Tell of something that happened to a job, and return once what follows is kept.
+
+        Raises:
+            ClusterError: That takes too long; it may yet be kept.
+        """
+        is_kept: Future[None] = Future()
+        self._inbox.put(inbox.Happened(job=job, event=event, is_kept=is_kept))
+        try:
+            is_kept.result(timeout=_KEEP_SECONDS)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"What happened to job {job} was not kept within {_KEEP_SECONDS:g} seconds.",
+                hint="Tell of it again.",
+            ) from error
 
     def reprioritise(self, job: JobId, priority: int) -> None:
         """Serve a job by another priority, which is kept already."""
@@ -252,8 +269,10 @@ class Reconciler:
 
     def _take(self, item: inbox.Item) -> None:
         match item:
-            case inbox.Happened(job=job_id, event=event):
+            case inbox.Happened(job=job_id, event=event, is_kept=is_kept):
                 self._apply(job_id, event)
+                if is_kept is not None:
+                    self._errands.append(lambda: is_kept.set_result(None))
             case inbox.PodsLaunched(job=job_id, pids=pids):
                 self._take_launch(job_id, pids)
             case PodExit():
@@ -491,9 +510,9 @@ class Reconciler:
             self._take_exit(end)
         for event in plan.events:
             self._apply(job.id, event)
-        if plan.state.verdict is not None and job.id in self._live:
-            now = self._clock.monotonic_seconds()
-            self._reminders.set(job.id, Alarm.GRACE, now + machine.END_GRACE_SECONDS)
+        if plan.state.verdict is not None and not live.state.is_stopped:
+            # Its client has had all the time of the restart to learn of it.
+            self._reminders.set(job.id, Alarm.GRACE, self._clock.monotonic_seconds())
 
     def _grants(self) -> Iterator[Grant]:
         for live in self._held.values():

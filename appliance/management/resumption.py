@@ -14,6 +14,8 @@ from appliance.core.jobs import JobType, Phase
 from appliance.core.records import JobRecord
 from appliance.management import job_machine as machine
 
+_STARTING = (Phase.SCHEDULED, Phase.INITIALIZING)
+
 LOST_REASON = "was lost: its launcher ended while management was away"
 
 
@@ -53,11 +55,13 @@ def resume(job: JobRecord, survivor: Survivor | None) -> Resumption:
     if survivor is not None and survivor.pids:
         launched = (machine.Launched(),) if job.phase is Phase.SCHEDULED else ()
         stopped = (machine.Stopped(),) if survivor.is_stopped else ()
+        is_ready = bool(job.service_address) and job.phase in _STARTING
+        ready = (machine.CoordinatorReady(),) if is_ready else ()
         return Resumption(
             state=state,
             pids=dict(survivor.pids),
             exits=survivor.exits,
-            events=(*launched, *stopped),
+            events=(*launched, *ready, *stopped),
         )
     if job.phase is Phase.SCHEDULED and job.verdict is None:
         return Resumption(state=state, launches=True, pids={})
@@ -77,6 +81,5 @@ def state_of(job: JobRecord) -> machine.JobState:
         type=job.type,
         phase=job.phase,
         verdict=machine.Verdict.from_dict(job.verdict) if job.verdict else None,
-        is_coordinator_ready=job.phase is Phase.SCHEDULED and bool(job.service_address),
         is_finalized=job.type is JobType.COMPILE and bool(job.artifact_dir),
     )
