@@ -11,14 +11,17 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, create_engine, event, select
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.orm import Session, sessionmaker
 
 from appliance.core.errors import InternalError, StaleWriterError
 from appliance.storage.tables import WriterRow
 
 SQLITE_BUSY_SECONDS = 30
-"""How long a writer waits for another one before SQLite gives up."""
+"""How long a writer waits for another process before SQLite gives up."""
+
+_POOL_CONNECTIONS = 32
+"""Connections kept open: one for each thread that serves calls, and some."""
 
 
 class Database:
@@ -32,6 +35,7 @@ class Database:
         self.url = url
         self._token = ""
         self._local = threading.local()
+        self._turn = threading.Lock() if url.startswith("sqlite") else None
         self._engine = _create_engine(url)
         self._writers = sessionmaker(self._engine, expire_on_commit=False)
         self._readers = sessionmaker(self._engine.execution_options(wsc_reads_only=True))
@@ -77,6 +81,8 @@ class Database:
                 session.commit()
             finally:
                 self._local.session = None
+                session.close()
+                self._release()
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -95,8 +101,27 @@ class Database:
         return session
 
     def _begin(self, session: Session) -> None:
-        if self._token and not session.in_transaction():
+        """Begin a batch's transaction at its first statement."""
+        if session.in_transaction():
+            return
+        self._acquire()
+        if self._token:
             self._check_token(session)
+
+    def _acquire(self) -> None:
+        """Wait for this process's turn to write, where there is one writer at a time.
+
+        SQLite itself lets writers wait by asking again ever more rarely, which with many threads
+        costs more than writing.
+        """
+        if self._turn is not None:
+            self._turn.acquire()
+            self._local.has_turn = True
+
+    def _release(self) -> None:
+        if self._turn is not None and getattr(self._local, "has_turn", False):
+            self._local.has_turn = False
+            self._turn.release()
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -110,15 +135,21 @@ class Database:
             yield batch
             batch.flush()
             return
-        with self._writers.begin() as session:
-            if self._token:
-                self._check_token(session)
-            yield session
+        self._acquire()
+        try:
+            with self._writers.begin() as session:
+                if self._token:
+                    self._check_token(session)
+                yield session
+        finally:
+            self._release()
 
     def _check_token(self, session: Session) -> None:
         # The row is locked for sharing where locks are by row; SQLite's write lock is held anyway.
-        query = select(WriterRow.token).where(WriterRow.id == 1).with_for_update(read=True)
-        if session.scalar(query) != self._token:
+        query = "SELECT token FROM writers WHERE id = 1"
+        if self._turn is None:
+            query += " FOR SHARE"
+        if session.connection().exec_driver_sql(query).scalar() != self._token:
             raise StaleWriterError(
                 "Another management has taken over this database; this one may not write any more.",
                 hint="Nothing is to be done: the other one goes on with every job.",
@@ -147,7 +178,9 @@ class Database:
 def _create_engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
         return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": SQLITE_BUSY_SECONDS})
+    engine = create_engine(
+        url, connect_args={"timeout": SQLITE_BUSY_SECONDS}, pool_size=_POOL_CONNECTIONS
+    )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_immediate)
     return engine
