@@ -43,8 +43,30 @@ app = typer.Typer(
 app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 
+_REST_GRACE_SECONDS = 3
+"""How long REST requests may take to end when the appliance does."""
+
 _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
+]
+
+_PaceFlag = Annotated[
+    float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
+]
+_ExecutionFlag = Annotated[
+    str,
+    typer.Option(
+        help="How the wafer is used unless a job's label wsc.execution says it: weight-streaming, "
+        "pipelined, or auto (pipelined where a program fits)."
+    ),
+]
+
+
+_OrphanSeconds = Annotated[
+    float, typer.Option(help="How long jobs go on while management is away.")
+]
+_Preemption = Annotated[
+    bool, typer.Option("--preemption", help="Let urgent jobs stop preemptible ones.")
 ]
 
 
@@ -75,23 +97,17 @@ def up(
     machine: Annotated[
         str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
     ] = "cs2",
-    pace: Annotated[
-        float,
-        typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none."),
-    ] = 0.0,
+    pace: _PaceFlag = 0.0,
+    execution: _ExecutionFlag = "weight-streaming",
     streams: Annotated[
         str,
-        typer.Option(help="How weights reach the systems: ring (copied once) or mapped (not)."),
+        typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
     ] = "ring",
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
-    orphan_seconds: Annotated[
-        float, typer.Option(help="How long jobs go on while management is away.")
-    ] = 120.0,
-    preemption: Annotated[
-        bool, typer.Option("--preemption", help="Let urgent jobs stop preemptible ones.")
-    ] = False,
+    orphan_seconds: _OrphanSeconds = 120.0,
+    preemption: _Preemption = False,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
     ] = False,
@@ -116,6 +132,7 @@ def up(
             needs_token=tokens,
             precision=precision,
             wafer_bytes=free_bytes(parse_machine(table)),
+            execution=execution,
             lease_seconds=lease_seconds,
             orphan_seconds=orphan_seconds,
             allows_preemption=preemption,
@@ -287,6 +304,11 @@ async def _serve_rest(
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,
+        sessions=management.sessions,
+        systems=management.systems,
+        queue=management.queue,
+        logs=management.logs,
+        feed=management.feed,
         has_tls=tls is not None,
     )
     rest = create_app(services, hosts=management.rest_hosts)
@@ -295,6 +317,7 @@ async def _serve_rest(
         log_config=None,
         access_log=False,
         lifespan="off",
+        timeout_graceful_shutdown=_REST_GRACE_SECONDS,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
@@ -302,6 +325,7 @@ async def _serve_rest(
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))
     await is_ended.wait()
+    management.feed.close()  # or open streams would keep the server from ending
     server.should_exit = True
     await serving
 

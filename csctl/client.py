@@ -32,7 +32,7 @@ class ClusterClient:
     """One user's calls to one cluster.
 
     Args:
-        stub: The service.
+        channel: To the cluster; other services than csctl's own are asked over it too.
         access: The way it was reached, for messages.
         metadata: The user's identity.
         seconds: How long one call may take.
@@ -40,13 +40,14 @@ class ClusterClient:
 
     def __init__(
         self,
-        stub: CsCtlV1Stub,
+        channel: grpc.Channel,
         *,
         access: ClusterAccess,
         metadata: tuple[tuple[str, str], ...],
         seconds: float = _CALL_SECONDS,
     ) -> None:
-        self._stub = stub
+        self.channel = channel
+        self._stub = CsCtlV1Stub(channel)
         self._seconds = seconds
         self._access = access
         self._metadata = metadata
@@ -78,7 +79,7 @@ class ClusterClient:
         )
         if not in_all_sessions:
             request.options.namespace = self._access.namespace
-        reply = self._call(self._stub.Get, request)
+        reply = self.call(self._stub.Get, request)
         try:
             return into.FromString(reply.raw)
         except DecodeError as error:
@@ -94,7 +95,7 @@ class ClusterClient:
         The patch is JSON, since a protobuf map cannot say "remove": a merge patch (RFC 7396) can.
         """
         patch = {"meta": {"labels": dict(changes)}}
-        self._call(
+        self.call(
             self._stub.Patch,
             api_pb2.PatchRequest(
                 type=JOB,
@@ -111,23 +112,38 @@ class ClusterClient:
         request = api_pb2.CancelJobRequest(
             job_id=job, job_status=api_pb2.JobStatus.JOB_STATUS_CANCELLED
         )
-        return self._call(self._stub.CancelJobV2, request).message
+        return self.call(self._stub.CancelJobV2, request).message
 
     def set_priority(self, job: str, priority: str) -> str:
         """Change the priority of the job's workflow and return the cluster's message."""
         request = api_pb2.UpdateJobPriorityRequest(job_id=job, job_priority=priority)
-        return self._call(self._stub.UpdateJobPriority, request).message
+        return self.call(self._stub.UpdateJobPriority, request).message
 
     def resource_types(self) -> list[str]:
         """Return the types that `get` knows."""
-        reply = self._call(self._stub.ListResourceTypes, api_pb2.ListResourceTypesRequest())
+        reply = self.call(self._stub.ListResourceTypes, api_pb2.ListResourceTypesRequest())
         return [item.name for item in reply.items]
 
-    def _call(
+    @property
+    def namespace(self) -> str:
+        """The session that commands work in."""
+        return self._access.namespace
+
+    def call(
         self, method: "grpc.UnaryUnaryMultiCallable[Request, Reply]", request: Request
     ) -> Reply:
+        """Call a method and return its reply; raises our own errors."""
         try:
             return method(request, timeout=self._seconds, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise from_rpc(error, self._access) from error
+
+    def stream(
+        self, method: "grpc.UnaryStreamMultiCallable[Request, Reply]", request: Request
+    ) -> Iterator[Reply]:
+        """Call a method and yield its replies; raises our own errors."""
+        try:
+            yield from method(request, metadata=self._metadata)
         except grpc.RpcError as error:
             raise from_rpc(error, self._access) from error
 
@@ -141,8 +157,7 @@ def connect(
 ) -> Iterator[ClusterClient]:
     """Open a channel for the time of the block; the first call connects."""
     with _open_channel(access) as channel:
-        stub = CsCtlV1Stub(channel)
-        yield ClusterClient(stub, access=access, metadata=metadata, seconds=seconds)
+        yield ClusterClient(channel, access=access, metadata=metadata, seconds=seconds)
 
 
 def _open_channel(access: ClusterAccess) -> grpc.Channel:

@@ -88,6 +88,16 @@ class Invocation:
         metadata = current_user(self._environ).metadata(build_version=csctl_version())
         return connect(access, metadata=metadata)
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The process environment."""
+        return self._environ
+
+    def write_part(self, text: str) -> None:
+        """Print the text as it is, at once."""
+        self._stdout.write(text)
+        self._stdout.flush()
+
     def write(self, text: str) -> None:
         """Print the text and a newline."""
         self._stdout.write(f"{text}\n")

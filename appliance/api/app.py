@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from appliance.api import cluster, estimates, jobs, login, users
+from appliance.api import cluster, estimates, jobs, login, logs, queue, sessions, stream, users
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
@@ -67,7 +67,17 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
 
 
 def _routers() -> tuple[APIRouter, ...]:
-    return (jobs.router, cluster.router, users.router, login.router, estimates.estimate_router())
+    return (
+        jobs.router,
+        logs.router,
+        queue.router,
+        stream.router,
+        cluster.router,
+        sessions.router,
+        users.router,
+        login.router,
+        estimates.estimate_router(),
+    )
 
 
 # `Any`: an OpenAPI document is JSON.

@@ -18,6 +18,16 @@ def job_cursor(last: JobLine, order: JobOrder) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
+def offset_cursor(offset: int) -> str:
+    """Return the cursor behind so many items, for lists that are held whole."""
+    return str(offset)
+
+
+def offset_of(cursor: str) -> int:
+    """Return how many items come before a cursor."""
+    return int(cursor or 0)
+
+
 def job_place(cursor: str, order: JobOrder) -> Place:
     """Return the place that a cursor is.
 

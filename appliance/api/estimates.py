@@ -1,29 +1,44 @@
 """The planner over REST: the same numbers as `csctl estimate`."""
 
+import threading
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 
 from appliance.api.problems import problems
+from appliance.compiler.estimation import captured_program
+from appliance.core.errors import UserError
+from appliance.core.plan import Execution
 from appliance.wafer.layer_timing import InputPipeline
 from appliance.wafer.machine import find_machine
 from appliance.wafer.planner import estimate
 from appliance.wafer.report import EstimateReport, report
 from appliance.wafer.transformer import described_transformer
+from appliance.wire.executions import parse_execution
 
 _MAX_LAYERS = 10_000
 _MAX_SYSTEMS = 100_000
 _MAX_NUMBER = 1 << 40
+_MAX_PROGRAM_BYTES = 1 << 26
 """Limits of what one request may make the appliance compute."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Reading a program takes seconds of processor time."""
 
 Number = Annotated[int, Query(ge=1, le=_MAX_NUMBER)]
 OptionalNumber = Annotated[int | None, Query(ge=1, le=_MAX_NUMBER)]
+Systems = Annotated[int, Query(ge=1, le=_MAX_SYSTEMS)]
+Tokens = Annotated[float | None, Query(ge=1, le=1e18)]
 
 
 def estimate_router() -> APIRouter:
     """Return the router of the planner."""
     router = APIRouter(tags=["planner"])
+    _serve_descriptions(router)
+    _serve_programs(router)
+    return router
 
+
+def _serve_descriptions(router: APIRouter) -> None:
     @router.get("/estimate", responses=problems(400))
     def get_estimate(
         *,
@@ -37,12 +52,13 @@ def estimate_router() -> APIRouter:
         gated: bool = False,
         untied: bool = False,
         density: float = 1.0,
-        systems: Annotated[int, Query(ge=1, le=_MAX_SYSTEMS)] = 1,
+        systems: Systems = 1,
         machine: str = "cs2",
         batch: OptionalNumber = None,
         micro_batch: OptionalNumber = None,
-        tokens: Annotated[float | None, Query(ge=1, le=1e18)] = None,
-        workers: Annotated[int, Query(ge=1, le=_MAX_SYSTEMS)] = 1,
+        tokens: Tokens = None,
+        workers: Systems = 1,
+        execution: str = Execution.WEIGHT_STREAMING.value,
     ) -> EstimateReport:
         """Return what systems would do with a transformer; every time is simulated."""
         model = described_transformer(
@@ -66,7 +82,52 @@ def estimate_router() -> APIRouter:
                 micro_batch=micro_batch,
                 tokens=tokens,
                 inputs=InputPipeline(num_workers=workers),
+                execution=parse_execution(execution),
             )
         )
 
-    return router
+
+def _serve_programs(router: APIRouter) -> None:
+    @router.post("/estimate", responses=problems(400))
+    def estimate_program(
+        *,
+        program: Annotated[bytes, Body(media_type="text/plain")],
+        systems: Systems = 1,
+        machine: str = "cs2",
+        batch: OptionalNumber = None,
+        micro_batch: OptionalNumber = None,
+        tokens: Tokens = None,
+        workers: Systems = 1,
+        execution: str = Execution.WEIGHT_STREAMING.value,
+    ) -> EstimateReport:
+        """Return what systems would do with a program that a client's `validate_only` run left.
+
+        The body is the text of its `cirh.mlir`; the batch is the one it was traced with unless
+        another is given.
+        """
+        with _ONE_AT_A_TIME:
+            captured = captured_program(_text(program), name="program")
+        return report(
+            estimate(
+                captured.step,
+                machine=find_machine(machine),
+                num_systems=systems,
+                batch_size=batch or captured.batch_size,
+                micro_batch=micro_batch,
+                tokens=tokens,
+                inputs=InputPipeline(num_workers=workers),
+                execution=parse_execution(execution),
+            )
+        )
+
+
+def _text(program: bytes) -> str:
+    if len(program) > _MAX_PROGRAM_BYTES:
+        raise UserError(
+            f"The program has {len(program):,} bytes; {_MAX_PROGRAM_BYTES:,} can be sent.",
+            hint="Use csctl estimate --program on your own machine.",
+        )
+    try:
+        return program.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"The program is no text: {error}.") from error

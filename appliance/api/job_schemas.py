@@ -10,7 +10,7 @@ from appliance.core.jobs import JobType, Phase
 from appliance.core.records import EventRecord, PodRecord
 from appliance.management.job_edits import mark_of
 from appliance.management.jobs import JobView
-from appliance.scheduler.explain import Wait
+from appliance.management.queue_view import QueueEntry
 from appliance.storage.job_pages import JobLine
 from appliance.storage.series import Point
 
@@ -157,7 +157,7 @@ class Waiting(BaseModel):
     kind: str
     """The reason in one word, as in `Resources`."""
     position: int
-    """Execute jobs that are served before it; 0 for the first."""
+    """1 for the job of its type that is served first."""
     blocking: list[str]
     """Jobs that hold what it needs, the first to end first."""
     behind: list[str]
@@ -168,20 +168,17 @@ class Waiting(BaseModel):
     """Whether nobody behind may delay that start."""
 
     @classmethod
-    def of(cls, wait: Wait) -> "Waiting":
+    def of(cls, entry: QueueEntry) -> "Waiting":
         """Return why a job waits."""
-        expected = wait.expected_start
         return cls(
-            reason=wait.reason,
-            kind=wait.kind.value,
-            position=wait.position,
-            blocking=list(wait.blocking),
-            behind=list(wait.behind),
-            expected_start_at=(
-                dt.datetime.fromtimestamp(expected.at_seconds, dt.UTC) if expected else None
-            ),
-            expected_start_basis=expected.basis if expected else "",
-            is_promised=expected.is_promised if expected else False,
+            reason=entry.reason,
+            kind=entry.kind.value,
+            position=entry.position,
+            blocking=list(entry.blocking),
+            behind=list(entry.behind),
+            expected_start_at=entry.expected_start,
+            expected_start_basis=entry.basis,
+            is_promised=entry.is_promised,
         )
 
 
@@ -203,7 +200,7 @@ class Job(JobSummary):
     """Null for a job that does not wait."""
 
     @classmethod
-    def of_view(cls, view: JobView, *, dashboard: str) -> "Job":
+    def of_view(cls, view: JobView, *, waiting: QueueEntry | None, dashboard: str) -> "Job":
         """Return a job with all that belongs to it."""
         job = view.job
         return cls(
@@ -231,7 +228,7 @@ class Job(JobSummary):
             phases=phase_spans(view.events),
             pods=[Pod.of(pod) for pod in view.pods],
             events=[Event.of(event) for event in view.events],
-            waiting=Waiting.of(view.wait) if view.wait else None,
+            waiting=Waiting.of(waiting) if waiting else None,
         )
 
 
@@ -252,7 +249,8 @@ class SeriesPoint(BaseModel):
     session: int
     """Which run of the job, from 1."""
     step: int
-    value: float
+    value: float | None
+    """Null where it was no finite number."""
     at: dt.datetime
 
 

@@ -174,8 +174,8 @@ def list_pods(job_id: JobPath, caller: Caller, services: Services) -> PodList:
 def explain_job(job_id: JobPath, caller: Caller, services: Services) -> Waiting | None:
     """Say why a job waits, what blocks it and when it is expected to start; null if it runs."""
     services.jobs.load(JobId(job_id))
-    wait = services.jobs.wait_of(JobId(job_id))
-    return Waiting.of(wait) if wait else None
+    entry = services.queue.find(JobId(job_id))
+    return Waiting.of(entry) if entry else None
 
 
 @router.get("/jobs/{job_id}/series", responses=problems(404))
@@ -225,7 +225,11 @@ def get_configuration(job_id: JobPath, caller: Caller, services: Services) -> di
 
 
 def _job(view: JobView, services: ApiServices) -> Job:
-    return Job.of_view(view, dashboard=services.jobs.dashboard(view.job.id))
+    return Job.of_view(
+        view,
+        waiting=services.queue.find(view.job.id),
+        dashboard=services.jobs.dashboard(view.job.id),
+    )
 
 
 def _allow_change(

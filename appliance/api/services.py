@@ -8,10 +8,15 @@ from fastapi import Depends, Request
 from appliance.core.access import Principal
 from appliance.core.records import User
 from appliance.management.access import Access
+from appliance.management.feed import ChangeFeed
 from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
+from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.queue_view import QueueService
+from appliance.management.sessions import SessionService
 from appliance.management.state import State
+from appliance.management.systems import SystemService
 
 DOOR = "rest"
 """The name of this door in the audit trail."""
@@ -30,6 +35,11 @@ class ApiServices:
     jobs: JobService
     edits: JobEdits
     inventory: Inventory
+    sessions: SessionService
+    systems: SystemService
+    queue: QueueService
+    logs: LogService
+    feed: ChangeFeed
     has_tls: bool = False
 
 

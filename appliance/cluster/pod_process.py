@@ -23,6 +23,7 @@ ENTRY_MODULES: Mapping[Role, str] = {
     Role.CHIEF: "workers.csx.__main__",
     Role.ACTIVATION: "workers.input.__main__",
     Role.WORKER: "workers.input.__main__",
+    Role.DRIVER: "workers.driver.__main__",
 }
 """Where each role's `run_pod(spec) -> int` is."""
 

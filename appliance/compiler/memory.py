@@ -1,198 +1,26 @@
-"""How much of the wafer a plan needs, and how many samples are therefore computed at a time.
+"""How a plan uses the wafer, and how many samples are computed at a time, from what it needs.
 
-Counted is what is resident: every value from the node that makes it to the last one that reads
-it, be it through a view; constants for the whole step. Not counted is what streams through buffers:
-weights and other loads, and partial sums that leave in the layer step that makes them.
-Batch-sharded values grow with the micro-batch, except for those that a later segment reads (see
-`appliance.core.micro_batches`): they are kept for the whole share.
+What values take is `appliance.wafer.plan_memory`'s business, so that the compiler decides what the
+planner foretells. In weight streaming the widest layer step decides, and what waits for the
+backward pass may leave the wafer; in pipelined execution everything has to be there: weights,
+gradients and optimizer state, all layer steps side by side, and what waits between them.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from appliance.core.attributes import constant
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Node
-from appliance.core.micro_batches import WaferLimits, segments
-from appliance.core.ops import VIEW_OPS
-from appliance.core.plan import LayerStep, Plan
+from appliance.core.micro_batches import WaferLimits
+from appliance.core.plan import Execution, Plan
 from appliance.core.sharding import BatchShard, split_batch
-from appliance.core.tensors import TensorType
-
-_Bytes = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resident:
-    """A value, and from where to where in the step it is on the wafer.
-
-    Attributes:
-        value: Its name.
-        first: Position of the node that makes it; nodes are counted through all layer steps.
-        last: Position of the last node that reads it.
-        bytes_per_sample: What it takes for each sample.
-        fixed_bytes: What it takes whatever the samples.
-        is_kept: Whether it is there for the whole share and not for one micro-batch.
-    """
-
-    value: str
-    first: int
-    last: int
-    bytes_per_sample: int
-    fixed_bytes: int
-    is_kept: bool
-
-    def num_bytes(self, micro_batch: int, share: int) -> int:
-        """Return what it takes when so many samples of a share are computed at a time."""
-        samples = share if self.is_kept else micro_batch
-        return self.bytes_per_sample * samples + self.fixed_bytes
-
-
-class MemoryNeed:
-    """What a plan keeps on the wafer, for any micro-batch.
-
-    Args:
-        plan: A verified plan.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self._residents = tuple(_Liveness(plan).residents())
-        self._size = 2 + max((resident.last for resident in self._residents), default=0)
-        self._growing = self._line(lambda r: 0 if r.is_kept else r.bytes_per_sample)
-        self._kept = self._line(lambda r: r.bytes_per_sample if r.is_kept else 0)
-        self._fixed = self._line(lambda r: r.fixed_bytes)
-
-    def peak_bytes(self, micro_batch: int, share: int) -> int:
-        """Return the most that is resident when so many samples of a share are computed at once."""
-        return int(self._line_of(micro_batch, share).max())
-
-    def largest(self, micro_batch: int, share: int) -> Resident:
-        """Return what takes the most of that peak."""
-        peak = int(self._line_of(micro_batch, share).argmax())
-        return max(
-            (resident for resident in self._residents if resident.first <= peak <= resident.last),
-            key=lambda resident: resident.num_bytes(micro_batch, share),
-        )
-
-    def largest_micro_batch(self, share: int, wafer_bytes: int) -> int:
-        """Return how many samples of a share fit, at most the share; 0 if not even one does."""
-        free = wafer_bytes - self._fixed - self._kept * share
-        if free.min() < 0:
-            return 0
-        grows = self._growing > 0
-        return int(np.min(free[grows] // self._growing[grows], initial=share))
-
-    def kept_bytes(self, share: int) -> int:
-        """Return the most that is kept for the whole share, however small the micro-batch."""
-        return int((self._kept * share).max())
-
-    def _line_of(self, micro_batch: int, share: int) -> _Bytes:
-        return self._growing * micro_batch + self._kept * share + self._fixed
-
-    def _line(self, size_of: Callable[[Resident], int]) -> _Bytes:
-        """Return the bytes that are resident at each position."""
-        change = np.zeros(self._size, dtype=np.int64)
-        for resident in self._residents:
-            change[resident.first] += size_of(resident)
-            change[resident.last + 1] -= size_of(resident)
-        return np.cumsum(change)
-
-
-class _Liveness:
-    """Follows every value of a plan's wafer part from its making to its last use."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._holder: dict[str, str] = {}
-        self._spans: dict[str, tuple[int, int]] = {}
-        self._splats: set[str] = set()
-        self._streamed: set[str] = set()
-
-    def residents(self) -> Iterator[Resident]:
-        """Yield what is resident at some time."""
-        if not self._plan.layer_steps:
-            return
-        ends = self._walk()
-        segment_of = [index for index, part in enumerate(segments(self._plan)) for _ in part]
-
-        def segment(position: int) -> int:
-            return segment_of[int(np.searchsorted(ends, position, side="right"))]
-
-        for value, (first, last) in self._spans.items():
-            if value in self._streamed:
-                continue
-            is_sharded = value in self._plan.sharded
-            num_bytes = _wafer_bytes(self._plan.types[value], is_splat=value in self._splats)
-            yield Resident(
-                value=value,
-                first=first,
-                last=last,
-                bytes_per_sample=-(-num_bytes // self._plan.batch_size) if is_sharded else 0,
-                fixed_bytes=0 if is_sharded else num_bytes,
-                is_kept=is_sharded and segment(first) < segment(last),
-            )
-
-    def _walk(self) -> list[int]:
-        """Find the span of every value; return the position after each layer step."""
-        plan, position, ends = self._plan, 0, list[int]()
-        for node in plan.wafer_constants:
-            self._define(node, 0)
-        read = {tensor.value for tensor in plan.inputs}
-        self._spans.update(dict.fromkeys(read, (0, 0)))
-        for step in plan.layer_steps:
-            self._streamed.update(step.loads)
-            start = position
-            for node in step.nodes:
-                for operand in node.operands:
-                    self._use(operand, position)
-                self._define(node, position)
-                position += 1
-            self._send(step, start, position)
-            # A layer step without nodes takes a position too, so that positions tell them apart.
-            position += 1
-            ends.append(position)
-        for node in plan.wafer_constants:
-            for result in node.results:
-                self._use(result, max(position - 1, 0))
-        return ends
-
-    def _define(self, node: Node, position: int) -> None:
-        if node.op in VIEW_OPS and node.operands:
-            holder = self._holder.get(node.operands[0], node.operands[0])
-            self._holder.update(dict.fromkeys(node.results, holder))
-            return
-        self._spans.update(dict.fromkeys(node.results, (position, position)))
-        if node.op == "Const" and constant(node, "value").is_splat:
-            self._splats.update(node.results)
-
-    def _use(self, value: str, position: int) -> None:
-        holder = self._holder.get(value, value)
-        if holder in self._spans:
-            first, _ = self._spans[holder]
-            self._spans[holder] = (first, position)
-
-    def _send(self, step: LayerStep, start: int, position: int) -> None:
-        """Partial sums leave as they are made; one made earlier stays until it is sent."""
-        for sum_ in step.sums:
-            holder = self._holder.get(sum_.partial, sum_.partial)
-            if holder not in self._spans:
-                continue
-            if self._spans[holder][0] >= start and holder not in self._plan.sharded:
-                self._streamed.add(holder)
-            self._use(sum_.partial, position)
-
-
-def _wafer_bytes(type_: TensorType, *, is_splat: bool) -> int:
-    """Return what a value takes: 16-bit formats are 16 bits there, whatever their container."""
-    element_bytes = 2 if type_.dtype.is_half else type_.dtype.container.itemsize
-    return element_bytes * (1 if is_splat else type_.num_elements)
+from appliance.wafer.memory import need_bytes, samples_that_fit
+from appliance.wafer.pipelined import RESIDENT_BYTES_PER_PARAMETER, ResidentNeed, resident_need
+from appliance.wafer.plan_memory import HeldValue, plan_memory
+from appliance.wafer.program_operations import program_step, score_values
+from appliance.wafer.step_program import StepProgram
 
 
 def limit_memory(plan: Plan, *, num_systems: int, limits: WaferLimits) -> Plan:
-    """Return a plan with the micro-batch in which every system's share fits.
+    """Return a plan with the execution, and with the micro-batch in which every share fits.
 
     Args:
         plan: A verified plan.
@@ -204,45 +32,80 @@ def limit_memory(plan: Plan, *, num_systems: int, limits: WaferLimits) -> Plan:
     """
     share = split_batch(plan.batch_size, num_systems)[0].size
     wanted = min(limits.micro_batch_size or share, share)
-    if limits.wafer_bytes is not None:
-        need = MemoryNeed(plan)
-        most = need.largest_micro_batch(share, limits.wafer_bytes)
+    program = program_step(plan, name="The program")
+    if _is_pipelined(plan, program, share, limits):
+        plan = replace(plan, execution=Execution.PIPELINED)
+    elif limits.wafer_bytes is not None and plan.layer_steps:
+        most = samples_that_fit(program, limits.wafer_bytes)
         if most < 1:
-            raise _does_not_fit(plan, need, share, limits.wafer_bytes)
+            raise _does_not_fit(plan, program, limits.wafer_bytes)
         if wanted > most and (limits.micro_batch_size is not None or not limits.may_split):
-            raise _too_large(need, wanted, share, most, limits)
+            raise _too_large(program, wanted, most, limits)
         wanted = min(wanted, most)
     return plan if wanted == share else replace(plan, micro_batch_size=wanted)
 
 
-def _does_not_fit(plan: Plan, need: MemoryNeed, share: int, wafer_bytes: int) -> ProgramError:
-    largest = need.largest(1, share)
-    samples = share if largest.is_kept else 1
-    shard = BatchShard(batch_size=plan.batch_size, offset=0, size=samples)
-    type_ = shard.local_type(plan.types[largest.value], plan.sharded.get(largest.value))
-    kept = need.kept_bytes(share)
-    if kept > wafer_bytes // 2:
-        hint = (
-            f"{kept:,} bytes wait for statistics of the whole batch: use more systems or a "
-            "smaller batch."
-        )
-    else:
-        hint = "Lower the sequence length, the hidden size or the number of layers."
+def _is_pipelined(plan: Plan, program: StepProgram, share: int, limits: WaferLimits) -> bool:
+    """Return whether a plan is executed with all of it on the wafer.
+
+    Left to us, it is if it fits and no sum over the batch would drain the pipeline within a step.
+    """
+    if limits.execution is Execution.WEIGHT_STREAMING or not plan.layer_steps:
+        return False
+    need = resident_need(program, share)
+    fits = limits.wafer_bytes is None or need.num_bytes <= limits.wafer_bytes
+    if limits.execution is None:
+        return fits and program.num_segments == 1
+    if not fits:
+        assert limits.wafer_bytes is not None
+        raise _cannot_be_pipelined(plan, need, share, limits.wafer_bytes)
+    return True
+
+
+def _does_not_fit(plan: Plan, program: StepProgram, wafer_bytes: int) -> ProgramError:
+    largest = plan_memory(plan, score_values(plan)).largest
+    assert largest is not None
     return ProgramError(
-        f"One sample at a time needs {need.peak_bytes(1, share):,} bytes of wafer memory; one "
-        f"system has {wafer_bytes:,}. The largest tensor is %{largest.value}, {type_} with "
-        f"{largest.num_bytes(1, share):,} bytes, {_origin(plan, largest.value)}.",
-        hint=hint,
+        f"One sample at a time needs {need_bytes(program, 1):,.0f} bytes of wafer memory; one "
+        f"system has {wafer_bytes:,}. The largest tensor is {_described(plan, largest)}.",
+        hint="Lower the sequence length or the hidden size.",
     )
 
 
-def _too_large(
-    need: MemoryNeed, wanted: int, share: int, most: int, limits: WaferLimits
-) -> ProgramError:
+def _described(plan: Plan, held: HeldValue) -> str:
+    shard = BatchShard(batch_size=plan.batch_size, offset=0, size=1)
+    type_ = shard.local_type(plan.types[held.name], plan.sharded.get(held.name))
+    size = held.sample_bytes + held.fixed_bytes
+    width = " in 16 bits" if held.name in plan.narrow else ""
+    return f"%{held.name}, {type_}{width} with {size:,.0f} bytes, {_origin(plan, held.name)}"
+
+
+def _too_large(program: StepProgram, wanted: int, most: int, limits: WaferLimits) -> ProgramError:
     return ProgramError(
-        f"A micro-batch of {wanted} samples needs {need.peak_bytes(wanted, share):,} bytes of "
+        f"A micro-batch of {wanted} samples needs {need_bytes(program, wanted):,.0f} bytes of "
         f"wafer memory; one system has {limits.wafer_bytes:,}.",
         hint=f'Set micro_batch_size to {most} or less, or to "auto".',
+    )
+
+
+def _cannot_be_pipelined(
+    plan: Plan, need: ResidentNeed, share: int, wafer_bytes: int
+) -> ProgramError:
+    weights = {
+        tensor.resource_name: tensor.type.num_elements * RESIDENT_BYTES_PER_PARAMETER
+        for tensor in plan.state
+        if any(tensor.value in step.loads for step in plan.layer_steps)
+    }
+    waiting = {
+        f"%{held.name}, {_origin(plan, held.name)}": held.sample_bytes * held.waiting_samples(share)
+        for held in plan_memory(plan, score_values(plan)).values
+    }
+    name, size = max((*weights.items(), *waiting.items()), key=lambda item: item[1])
+    return ProgramError(
+        f"Pipelined execution needs {need.num_bytes:,.0f} bytes of wafer memory, "
+        f"{need.weight_bytes:,.0f} of them for weights, gradients and optimizer state; one system "
+        f"has {wafer_bytes:,}. The largest tensor is {name} with {size:,.0f} bytes.",
+        hint="Use weight streaming, a smaller network or a shorter sequence.",
     )
 
 

@@ -8,6 +8,7 @@ The graph is verified after every pass; a dump of each can be had for debugging.
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from appliance.compiler.assembly import Parts, assemble
@@ -15,7 +16,7 @@ from appliance.compiler.importer import import_program
 from appliance.compiler.memory import limit_memory
 from appliance.compiler.passes.batch_sharding import shard_batch
 from appliance.compiler.passes.canonicalise import canonicalise
-from appliance.compiler.passes.formats import carry_formats
+from appliance.compiler.passes.formats import carry_formats, narrow_values
 from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.partition import partition
 from appliance.compiler.passes.support import check_support
@@ -102,7 +103,8 @@ def compile_graph(
     Raises:
         ProgramError: The program is not supported.
     """
-    graph = lower(written, precision=precision, dump=dump)
+    normal = normal_form(written, dump=dump)
+    graph = lower(normal, precision=precision, dump=dump)
     sharded = shard_batch(graph, batch_size)
     _checked("batch_sharding", sharded.graph, dump)
     parts = partition(sharded)
@@ -113,6 +115,8 @@ def compile_graph(
         batch_size=batch_size,
         precision=precision,
     )
+    if precision is Precision.F32:
+        plan = replace(plan, narrow=narrow_values(normal, plan))
     verify_plan(plan)
     return plan
 
@@ -130,8 +134,8 @@ def check_batch(batch_size: int, num_systems: int) -> None:
         )
 
 
-def lower(graph: Graph, *, precision: Precision, dump: Dump | None = None) -> Graph:
-    """Bring an imported graph into the form that batch sharding starts from.
+def normal_form(graph: Graph, *, dump: Dump | None = None) -> Graph:
+    """Bring an imported graph into normal form, typed as written.
 
     Raises:
         ProgramError: The program is not supported.
@@ -139,6 +143,15 @@ def lower(graph: Graph, *, precision: Precision, dump: Dump | None = None) -> Gr
     check_support(graph)
     graph = normalise(graph)
     _checked("normalise", graph, dump)
+    return graph
+
+
+def lower(graph: Graph, *, precision: Precision, dump: Dump | None = None) -> Graph:
+    """Bring a graph in normal form into the form that batch sharding starts from.
+
+    Raises:
+        ProgramError: The program names a format that does not exist.
+    """
     graph = carry_formats(graph, precision)
     _checked("formats", graph, dump)
     graph = canonicalise(graph)

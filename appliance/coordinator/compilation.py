@@ -12,7 +12,7 @@ from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.errors import UnschedulableError, UserError, WscError
 from appliance.core.micro_batches import UNLIMITED, WaferLimits, num_micro_batches
-from appliance.core.plan import Plan, Precision
+from appliance.core.plan import Execution, Plan, Precision
 from appliance.wire.cluster_details import GangSize, cluster_details
 from protos.appliance.appliance_service_pb2 import CompileRequest, CompileResponse
 
@@ -150,14 +150,20 @@ class Compilation:
                 f"Compiled {len(plan.layer_steps):,} layer steps and {len(plan.state):,} state "
                 f"tensors for {gang.num_systems} systems.",
             )
-            self._say_micro_batch(plan, gang.num_systems)
+            self._say_execution(plan, gang.num_systems)
         return CompileResponse(
             cache_compile_dir=str(directory),
             cluster_details=cluster_details(gang),
             cross_compile_state=request.cross_compile_state,
         )
 
-    def _say_micro_batch(self, plan: Plan, num_systems: int) -> None:
+    def _say_execution(self, plan: Plan, num_systems: int) -> None:
+        if plan.execution is Execution.PIPELINED:
+            self._console.write(
+                Topic.COMPILE,
+                "Pipelined execution: all weights stay on the wafer, and the layer steps run side "
+                "by side.",
+            )
         count = num_micro_batches(plan, num_systems)
         if count > 1:
             self._console.write(

@@ -17,6 +17,7 @@ from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
 from appliance.coordinator.profiles import profile
+from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
 from appliance.core.clock import Clock
@@ -31,10 +32,12 @@ from appliance.core.ids import Role
 from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
 from appliance.core.step_count import changes_state, steps_taken
+from appliance.streams.endpoint import StreamEndpoint
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
 from appliance.wire.profiles import keep_profile
 from appliance.wire.run_requests import DataLoaders, run_schedule
+from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -60,6 +63,7 @@ class Surroundings:
         announce_failure: Tells management why the job failed; returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        series: Takes what training shows.
     """
 
     spec: PodSpec
@@ -70,6 +74,7 @@ class Surroundings:
     announce_failure: Callable[[str], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    series: SeriesLog
 
 
 class Execution:
@@ -96,6 +101,9 @@ class Execution:
         self._profiled_steps = range(0)
         self._num_trained = 0
         self.gang = make_gang(self.suspect)
+        self._streams = StreamEndpoint(
+            around.spec, clock=around.clock, on_failure=self._suspect_stream
+        )
         self.persistent = PersistentTensors(self.gang)
 
     # What the job looks like
@@ -150,10 +158,9 @@ class Execution:
         self._leave_session("Another program was loaded.")
         self._plan_text = text
         self._post(machine.Load(state=frozenset(tensor.resource_name for tensor in plan.state)))
+        self._streams.meet(self.gang.stream_addresses())
         with self._pods_answering():
-            self._session = Session(
-                self._around.spec, self._state.session, plan, clock=self._around.clock
-            )
+            self._session = Session(self._streams, self._state.session, plan)
         keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
 
     def run(self, request: client.RunRequest) -> None:
@@ -163,9 +170,9 @@ class Execution:
         self._post(machine.Run(schedule=schedule))
         self.session.schedule = schedule
 
-    def ingest(self, requests: Iterator[client.SendInputRequest]) -> Iterator[None]:
+    def ingest(self, chunks: Iterator[TensorChunk]) -> Iterator[None]:
         """Take one tensor; yields when the sender may go on, and again when it is complete."""
-        for name in self.session.ingress.receive(requests):
+        for name in self.session.ingress.receive(chunks):
             if name:
                 self._post(machine.Ingest(name=name))
             yield
@@ -295,6 +302,9 @@ class Execution:
                 threading.Thread(target=self._settle, name="settle", daemon=True).start()
             self._changed.notify_all()
 
+    def _suspect_stream(self, error: Exception) -> None:
+        self.suspect(Failure(blame=Blame.REPORTED, message=str(error)))
+
     def _settle(self) -> None:
         with self._changed:
             self._changed.wait_for(
@@ -365,7 +375,7 @@ class Execution:
         request = pod_requests.engine_load(session, self._plan_text, size)
         engine: list[Member] = [(Role.WEIGHT, 0), (Role.BROADCASTREDUCE, 0)]
         engine += [(Role.CHIEF, system) for system in range(size.num_systems)]
-        self.gang.call("Load", dict.fromkeys(engine, request), self.is_over)
+        self._call_load(engine, request)
 
     def _load_input(self, session: int) -> None:
         run, size = self._run_request, self.gang.size
@@ -376,21 +386,27 @@ class Execution:
         self._loaders = self._loaders.after(run)
         inputs: list[Member] = [(Role.ACTIVATION, system) for system in range(size.num_systems)]
         inputs += [(Role.WORKER, worker) for worker in range(size.num_workers)]
-        self.gang.call("Load", dict.fromkeys(inputs, request), self.is_over)
+        self._call_load(inputs, request)
+
+    def _call_load(self, members: list[Member], request: pods_pb2.LoadRequest) -> None:
+        request.stream_addresses.update(self.gang.stream_addresses())
+        self.gang.call("Load", dict.fromkeys(members, request), self.is_over)
 
     def _start_steps(self, action: machine.StartSteps) -> None:
         session = self.session
         if self._around.initializer is not None:
             self._around.initializer.close()
+        session.write_back()
         commit = pod_requests.commit(session.number, session.ingress.written)
         self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
-        session.read_outputs()
+        self._around.series.begin(session.number, batch_size=session.plan.batch_size)
+        session.read_outputs(self._around.series.record)
         schedule = replace(action.schedule, first_step=self._first_step(session))
         self._call_all("Start", pod_requests.start(session.number, schedule))
 
     def _first_step(self, session: Session) -> int:
         """Return the training steps before the session's first one, wherever they were run."""
-        taken = steps_taken(session.plan, session.ingress.scalar)
+        taken = steps_taken(session.plan, session.scalar)
         return self._num_trained if taken is None else taken
 
     def _call_all(

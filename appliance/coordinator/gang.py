@@ -21,6 +21,7 @@ from appliance.core.errors import (
     WscError,
 )
 from appliance.core.ids import JobId, PodName, Role, pod_name
+from appliance.core.pods import member_name
 from appliance.wire.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
 
@@ -49,6 +50,7 @@ class _Pod:
     channel: grpc.Channel | None = None
     pid: int = 0
     pid_descriptor: int = -1
+    stream_address: str = ""
     last_seen_seconds: float = 0.0
     step: int = 0
     resident_bytes: int = 0
@@ -104,6 +106,7 @@ class Gang:
             pod.last_seen_seconds = self._clock.monotonic_seconds()
             pod.channel = grpc.insecure_channel(request.control_address, options=_CHANNEL_OPTIONS)
             pod.pid_descriptor = _open_pid(request)
+            pod.stream_address = request.stream_address
             self._changed.notify_all()
         logger.info("Pod registered", extra={"pod": pod.name, "pid": pod.pid})
 
@@ -141,6 +144,14 @@ class Gang:
         with self._changed:
             while not self.is_complete and not is_over():
                 self._changed.wait(_POLL_SECONDS)
+
+    def stream_addresses(self) -> dict[str, str]:
+        """Return where pods on other hosts reach each pod's streams, by member name."""
+        return {
+            member_name(role, index): pod.stream_address
+            for (role, index), pod in self._pods.items()
+            if pod.stream_address
+        }
 
     def stub(self, member: Member, factory: Callable[[grpc.Channel], Stub]) -> Stub:
         """Return a stub of a pod's service.

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.jobs import JobType
-from appliance.core.plan import Precision
+from appliance.core.plan import Execution, Precision
 from appliance.core.pods import PodSpec
 from appliance.wafer.machine import CS2, Machine, parse_machine
 from appliance.wire.cluster_details import GangSize
+from appliance.wire.executions import parse_execution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class CoordinatorOptions:
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
         wafer_bytes: Memory for the activations on each system; None for no limit.
+        execution: How the wafer is used unless a job says it; None leaves it to the compiler.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         bind_host: Address at which clients are served.
         public_host: Name by which they reach it.
@@ -40,6 +42,7 @@ class CoordinatorOptions:
     precision: Precision = Precision.F32
     machine: Machine = CS2
     wafer_bytes: int | None = None
+    execution: Execution | None = Execution.WEIGHT_STREAMING
     client_version: str = "2.10.0"
     client_githash: str = ""
     cluster_systems: int = 0
@@ -66,6 +69,7 @@ class CoordinatorOptions:
             precision=Precision(options.get("precision") or Precision.F32),
             machine=parse_machine(options.get("machine") or CS2.name),
             wafer_bytes=_number(options.get("wafer_bytes", "")),
+            execution=parse_execution(options.get("execution") or Execution.WEIGHT_STREAMING),
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),

@@ -13,6 +13,7 @@ import grpc
 
 from appliance.coordinator.answers import AnswerInterceptor
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.codec import ChunkInterceptor
 from appliance.coordinator.compilation import Compilation, Compiler
 from appliance.coordinator.console import Console
 from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
@@ -22,6 +23,7 @@ from appliance.coordinator.initializer import Initializer, is_expected
 from appliance.coordinator.monitor import Monitor
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.coordinator.reports import ManagementLink
+from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.servicer import ApplianceServicer, Desk
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.jobs import JobType, Phase
@@ -63,7 +65,8 @@ class Coordinator:
         self._spec, self._clock = spec, clock
         self._options = CoordinatorOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._link = ManagementLink(spec, clock)
+        self._series = SeriesLog(clock)
+        self._link = ManagementLink(spec, self._series, clock)
         self._console = Console()
         artifacts = ArtifactStore(self._options.compile_root)
         self._compilation = Compilation(
@@ -112,7 +115,10 @@ class Coordinator:
     def _limits(self) -> WaferLimits:
         kind = ExecuteJobRequest if self._options.job_type is JobType.EXECUTE else CompileJobRequest
         request = kind.FromString(self._options.request_path.read_bytes())
-        return wafer_limits(request.debug_args, wafer_bytes=self._options.wafer_bytes)
+        options = self._options
+        return wafer_limits(
+            request.debug_args, wafer_bytes=options.wafer_bytes, execution=options.execution
+        )
 
     def _make_execution(self, artifacts: ArtifactStore, compiler: Compiler) -> Execution:
         options = self._options
@@ -132,6 +138,7 @@ class Coordinator:
             announce_failure=self._announce_failure,
             machine=options.machine,
             announce_event=self._announce_event,
+            series=self._series,
         )
         return Execution(
             around,
@@ -151,7 +158,7 @@ class Coordinator:
         carried = self._monitor.note_carried
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[AnswerInterceptor(carried)],
+            interceptors=[AnswerInterceptor(carried), ChunkInterceptor()],
             options=_CHANNEL_OPTIONS,
         )
         desk = Desk(

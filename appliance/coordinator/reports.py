@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import grpc
 
+from appliance.coordinator.series import SeriesLog
 from appliance.core.clock import Clock
 from appliance.core.jobs import Phase
 from appliance.core.pods import PodSpec
@@ -26,11 +27,13 @@ class ManagementLink:
 
     Args:
         spec: The coordinator pod.
+        series: What training shows; travels with every report.
         clock: Times how long to try.
     """
 
-    def __init__(self, spec: PodSpec, clock: Clock) -> None:
+    def __init__(self, spec: PodSpec, series: SeriesLog, clock: Clock) -> None:
         self._spec = spec
+        self._series = series
         self._channel = grpc.insecure_channel(spec.management_address)
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
         self._clock = clock
@@ -81,6 +84,7 @@ class ManagementLink:
             message=message,
             pods=pods,
             events=events,
+            points=self._series.take(),
         )
         with self._sending:
             if not self._send_unsent() or not self._send(request):

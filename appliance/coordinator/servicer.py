@@ -15,6 +15,7 @@ from appliance.coordinator.profiles import profiled_steps
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import Role
 from appliance.wire.cluster_details import TaskType, gang_size
+from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as pb
 from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.appliance.ws_common_pb2 import StatusCode
@@ -183,8 +184,8 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
                 raise UserError("State tensors are known by name here; ask for NAME or GROUP.")
         return response
 
-    def SendInputBidirStream(
-        self, request_iterator: Iterator[pb.SendInputRequest], context: grpc.ServicerContext
+    def SendInputBidirStream(  # type: ignore[override] # see `codec`
+        self, request_iterator: Iterator[TensorChunk], context: grpc.ServicerContext
     ) -> Iterator[pb.SendInputResponse]:
         """Take one tensor in chunks."""
         for _ in self._execution.ingest(request_iterator):

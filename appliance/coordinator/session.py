@@ -2,25 +2,23 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from appliance.coordinator.outputs import OutputShelf
 from appliance.coordinator.weights import WeightIngress
-from appliance.core.clock import Clock
 from appliance.core.errors import NotFoundError, StreamClosedError
 from appliance.core.plan import Output, Plan, StateTensor
-from appliance.core.pods import PodSpec, stream_address
 from appliance.core.run import RunSchedule
-from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring
-from appliance.streams.store import attach_store
+from appliance.streams.endpoint import StreamEndpoint
+from appliance.streams.protocol import Piece
+from appliance.streams.shared_memory import SharedMemoryRingReader
 from appliance.streams.topology import (
     OUTPUTS,
     STATE_SEGMENT,
     STEP_FIELD,
-    STORE,
     output_layout,
     snapshot_segment,
     state_layout,
@@ -28,7 +26,8 @@ from appliance.streams.topology import (
 
 logger = logging.getLogger(__name__)
 
-_CONNECT_SECONDS = 10.0
+Outputs = Mapping[str, NDArray[np.generic]]
+
 _SNAPSHOT_POLL_SECONDS = 0.02
 
 
@@ -36,42 +35,52 @@ class Session:
     """One run of one program.
 
     Args:
-        spec: The coordinator pod.
+        streams: The coordinator's end of the job's streams.
         number: Counts the job's sessions from 1.
         plan: What is run.
-        clock: Source of time for timeouts.
     """
 
-    def __init__(self, spec: PodSpec, number: int, plan: Plan, *, clock: Clock) -> None:
-        self._spec, self.number, self.plan, self._clock = spec, number, plan, clock
+    def __init__(self, streams: StreamEndpoint, number: int, plan: Plan) -> None:
+        self._streams, self.number, self.plan = streams, number, plan
         self.shelf = OutputShelf()
         self.schedule: RunSchedule | None = None
         self.has_fetched = False
         self._outputs = {output.output_name: output for output in plan.outputs}
         self._layout = state_layout(plan)
-        self._store = attach_store(
-            stream_address(spec.runtime_dir, number, STORE), client=spec.name, clock=clock
-        )
+        self._items = {item.name: item for item in self._layout.items}
+        self._store = streams.attach_store(number)
         self._reader: SharedMemoryRingReader | None = None
         self._thread: threading.Thread | None = None
         self._released: set[int] = set()
         self._closed = threading.Event()
-        views = self._layout.views(self._store.attach(STATE_SEGMENT))
+        views = self._layout.views(self._store.attach_to_write(STATE_SEGMENT))
         self.ingress = WeightIngress(
             plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
         )
 
-    def read_outputs(self) -> None:
-        """Connect to the ring of outputs and put what comes on the shelf, in a thread."""
-        self._reader = connect_ring(
-            stream_address(self._spec.runtime_dir, self.number, OUTPUTS),
-            name=OUTPUTS,
-            timeout_seconds=_CONNECT_SECONDS,
-            reader=self._spec.name,
-            clock=self._clock,
-        )
+    def write_back(self) -> None:
+        """Bring the tensors that were written here to MemoryX, if it is on another host."""
+        values = (self.ingress.tensor(name).value for name in self.ingress.written)
+        self._store.write_back(STATE_SEGMENT, [self._items[value] for value in values])
+
+    def scalar(self, name: str) -> np.generic:
+        """Return the present value of a state tensor that has one element."""
+        item = self._items[self.ingress.tensor(name).value]
+        buffer = np.empty(item.type.num_bytes, dtype=np.uint8)
+        self._store.read([Piece(segment=STATE_SEGMENT, source=item.offset, target=buffer)])
+        (value,) = buffer.view(item.type.dtype.container)
+        assert isinstance(value, np.generic)
+        return value
+
+    def read_outputs(self, record: Callable[[int, Outputs], None]) -> None:
+        """Connect to the ring of outputs and put what comes on the shelf, in a thread.
+
+        Args:
+            record: Told of each step's outputs before they are on the shelf.
+        """
+        self._reader = self._streams.connect_ring(self.number, OUTPUTS)
         self._thread = threading.Thread(
-            target=self._shelve, args=(self._reader,), name="outputs", daemon=True
+            target=self._shelve, args=(self._reader, record), name="outputs", daemon=True
         )
         self._thread.start()
 
@@ -158,13 +167,17 @@ class Session:
             self._thread.join()
         self._store.close()
 
-    def _shelve(self, reader: SharedMemoryRingReader) -> None:
+    def _shelve(
+        self, reader: SharedMemoryRingReader, record: Callable[[int, Outputs], None]
+    ) -> None:
         layout = output_layout(self.plan)
         try:
             while (slot := reader.acquire()) is not None:
                 values = {name: np.array(view) for name, view in layout.views(slot).items()}
                 reader.release()
-                self.shelf.put(int(values.pop(STEP_FIELD)), values)
+                step = int(values.pop(STEP_FIELD))
+                record(step, values)
+                self.shelf.put(step, values)
         except StreamClosedError as error:
             # Whoever broke the stream is reported by its own pod or by the gang.
             logger.info("Outputs ended", extra={"reason": str(error)})

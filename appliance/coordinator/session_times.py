@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from appliance.core import readings
 from appliance.core.ids import Role
+from appliance.core.plan import Execution
 from protos.wsc.v1.management_pb2 import JobEventReport, PodReport
 
 
@@ -29,15 +30,18 @@ def session_event(session: int, reports: Sequence[PodReport]) -> JobEventReport 
         return None
 
     def longest(reading: str) -> float:
-        return max(report.readings[reading] for report in systems)
+        return max(report.readings.get(reading, 0.0) for report in systems)
 
     rate = sum(report.readings[readings.SIMULATED_RATE] for report in systems)
     utilization = sum(report.readings[readings.SIMULATED_UTILIZATION] for report in systems)
+    is_pipelined = longest(readings.RESIDENT_WEIGHTS) > 0
     return JobEventReport(
         reason="SessionTimed",
         message=(
             f"Session {session}: simulated wafer time {longest(readings.SIMULATED_TOTAL):.6g} s "
-            f"for {num_steps} steps on {len(systems)} system(s), {rate:.6g} simulated samples/s, "
+            f"for {num_steps} steps on {len(systems)} system(s), "
+            f"{Execution.PIPELINED if is_pipelined else Execution.WEIGHT_STREAMING}, "
+            f"{rate:.6g} simulated samples/s, "
             f"{utilization / len(systems):.2%} simulated utilisation; wall time "
             f"{longest(readings.WALL_TOTAL):.6g} s."
         ),

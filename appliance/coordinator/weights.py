@@ -13,6 +13,7 @@ from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.plan import Plan, StateTensor
 from appliance.core.tensors import DType, TensorType
 from appliance.wire import rtfx
+from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance.appliance_service_pb2 import SendInputRequest
 from protos.appliance.rtfx_pb2 import RtFxProto
 
@@ -35,8 +36,8 @@ class TensorWriter:
         self._rest = b""
         self._num_bytes = 0
 
-    def write(self, data: bytes) -> None:
-        """Take the next chunk.
+    def write(self, data: memoryview | bytes) -> None:
+        """Take the next chunk; it is not kept.
 
         Raises:
             UserError: More bytes than the tensor has.
@@ -44,9 +45,10 @@ class TensorWriter:
         self._num_bytes += len(data)
         if self._num_bytes > self._out.size * self._itemsize:
             rtfx.check_length(self._name, self._num_bytes, self._expected, is_scalar=False)
-        data = self._rest + data
+        if self._rest:
+            data = self._rest + bytes(data)
         whole = len(data) - len(data) % self._itemsize
-        self._rest = data[whole:]
+        self._rest = bytes(data[whole:])
         values = np.frombuffer(data[:whole], rtfx.encoded_dtype(self._expected.dtype))
         end = (self._num_bytes - len(self._rest)) // self._itemsize
         rtfx.decode(values, self._expected.dtype, self._out[end - values.size : end])
@@ -78,12 +80,6 @@ class WeightIngress:
         """Names of the tensors written here, sorted."""
         return tuple(sorted(self._written))
 
-    def scalar(self, name: str) -> np.generic:
-        """Return the present value of a state tensor that has one element."""
-        (value,) = self._views[name].reshape(1)
-        assert isinstance(value, np.generic)
-        return value
-
     def tensor(self, name: str) -> StateTensor:
         """Return a state tensor of the program.
 
@@ -99,7 +95,7 @@ class WeightIngress:
         tensor = self.tensor(name)
         return TensorType(tensor.type.shape, tensor.wire_dtype)
 
-    def receive(self, requests: Iterator[SendInputRequest]) -> Iterator[str]:
+    def receive(self, chunks: Iterator[TensorChunk]) -> Iterator[str]:
         """Take one tensor from a stream of messages.
 
         Yields:
@@ -108,19 +104,19 @@ class WeightIngress:
         Raises:
             UserError: Type, shape or length are wrong, or the name is.
         """
-        first = next(requests, None)
+        first = next(chunks, None)
         if first is None:
             raise UserError("A stream of weights ended before it named a tensor.")
-        name, proto = self._announced(first)
+        name, proto = self._announced(first.message)
         if proto.WhichOneof("contents") == "scalar":
             self.fill(name, proto)
             yield name
             return
         writer = TensorWriter(name, self.wire_type(name), self._views[name])
-        writer.write(proto.tensor.data)
+        writer.write(first.data)
         yield ""
-        for request in requests:
-            writer.write(request.rtfx_proto.tensor.data)
+        for chunk in chunks:
+            writer.write(chunk.data)
         writer.finish()
         self._written.add(name)
         yield name

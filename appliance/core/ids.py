@@ -25,6 +25,7 @@ class Role(StrEnum):
     CHIEF = "chief"
     ACTIVATION = "activation"
     WORKER = "worker"
+    DRIVER = "driver"
 
 
 def _suffix() -> str:

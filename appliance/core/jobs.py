@@ -8,6 +8,7 @@ class JobType(StrEnum):
 
     COMPILE = "compile"
     EXECUTE = "execute"
+    DRIVER = "driver"
 
 
 class Phase(StrEnum):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from appliance.core.plan import STEP_START, Plan
+from appliance.core.plan import STEP_START, Execution, Plan
 from appliance.core.sharding import BatchShard, split_batch
 
 
@@ -26,11 +26,13 @@ class WaferLimits:
         micro_batch_size: Samples that the user wants computed at a time; None leaves it to the
             compiler, which takes as many as fit.
         may_split: Whether a share that does not fit may be computed in micro-batches.
+        execution: How the wafer is used; None leaves it to the compiler.
     """
 
     wafer_bytes: int | None = None
     micro_batch_size: int | None = None
     may_split: bool = True
+    execution: Execution | None = Execution.WEIGHT_STREAMING
 
     def __post_init__(self) -> None:
         if self.micro_batch_size is not None and self.micro_batch_size < 1:

@@ -34,6 +34,15 @@ class Precision(StrEnum):
     """Every 16-bit result is rounded to the format that the program names."""
 
 
+class Execution(StrEnum):
+    """How a plan uses the wafer; the numbers are the same."""
+
+    WEIGHT_STREAMING = "weight-streaming"
+    """One layer at a time is there; its weights stream in and are dropped."""
+    PIPELINED = "pipelined"
+    """All weights are there, all layers side by side; see `appliance.core.residency`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTensor:
     """A tensor that lives in MemoryX from step to step: weight, optimizer state, schedule, scale.
@@ -169,6 +178,8 @@ class Plan:
             absent is replicated or a partial sum. The size of that axis is a multiple of the batch
             size.
         types: Type of every value of the plan, by name, for the global batch.
+        narrow: Values that are 16 bits wide in the program as written and are carried as float32.
+        execution: How the wafer is used.
     """
 
     key: str
@@ -184,6 +195,8 @@ class Plan:
     sharded: Mapping[str, int]
     types: Mapping[str, TensorType]
     micro_batch_size: int | None = None
+    narrow: frozenset[str] = frozenset()
+    execution: Execution = Execution.WEIGHT_STREAMING
 
     def load_types(self, step: LayerStep) -> tuple[tuple[str, TensorType], ...]:
         """Return name and type of what a layer step loads, in slot order."""

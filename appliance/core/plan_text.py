@@ -14,6 +14,7 @@ from appliance.core.graph import Direction, Node
 from appliance.core.graph_text import LocationCodec, parse_node, parse_type, print_node
 from appliance.core.plan import (
     Commit,
+    Execution,
     InputTensor,
     LayerStep,
     Output,
@@ -25,7 +26,7 @@ from appliance.core.plan import (
 )
 from appliance.core.tensors import DType, TensorType
 
-FORMAT = 2
+FORMAT = 3
 """Version of the text; another one is refused."""
 
 
@@ -46,6 +47,7 @@ def _lines(plan: Plan, locations: LocationCodec | None) -> Iterator[str]:
         "batch_size": plan.batch_size,
         "micro_batch_size": plan.micro_batch_size,
         "precision": plan.precision.value,
+        "execution": plan.execution.value,
     }
     yield f"plan {json.dumps({'format': FORMAT, **head})}"
     for state in plan.state:
@@ -73,6 +75,7 @@ def _lines(plan: Plan, locations: LocationCodec | None) -> Iterator[str]:
         yield f"update {json.dumps({'after': update.after, 'commits': commits})}"
         yield from _node_lines(update.nodes, locations)
     yield f"sharded {json.dumps(dict(plan.sharded))}"
+    yield f"narrow {json.dumps(sorted(plan.narrow))}"
     yield f"types {json.dumps({name: str(type_) for name, type_ in plan.types.items()})}"
 
 
@@ -151,6 +154,8 @@ class _PlanReader:
             updates=tuple(
                 _update(fields, nodes) for fields, nodes in self._entries.get("update", ())
             ),
+            execution=Execution(head["execution"]),
+            narrow=frozenset(self._only("narrow")[0]),
             sharded=self._only("sharded")[0],
             types={name: parse_type(type_) for name, type_ in self._only("types")[0].items()},
         )

@@ -21,6 +21,8 @@ class PodSpec:
         work_dir: The job's directory, kept after the job ends: logs, specs.
         management_address: gRPC target of management's inner service.
         options: What only this role needs, as strings (documented at the role's `__main__`).
+        hosts: Host of each pod of the job, by member name as in `chief-0`; a pod that is not named
+            runs on this one's host.
     """
 
     job: JobId
@@ -30,6 +32,17 @@ class PodSpec:
     work_dir: Path
     management_address: str
     options: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def member(self) -> str:
+        """The pod's name within its job, as in `chief-0`."""
+        return member_name(self.role, self.index)
+
+    def is_elsewhere(self, member: str) -> bool:
+        """Whether another pod of the job runs on another host."""
+        own = self.hosts.get(self.member)
+        return self.hosts.get(member, own) != own
 
     @property
     def name(self) -> PodName:
@@ -60,6 +73,11 @@ class PodSpec:
         fields["runtime_dir"] = Path(fields["runtime_dir"])
         fields["work_dir"] = Path(fields["work_dir"])
         return cls(**fields)
+
+
+def member_name(role: Role, index: int) -> str:
+    """Return a pod's name within its job, as in `chief-0`."""
+    return f"{role.value}-{index}"
 
 
 def control_address(runtime_dir: Path, role: Role, index: int) -> str:

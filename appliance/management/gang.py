@@ -4,10 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.core.drivers import DRIVER_FILE
 from appliance.core.ids import Role
 from appliance.core.jobs import JobType
-from appliance.core.pods import PodSpec
+from appliance.core.pods import PodSpec, member_name
 from appliance.core.records import JobRecord
+from appliance.management.driver_tokens import DriverTokens
+from appliance.management.stream_secrets import job_key
+from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
+from appliance.streams.topology import STREAMS_OPTION, StreamMode
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -22,6 +27,7 @@ class Surroundings:
         compile_root: Directory of the compile cache.
         precision: `f32` or `exact`.
         wafer_bytes: Memory for activations of one system; 0 for no limit.
+        execution: How the wafer is used unless a job says it.
         cluster_systems: Systems that exist; a compile for more is refused.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
@@ -32,13 +38,19 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
-        streams: How weights reach the systems: `ring` or `mapped`.
+        driver_tokens: Makes the tokens by which the scripts of drivers are known.
+        streams: How weights reach the systems on one host: `ring` or `mapped`.
+        has_network: Whether every pod counts as a host of its own, so that all streams cross the
+            network.
+        stream_secret: What the keys of the jobs' streams are made from.
+        stream_identity: File with the identity for encrypted streams; empty for plain ones.
     """
 
     management_address: str
     compile_root: Path
     precision: str
     wafer_bytes: int
+    execution: str
     cluster_systems: int
     bind_host: str
     public_host: str
@@ -49,21 +61,31 @@ class Surroundings:
     num_cores: int
     machine: str
     pace: float
+    driver_tokens: DriverTokens
     streams: str
+    has_network: bool = False
+    stream_secret: bytes = b""
+    stream_identity: str = ""
 
 
 def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> tuple[PodSpec, ...]:
     """Return the pods of a job, coordinator first."""
+    hosts = _hosts(job, surroundings)
     common = {
         "job_type": job.type.value,
         "num_systems": str(job.num_systems),
         "workers_per_system": str(job.workers_per_system),
         "request_path": str(Path(job.work_dir) / REQUEST_FILE),
         "precision": surroundings.precision,
-        "streams": surroundings.streams,
+        STREAMS_OPTION: StreamMode.RING if hosts else surroundings.streams,
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }
+    if hosts:
+        common |= {
+            KEY_OPTION: job_key(surroundings.stream_secret, job.id),
+            IDENTITY_OPTION: surroundings.stream_identity,
+        }
     return tuple(
         PodSpec(
             job=job.id,
@@ -73,9 +95,16 @@ def plan_pods(job: JobRecord, runtime_dir: Path, surroundings: Surroundings) -> 
             work_dir=Path(job.work_dir),
             management_address=surroundings.management_address,
             options={**common, **_options(role, job, surroundings)},
+            hosts=hosts,
         )
         for role, index in _members(job)
     )
+
+
+def _hosts(job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
+    if not surroundings.has_network:
+        return {}
+    return {name: name for name in (member_name(role, index) for role, index in _members(job))}
 
 
 def _user_id(number: int) -> str:
@@ -83,6 +112,9 @@ def _user_id(number: int) -> str:
 
 
 def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
+    if job.type is JobType.DRIVER:
+        yield Role.DRIVER, 0
+        return
     yield Role.COORDINATOR, 0
     if job.type is JobType.COMPILE:
         return
@@ -100,6 +132,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
         return {
             "compile_root": str(surroundings.compile_root),
             "wafer_bytes": str(surroundings.wafer_bytes or ""),
+            "execution": surroundings.execution,
             "cluster_systems": str(surroundings.cluster_systems),
             "machine": surroundings.machine,
             "service_authority": job.service_authority,
@@ -110,6 +143,13 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "client_githash": surroundings.client_githash,
             "client_version": surroundings.client_version,
             "torch_threads": "1",
+        }
+    if role is Role.DRIVER:
+        token = surroundings.driver_tokens.mint(job.id)
+        return {
+            "driver_path": str(Path(job.work_dir) / DRIVER_FILE),
+            "token": token,
+            "user_name": job.user.name,
         }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
     if role is Role.CHIEF:

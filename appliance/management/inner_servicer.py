@@ -1,5 +1,8 @@
 """The inner Management service, for the coordinators of jobs."""
 
+import datetime as dt
+import math
+
 from appliance.core.clock import Clock
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId, PodName, Role
@@ -7,6 +10,7 @@ from appliance.core.jobs import Phase
 from appliance.core.records import EventRecord, PodRecord
 from appliance.management.cluster_servicer import Context
 from appliance.management.jobs import JobService
+from appliance.storage.series import MAX_NAME, Point
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 
@@ -36,6 +40,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
             message=request.message,
             pods=[_pod(job, report) for report in request.pods],
             events=[self._event(job, report) for report in request.events],
+            points=[_point(report) for report in request.points],
         )
         return pb.JobReportReply()
 
@@ -48,6 +53,16 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
             subject=report.pod or job,
             is_warning=report.is_warning,
         )
+
+
+def _point(report: pb.SeriesPoint) -> Point:
+    return Point(
+        name=report.name[:MAX_NAME],
+        session=report.session,
+        step=report.step,
+        value=report.value if math.isfinite(report.value) else None,
+        at=dt.datetime.fromtimestamp(report.at_seconds, dt.UTC),
+    )
 
 
 def _pod(job: JobId, report: pb.PodReport) -> PodRecord:

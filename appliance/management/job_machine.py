@@ -11,6 +11,8 @@ then.
 The verdict may also be that the job goes back into the queue: it was stopped for a higher priority.
 The client's word that it ends counts even then.
 
+A driver has no coordinator: it runs as soon as its pod does, and its pod's end is its own.
+
 A verdict is *provisional* when the coordinator ended in order before the client said how the run
 went; the client's word, if it comes in time, replaces it.
 """
@@ -289,6 +291,10 @@ def _is_queued(state: JobState) -> bool:
     return state.phase in (Phase.CREATED, Phase.QUEUED)
 
 
+def _is_driver(state: JobState) -> bool:
+    return state.type is JobType.DRIVER
+
+
 def _on_start(
     state: JobState, event: Admitted | Rejected | Launched | LaunchFailed | CoordinatorReady
 ) -> Step:
@@ -299,7 +305,7 @@ def _on_start(
             return _finish(replace(state, verdict=Verdict(phase=Phase.FAILED, message=message)))
         case CoordinatorReady(), Phase.SCHEDULED:  # faster than the launcher's own answer
             return replace(state, is_coordinator_ready=True), ()
-        case Launched(), Phase.SCHEDULED if state.is_coordinator_ready:
+        case Launched(), Phase.SCHEDULED if state.is_coordinator_ready or _is_driver(state):
             return _enter(state, Phase.INITIALIZING, Enter(phase=Phase.RUNNING))
         case Launched(), Phase.SCHEDULED:
             return _enter(state, Phase.INITIALIZING)
@@ -330,7 +336,7 @@ def _on_report(state: JobState, report: Reported) -> Step:
 
 
 def _on_pod_exit(state: JobState, end: PodExited) -> Step:
-    is_coordinator = end.role is Role.COORDINATOR
+    is_coordinator = end.role in (Role.COORDINATOR, Role.DRIVER)
     if state.is_stopping:
         return state, ()
     if state.verdict is not None:
@@ -339,15 +345,20 @@ def _on_pod_exit(state: JobState, end: PodExited) -> Step:
         if not is_coordinator:
             return state, ()  # the coordinator ends its pods one by one before itself
         return _conclude(state, _verdict_of_orderly_end(state), StopPods())
-    message = (
+    verdict = Verdict(phase=Phase.FAILED, message=_failure_message(end), is_inferred=True)
+    if is_coordinator:
+        return _conclude(state, verdict, StopPods())
+    tell = TellCoordinator(reason=verdict.message, is_failure=True, pod=end.pod)
+    return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
+
+
+def _failure_message(end: PodExited) -> str:
+    if end.role is Role.DRIVER:
+        return f"the script {end.reason}; its log is that of {end.pod}"
+    return (
         "job has failed because total 1 replica(s) failed, "
         f"first failed pods: [{end.pod}]: {end.reason}"
     )
-    verdict = Verdict(phase=Phase.FAILED, message=message, is_inferred=True)
-    if is_coordinator:
-        return _conclude(state, verdict, StopPods())
-    tell = TellCoordinator(reason=message, is_failure=True, pod=end.pod)
-    return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
 
 
 def _verdict_of_orderly_end(state: JobState) -> Verdict:
@@ -383,6 +394,8 @@ def _on_end_request(state: JobState, verdict: Verdict) -> Step:
     known = state.verdict
     if known is None and _is_queued(state):
         return _finish(replace(state, verdict=verdict))
+    if known is None and _is_driver(state):
+        return _conclude(state, verdict, StopPods())
     if known is None:
         tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)
         return _conclude(state, verdict, tell, Remind(seconds=END_GRACE_SECONDS))

@@ -17,6 +17,7 @@ from appliance.management.reconciler import Reconciler
 from appliance.management.state import State
 from appliance.scheduler.explain import Wait
 from appliance.storage.jobs import JobFilter
+from appliance.storage.series import Point
 from appliance.wire.submissions import check_labels, parse_priority
 from protos.appliance.common_config_pb2 import ClusterDetails
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
@@ -147,7 +148,7 @@ class JobService:
         self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
 
     def cancel_by_csctl(self, job: JobId, user: str) -> None:
-        """Cancel a job from outside its client.
+        """Cancel a job from outside its client; with a driver, the jobs of its script too.
 
         Raises:
             NotFoundError: There is no job of that id.
@@ -157,7 +158,13 @@ class JobService:
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
         message = f"{BY_CSCTL}: cancelled by {user or 'a user'} with csctl"
-        self._reconciler.post(job, machine.EndRequested(phase=Phase.CANCELLED, message=message))
+        end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
+        self._reconciler.post(job, end)
+        if record.type is not JobType.DRIVER:
+            return
+        for member in self.list(JobFilter(workflow=record.workflow)):
+            if member.id != job:
+                self._reconciler.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
         """Keep where a compile job left its artifacts; the job has served its purpose."""
@@ -227,6 +234,7 @@ class JobService:
         message: str,
         pods: Sequence[PodRecord],
         events: Sequence[EventRecord],
+        points: Sequence[Point] = (),
     ) -> None:
         """Take note of what a coordinator says of its job."""
         self.load(job)
@@ -239,6 +247,8 @@ class JobService:
             )
         for event in events:
             self._state.jobs.add_event(event)
+        self._state.series.add(job, points)
+        self._reconciler.tell_progress(job)
         if phase:
             reported = machine.Reported(phase=Phase(phase), message=message)
             self._reconciler.post_and_wait(job, reported)

@@ -22,7 +22,7 @@ from appliance.cluster.launcher import JobStopped, Launcher, LauncherLost, PodEx
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, StaleWriterError
 from appliance.core.ids import JobId, PodName, Role, WorkflowId, pod_name
-from appliance.core.jobs import Phase
+from appliance.core.jobs import JobType, Phase
 from appliance.core.pods import PodSpec
 from appliance.core.records import EventRecord, JobRecord, PodRecord
 from appliance.management import inbox
@@ -30,9 +30,10 @@ from appliance.management import job_machine as machine
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.coordinators import Coordinators
 from appliance.management.dispatcher import Dispatcher, Published
+from appliance.management.feed import Topic
 from appliance.management.inbox import Alarm
 from appliance.management.reservations import Reservations
-from appliance.management.resumption import resume, state_of
+from appliance.management.resumption import NODE_LOST, resume, state_of
 from appliance.management.snapshots import grant_of, holding_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
@@ -125,7 +126,11 @@ class Reconciler:
         """Go on with what an earlier management left unfinished, then begin."""
         self._dispatcher.remember(self._state.jobs.past_runs(self._dispatcher.history_start()))
         unfinished = self._state.jobs.unfinished()
-        self._state.leases.resume([job.id for job in unfinished], seconds=self._lease_seconds)
+        self._state.leases.resume(
+            [job.id for job in unfinished],
+            clients=[job.id for job in unfinished if job.type is not JobType.DRIVER],
+            seconds=self._lease_seconds,
+        )
         self._reservations.resume()
         survivors = dict(self._launcher.survivors())
         with self._turn_written():
@@ -181,6 +186,10 @@ class Reconciler:
     def reschedule(self) -> None:
         """Look again at who may start, as the cluster or somebody's quota has changed."""
         self._inbox.put(inbox.Wake())
+
+    def tell_progress(self, job: JobId) -> None:
+        """Tell followers that there are new readings of a job."""
+        self._watch.tell(Topic.PROGRESS, job)
 
     def close(self) -> None:
         """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
@@ -292,8 +301,7 @@ class Reconciler:
         self._is_queue_dirty = True
         match wish:
             case inbox.Submitted(job=job):
-                self._live[job.id] = _Live(state_of(job), job)
-                self._dispatcher.add(job)
+                self._begin(job)
             case inbox.Reprioritised(job=job_id, priority=priority):
                 self._dispatcher.reprioritise(job_id, priority)
             case inbox.Holds(workflow=workflow):
@@ -304,6 +312,13 @@ class Reconciler:
                 pass
             case _:
                 assert_never(wish)
+
+    def _begin(self, job: JobRecord) -> None:
+        self._live[job.id] = _Live(state_of(job), job)
+        if job.type is JobType.DRIVER:  # it needs no system: its jobs wait for theirs
+            self._apply(job.id, machine.Admitted(systems=()))
+            return
+        self._dispatcher.add(job)
 
     def _take_launch(self, job: JobId, pids: dict[PodName, int]) -> None:
         self._state.pods.set_running(pids)
@@ -336,7 +351,7 @@ class Reconciler:
     def _lose(self, job: JobId, reason: str) -> None:
         coordinator = pod_name(job, Role.COORDINATOR, 0)
         event = machine.PodExited(
-            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"was lost: {reason}"
+            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"{NODE_LOST}{reason}"
         )
         self._apply(job, event)
         self._apply(job, machine.Stopped())
@@ -415,9 +430,9 @@ class Reconciler:
         job = live.job.id
         self._held.pop(job, None)
         self._reminders.clear(job)
+        self._errands.append(lambda: self._launcher.forget(job))
         if live.grant is not None:
             self._dispatcher.account_for(live.job, live.grant, phase)
-            self._errands.append(lambda: self._launcher.forget(job))
         live.grant = None
 
     def _set_limit(self, live: _Live, *, elapsed_seconds: float) -> None:
@@ -472,6 +487,7 @@ class Reconciler:
     def _schedule(self) -> None:
         before = self.published
         decisions = self._dispatcher.run_cycle()
+        self._watch.tell(Topic.QUEUE)
         for job in self._watch.followed():
             if before.find(job) != self.published.find(job):
                 self._watch_later(job)
@@ -496,10 +512,11 @@ class Reconciler:
         if plan.forgets:
             self._launcher.forget(job.id)
         if plan.waits:
-            self._dispatcher.add(job)
+            self._begin(job)
             return
-        live.grant = grant_of(job, self._dispatcher.estimate(job))
-        self._held[job.id] = live
+        if job.type is not JobType.DRIVER:
+            live.grant = grant_of(job, self._dispatcher.estimate(job))
+            self._held[job.id] = live
         elapsed = self._clock.now() - (job.started_at or job.created_at)
         self._set_limit(live, elapsed_seconds=elapsed.total_seconds())
         logger.info("Job goes on", extra={"job": job.id, "phase": job.phase.value})

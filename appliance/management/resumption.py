@@ -16,7 +16,10 @@ from appliance.management import job_machine as machine
 
 _STARTING = (Phase.SCHEDULED, Phase.INITIALIZING)
 
-LOST_REASON = "was lost: its launcher ended while management was away"
+NODE_LOST = "was lost: "
+"""In a job's message: not the job or a pod is at fault, what its pods ran on was lost."""
+
+LOST_REASON = f"{NODE_LOST}its launcher ended while management was away"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +68,10 @@ def resume(job: JobRecord, survivor: Survivor | None) -> Resumption:
         )
     if job.phase is Phase.SCHEDULED and job.verdict is None:
         return Resumption(state=state, launches=True, pids={})
+    role = Role.DRIVER if job.type is JobType.DRIVER else Role.COORDINATOR
     lost = machine.PodExited(
-        pod=pod_name(job.id, Role.COORDINATOR, 0),
-        role=Role.COORDINATOR,
+        pod=pod_name(job.id, role, 0),
+        role=role,
         exit_code=137,
         reason=LOST_REASON,
     )

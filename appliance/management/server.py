@@ -15,10 +15,12 @@ from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
+from appliance.core.plan import Execution
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
 from appliance.management.access import open_access
 from appliance.management.access_edge import Gate
+from appliance.management.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.certificates import Certificates, ensure_certificates
 from appliance.management.client_config import write_client_config
 from appliance.management.cluster_file import parse_cluster
@@ -26,17 +28,30 @@ from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
 from appliance.management.coordinators import Coordinators
 from appliance.management.csctl_servicer import CsctlServicer
+from appliance.management.driver_servicer import (
+    DriverControlServicer,
+    DriverServicer,
+    LogServicer,
+)
+from appliance.management.driver_tokens import open_driver_tokens
+from appliance.management.drivers import DriverService
+from appliance.management.event_servicer import EventServicer
+from appliance.management.feed import ChangeFeed, Topic
 from appliance.management.gang import Surroundings, plan_pods
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
 from appliance.management.job_edits import JobEdits
+from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.log_exports import LogExports
+from appliance.management.queue_servicer import QueueServicer
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
+from appliance.management.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.submissions import SubmissionOptions, SubmissionService
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
@@ -45,9 +60,19 @@ from appliance.scheduler.policy import Policy
 from appliance.storage.database import Database
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
+from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
+from protos.csadm.csadm_pb2_grpc import add_CsAdmV1Servicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
+from protos.wsc.v1.drivers_pb2_grpc import (
+    add_DriverControlServicer_to_server,
+    add_DriversServicer_to_server,
+)
+from protos.wsc.v1.events_pb2_grpc import add_EventsServicer_to_server
+from protos.wsc.v1.logs_pb2_grpc import add_LogsServicer_to_server
+from protos.wsc.v1.maintenance_pb2_grpc import add_MaintenanceServicer_to_server
 from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
+from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +85,10 @@ _GRPC_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
 )
+
+
+NETWORK_STREAMS = ("network", "network-tls")
+"""Kinds of streams that cross TCP even on one machine; see `ManagementOptions.streams`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +110,9 @@ class ManagementOptions:
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
             batch that needs more is computed in micro-batches. 0 sets no limit.
+        execution: How the wafer is used unless a job's label `wsc.execution` says it:
+            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
+            does not fit, or `auto`, pipelined where a program fits on one wafer.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
         orphan_seconds: How long running jobs go on without management, as between a crash and a new
@@ -91,7 +123,9 @@ class ManagementOptions:
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
         streams: How weights reach the systems: `ring` (the default) copies them once into a ring
-            that all systems read, `mapped` lets every system read MemoryX's own memory.
+            that all systems read, `mapped` lets every system read MemoryX's own memory. With
+            `network` every pod counts as a host of its own and all its streams cross TCP on
+            loopback; `network-tls` encrypts them.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -107,6 +141,7 @@ class ManagementOptions:
     needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
+    execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
     orphan_seconds: float = 120.0
     allows_preemption: bool = False
@@ -126,10 +161,13 @@ class ManagementOptions:
             raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
         if self.precision not in ("f32", "exact"):
             raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
-        if self.streams not in set(StreamMode):
-            modes = " or ".join(StreamMode)
-            raise UserError(f"There are no streams of kind {self.streams!r}; it is {modes}.")
+        kinds = (*StreamMode, *NETWORK_STREAMS)
+        if self.streams not in kinds:
+            raise UserError(
+                f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
+            )
         parse_machine(self.machine)
+        parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.lease_seconds < 1:
@@ -179,6 +217,10 @@ class Management:
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
+        self._stream_secret = ensure_secret(options.data_dir / "streams.key")
+        self._stream_identity = self._ensure_stream_identity()
+        self._driver_tokens = open_driver_tokens(options.data_dir)
+        self._exports = LogExports(self._state, options.data_dir / "exports", clock)
         self._watch = JobWatch()
         self._coordinators = Coordinators()
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
@@ -224,17 +266,28 @@ class Management:
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
+        self.logs = LogService(self._state)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
-            self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
+            self._state,
+            self.jobs,
+            self.inventory,
+            machine=parse_machine(self.options.machine).name,
+            data_dir=self.options.data_dir,
         )
         self.reconciler.start()
         await self._listen()
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         logger.info("Appliance is up", extra={"address": self.address})
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """What changes, for whoever follows."""
+        return self._watch.feed
 
     @property
     def state(self) -> State:
@@ -270,8 +323,13 @@ class Management:
         if hasattr(self, "launcher"):
             self.launcher.close()
         self._coordinators.close()
+        self._exports.close()
         self._threads.shutdown(wait=False)
         self._database.close()
+
+    def _tell_of(self, kind: str, name: str) -> None:
+        if kind in set(Topic):
+            self._watch.tell(Topic(kind), name)
 
     def _ensure_tls(self) -> Certificates | None:
         if not self.options.has_tls:
@@ -290,6 +348,12 @@ class Management:
         elif self.options.num_systems is not None or not self.model.facts.systems:
             self.model.apply(simulated_cluster(self.options.num_systems or 1))
 
+    def _ensure_stream_identity(self) -> str:
+        if self.options.streams != "network-tls":
+            return ""
+        path = self.options.data_dir / "tls" / "streams.pem"
+        return str(ensure_identity(path, self._clock))
+
     def _start_launcher(self) -> ProcessLauncher:
         return ProcessLauncher(
             ProcessOptions(
@@ -303,12 +367,21 @@ class Management:
         )
 
     async def _listen(self) -> None:
+        drivers = DriverService(
+            self._state,
+            self.reconciler,
+            self._driver_tokens,
+            self.sessions,
+            self.options.data_dir,
+        )
+        self.access.accept(drivers.owner_of)
         submissions = SubmissionService(
             self._state,
             self.reconciler,
             SubmissionOptions(
                 data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
             ),
+            drivers=drivers,
             model=self.model,
             sessions=self.sessions,
         )
@@ -328,13 +401,25 @@ class Management:
             jobs=self.jobs,
             views=self.views,
             watch=self._watch,
+            exports=self._exports,
+            systems=self.systems,
             needs_token=self.options.needs_token,
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)
+        admin = AdminServicer(
+            sessions=self.sessions, systems=self.systems, access=self.access, clock=self._clock
+        )
+        add_CsAdmV1Servicer_to_server(admin, outer)
+        add_MaintenanceServicer_to_server(MaintenanceServicer(self.systems), outer)
+        add_QueueServicer_to_server(QueueServicer(self.queue, self.jobs), outer)
+        add_EventsServicer_to_server(EventServicer(self.jobs), outer)
+        add_DriversServicer_to_server(DriverServicer(drivers), outer)
+        add_LogsServicer_to_server(LogServicer(self.logs, self._watch), outer)
         self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
         inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
         add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
+        add_DriverControlServicer_to_server(DriverControlServicer(drivers), inner)
         inner.add_insecure_port(self._inner_address)
         self._servers = [outer, inner]
         for server in self._servers:
@@ -364,6 +449,7 @@ class Management:
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
+            execution=self.options.execution,
             cluster_systems=len(self.model.facts.systems),
             bind_host=self.options.bind_host,
             public_host=self.options.public_host,
@@ -374,7 +460,11 @@ class Management:
             num_cores=this_node().num_cores,
             machine=self.options.machine,
             pace=self.options.pace,
+            driver_tokens=self._driver_tokens,
             streams=self.options.streams,
+            has_network=self.options.streams in NETWORK_STREAMS,
+            stream_secret=self._stream_secret,
+            stream_identity=self._stream_identity,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)
 

@@ -9,6 +9,7 @@ from appliance.core.ids import JobId, Role, WorkflowId, new_job_id, new_workflow
 from appliance.core.records import EventRecord, JobRecord, NewJob
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.demands import requirements_of
+from appliance.management.drivers import DriverService
 from appliance.management.gang import REQUEST_FILE
 from appliance.management.reconciler import Reconciler
 from appliance.management.sessions import SessionService
@@ -48,6 +49,7 @@ class SubmissionService:
         state: What is kept.
         reconciler: Takes over the new jobs.
         options: See `SubmissionOptions`.
+        drivers: Knows which callers are scripts of drivers; their jobs are the driver's.
         model: What the cluster has.
         sessions: Where jobs go.
     """
@@ -58,9 +60,11 @@ class SubmissionService:
         reconciler: Reconciler,
         options: SubmissionOptions,
         *,
+        drivers: DriverService,
         model: ClusterModel,
         sessions: SessionService,
     ) -> None:
+        self._drivers = drivers
         self._state = state
         self._model = model
         self._sessions = sessions
@@ -91,7 +95,11 @@ class SubmissionService:
         self, job: JobId, submission: Submission, caller: Caller, *, session: str
     ) -> JobRecord:
         """Keep a job with its workflow and its lease, in one transaction of the caller's."""
-        workflow = WorkflowId(submission.workflow or caller.workflow) or new_workflow_id()
+        workflow = (
+            self._drivers.workflow_of(caller.token)
+            or WorkflowId(submission.workflow or caller.workflow)
+            or new_workflow_id()
+        )
         self._state.workflows.ensure(workflow, session=session, user=caller.user)
         work_dir = self._options.data_dir / "jobs" / job
         record = self._state.jobs.create(
@@ -123,7 +131,7 @@ class SubmissionService:
             seconds: Length of its lease; 0 for the appliance's own.
             reserve: Whether what its jobs get stays its own between jobs.
         """
-        workflow = new_workflow_id()
+        workflow = self._drivers.workflow_of(caller.token) or new_workflow_id()
         self._state.workflows.ensure(
             workflow,
             session=self._session("", caller),

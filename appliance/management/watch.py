@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from appliance.core.ids import JobId
+from appliance.management.feed import ChangeFeed, Topic
 
 
 class JobWatch:
-    """Wakes coroutines that follow a job. `bind` comes first, then anything from any thread."""
+    """Wakes coroutines that follow a job. `bind` comes first, then anything from any thread.
+
+    Attributes:
+        feed: Told of every change; lives in the loop that `bind` names.
+    """
 
     def __init__(self) -> None:
+        self.feed = ChangeFeed()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._followers: defaultdict[JobId, set[asyncio.Event]] = defaultdict(set)
 
@@ -23,6 +29,11 @@ class JobWatch:
         """Wake whoever follows the job."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, job)
+
+    def tell(self, topic: Topic, name: str = "") -> None:
+        """Put a change into the feed, and wake nobody else."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.feed.publish, topic, name)
 
     def followed(self) -> list[JobId]:
         """Return the jobs that somebody follows; may be called from any thread."""
@@ -41,6 +52,7 @@ class JobWatch:
                 del self._followers[job]
 
     def _wake(self, job: JobId) -> None:
+        self.feed.publish(Topic.JOB, job)
         for changed in self._followers.get(job, ()):
             changed.set()
 

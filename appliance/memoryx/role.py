@@ -16,8 +16,6 @@ from appliance.memoryx.persistent import PersistentTensors
 from appliance.memoryx.session import WeightSession
 from appliance.memoryx.tensor_store import TensorStore
 from appliance.pods.context import PodContext
-from appliance.streams.store import StoreServer
-from appliance.streams.topology import STORE
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 THREADS_OPTION = "threads"
@@ -46,8 +44,7 @@ class WeightRole:
         verify(plan)
         with self._lock:
             self._drop_store()
-            address = self._context.stream_address(request.session, STORE)
-            server = StoreServer(address, owner=self._context.spec.name, clock=self._context.clock)
+            server = self._context.serve_store(request.session)
             self._store, self._number = TensorStore(plan, server), request.session
             self._session = WeightSession(
                 self._context,

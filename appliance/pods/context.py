@@ -8,16 +8,11 @@ from dataclasses import dataclass
 
 from appliance.core.clock import Clock
 from appliance.core.errors import UserError, WscError
-from appliance.core.pods import PodSpec, stream_address
-from appliance.streams.shared_memory import (
-    SharedMemoryRingReader,
-    SharedMemoryRingWriter,
-    connect_ring,
-    serve_ring,
-)
-
-CONNECT_SECONDS = 10.0
-"""Every stream is served since `Load`; only a dead or stopped pod keeps anyone waiting so long."""
+from appliance.core.pods import PodSpec
+from appliance.streams.endpoint import StreamEndpoint
+from appliance.streams.protocol import Store
+from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
+from appliance.streams.store import StoreServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +87,7 @@ class PodContext:
         progress: What the heartbeats tell the coordinator.
         clock: Source of time.
         report_failure: Tells the coordinator that the pod cannot go on; never raises.
+        streams: The pod's end of its streams.
     """
 
     def __init__(
@@ -101,6 +97,7 @@ class PodContext:
         self.clock = clock
         self.progress = Progress()
         self.report_failure = report_failure
+        self.streams = StreamEndpoint(spec, clock=clock, on_failure=self._report_stream)
         self._stop_reasons: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
 
     def stop(self, reason: str, *, exit_code: int = 0) -> None:
@@ -111,30 +108,25 @@ class PodContext:
         """Return exit code and reason once the process shall end."""
         return self._stop_reasons.get()
 
-    def stream_address(self, session: int, stream: str) -> str:
-        """Return where a stream of a session is served."""
-        return stream_address(self.spec.runtime_dir, session, stream)
-
     def serve_ring(
         self, session: int, stream: str, *, num_slots: int, slot_bytes: int, num_readers: int = 1
     ) -> SharedMemoryRingWriter:
         """Serve a ring under this pod's name."""
-        return serve_ring(
-            self.stream_address(session, stream),
-            name=stream,
-            num_slots=num_slots,
-            slot_bytes=slot_bytes,
-            num_readers=num_readers,
-            owner=self.spec.name,
-            clock=self.clock,
+        return self.streams.serve_ring(
+            session, stream, num_slots=num_slots, slot_bytes=slot_bytes, num_readers=num_readers
         )
 
     def connect_ring(self, session: int, stream: str) -> SharedMemoryRingReader:
         """Connect to a ring under this pod's name."""
-        return connect_ring(
-            self.stream_address(session, stream),
-            name=stream,
-            timeout_seconds=CONNECT_SECONDS,
-            reader=self.spec.name,
-            clock=self.clock,
-        )
+        return self.streams.connect_ring(session, stream)
+
+    def serve_store(self, session: int) -> StoreServer:
+        """Serve a store under this pod's name."""
+        return self.streams.serve_store(session)
+
+    def attach_store(self, session: int, *, is_read_only: bool = False) -> Store:
+        """Return a client of the store of a session."""
+        return self.streams.attach_store(session, is_read_only=is_read_only)
+
+    def _report_stream(self, error: Exception) -> None:
+        self.report_failure(failure_of(error, pod=self.spec.name, where="a stream"))

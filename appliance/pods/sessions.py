@@ -151,6 +151,7 @@ class SessionServicer(pods_pb2_grpc.PodServicer):
                     f"session {self._run.number} is not finished."
                 )
             self._context.progress.begin(request.session)
+            self._context.streams.meet(request.stream_addresses)
             session = self._role.load(request)
             self._run = SessionRun(request.session, session, self._context)
         logger.info("Session loaded", extra={"session": request.session})

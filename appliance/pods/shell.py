@@ -64,8 +64,11 @@ class CoordinatorLink:
         self._channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
         self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
 
-    def register(self) -> float:
+    def register(self, stream_address: str) -> float:
         """Announce the pod and return the heartbeat interval in seconds.
+
+        Args:
+            stream_address: host:port for its streams; empty if every pod is on this host.
 
         Raises:
             PodFailedError: The coordinator did not answer in time.
@@ -76,6 +79,7 @@ class CoordinatorLink:
             index=self._spec.index,
             pid=os.getpid(),
             control_address=self._spec.control_address(),
+            stream_address=stream_address,
         )
         try:
             reply = self._stub.Register(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
@@ -197,6 +201,8 @@ def _serve(
     stack: contextlib.ExitStack,
 ) -> SessionServicer:
     """Bring the pod up; `stack` takes it down again in reverse order."""
+    context.streams.listen()
+    stack.callback(context.streams.close)
     role = build(context)
     stack.callback(role.close)
     servicer = SessionServicer(context, role)
@@ -212,7 +218,7 @@ def _serve(
     server.start()
     stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
     logger.info("Pod serves", extra={"address": context.spec.control_address()})
-    interval_seconds = link.register()
+    interval_seconds = link.register(context.streams.network_address)
     stack.callback(Heartbeats(link, context, interval_seconds).close)
     logger.info("Pod registered", extra={"pid": os.getpid()})
     return servicer

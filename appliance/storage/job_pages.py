@@ -174,7 +174,7 @@ class JobPages:
             JobRow.phase, JobRow.type, bucket
         )
         with self._database.reading() as session:
-            rows = session.execute(query).tuples()
+            rows = session.execute(query).all()
             return {(phase, kind, int(group)): count for phase, kind, group, count in rows}
 
 

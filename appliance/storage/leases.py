@@ -79,12 +79,12 @@ class LeaseRepository:
         with self._database.transaction() as session:
             session.execute(delete(LeaseRow).where(LeaseRow.id == lease_id))
 
-    def resume(self, jobs: Sequence[str], *, seconds: int) -> None:
+    def resume(self, jobs: Sequence[str], *, clients: Sequence[str], seconds: int) -> None:
         """Begin every lease anew, as nobody could renew while management was away.
 
         Args:
-            jobs: The jobs that have not ended; those without a lease get one, and leases of other
-                jobs end. Leases of workflows go on.
+            jobs: The jobs that have not ended; leases of other jobs end, leases of workflows go on.
+            clients: Those of them that have a client; they get a lease if they have none.
             seconds: Length of a new lease.
         """
         now = self._clock.now()
@@ -96,7 +96,7 @@ class LeaseRepository:
                 else:
                     row.expires_at = now + dt.timedelta(seconds=row.seconds)
                     unfinished.discard(row.id)
-            for job in sorted(unfinished):
+            for job in sorted(unfinished.intersection(clients)):
                 expires_at = now + dt.timedelta(seconds=seconds)
                 session.add(LeaseRow(id=job, seconds=seconds, holder="", expires_at=expires_at))
 

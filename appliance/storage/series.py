@@ -17,6 +17,8 @@ from appliance.storage.tables import Base
 
 MAX_POINTS = 5_000
 """Points that a series keeps at least, once it had them."""
+MAX_NAME = 128
+"""Characters of a series' name."""
 _KEPT_AT_END = 1_000
 """The newest points are never thinned out."""
 
@@ -28,10 +30,10 @@ class PointRow(Base):
 
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
     job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
-    name: Mapped[str] = mapped_column(String(128))
+    name: Mapped[str] = mapped_column(String(MAX_NAME))
     session: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
-    value: Mapped[float] = mapped_column(Double)
+    value: Mapped[float | None] = mapped_column(Double)
     at: Mapped[dt.datetime]
 
 
@@ -43,14 +45,14 @@ class Point:
         name: Name of the series, as in `output_loss` or `samples_per_second`.
         session: Which of the job's runs it belongs to, from 1.
         step: The step, 1-based within the session.
-        value: The value.
+        value: The value; None where it was no finite number.
         at: When it was computed.
     """
 
     name: str
     session: int
     step: int
-    value: float
+    value: float | None
     at: dt.datetime
 
 

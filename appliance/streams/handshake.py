@@ -30,11 +30,46 @@ def own_label() -> str:
     return f"process {os.getpid()}"
 
 
+def encode_message(message: Message) -> bytes:
+    """Return the bytes of a message of the handshake."""
+    return json.dumps({"magic": _MAGIC, "version": VERSION, **message}).encode()
+
+
+def decode_message(content: bytes, peer: str) -> Message:
+    """Return the message that `encode_message` made bytes of.
+
+    Args:
+        content: The bytes; none if the peer closed the connection.
+        peer: Who sent it, for error messages.
+
+    Raises:
+        StreamClosedError: The peer closed the connection or said why it refuses.
+        InternalError: The peer speaks something else or another version.
+    """
+    if not content:
+        raise StreamClosedError(f"{peer} closed the connection during the handshake.")
+    try:
+        message = json.loads(content)
+    except ValueError as error:
+        raise InternalError(f"{peer} does not speak the stream handshake.") from error
+    if not isinstance(message, dict) or message.get("magic") != _MAGIC:
+        raise InternalError(f"{peer} does not speak the stream handshake.")
+    if message.get("version") != VERSION:
+        raise InternalError(
+            f"{peer} speaks version {message.get('version')} of the stream handshake, "
+            f"this process version {VERSION}.",
+            hint="All pods of a job must come from the same release.",
+        )
+    if "refusal" in message:
+        raise StreamClosedError(str(message["refusal"]))
+    return message
+
+
 def send_message(
     connection: socket.socket, message: Message, *, descriptors: Sequence[int] = ()
 ) -> None:
     """Send one message of the handshake, with descriptors that the peer shall own copies of."""
-    content = json.dumps({"magic": _MAGIC, "version": VERSION, **message}).encode()
+    content = encode_message(message)
     rights = (
         [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         if descriptors
@@ -58,7 +93,7 @@ def receive_message(connection: socket.socket, *, peer: str) -> tuple[Message, l
     content, ancillary, _, _ = connection.recvmsg(_MAX_BYTES, size, socket.MSG_CMSG_CLOEXEC)
     descriptors = _descriptors(ancillary)
     try:
-        return _checked(content, peer), descriptors
+        return decode_message(content, peer), descriptors
     except Exception:
         close_all(descriptors)
         raise
@@ -111,23 +146,3 @@ def _descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             found.frombytes(data[: len(data) - len(data) % found.itemsize])
     return list(found)
-
-
-def _checked(content: bytes, peer: str) -> Message:
-    if not content:
-        raise StreamClosedError(f"{peer} closed the connection during the handshake.")
-    try:
-        message = json.loads(content)
-    except ValueError as error:
-        raise InternalError(f"{peer} does not speak the stream handshake.") from error
-    if not isinstance(message, dict) or message.get("magic") != _MAGIC:
-        raise InternalError(f"{peer} does not speak the stream handshake.")
-    if message.get("version") != VERSION:
-        raise InternalError(
-            f"{peer} speaks version {message.get('version')} of the stream handshake, "
-            f"this process version {VERSION}.",
-            hint="All pods of a job must come from the same release.",
-        )
-    if "refusal" in message:
-        raise StreamClosedError(str(message["refusal"]))
-    return message

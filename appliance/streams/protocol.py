@@ -7,15 +7,19 @@ from its sequence number and the plan, so a message on the wire is nothing but t
 *store* is a set of named segments that a process owns and others attach.
 
 Transports: `shared_memory` (slots are mapped by both sides; nothing is copied) and, for other
-hosts, a bridge that ends the network in a local ring. Code above this package only ever sees these
-protocols.
+hosts, `network`, whose bridges end in a ring on either side. Code above this package only ever sees
+these protocols; `appliance.streams.endpoint` chooses.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from appliance.streams.layout import LayoutItem, SlotLayout
 
 
 class RingWriter(Protocol):
@@ -31,8 +35,13 @@ class RingWriter(Protocol):
         """
         ...
 
-    def publish(self) -> int:
-        """Hand the reserved slot to the readers and return its sequence number, from 0."""
+    def publish(self, num_bytes: int | None = None) -> int:
+        """Hand the reserved slot to the readers and return its sequence number, from 0.
+
+        Args:
+            num_bytes: How many of the slot's first bytes matter, so that the others need not cross
+                the network; None for all.
+        """
         ...
 
     def end(self) -> None:
@@ -74,6 +83,75 @@ class RingReader(Protocol):
 
     def close(self) -> None:
         """Free everything."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A run of a segment's bytes, and where to put them.
+
+    Attributes:
+        segment: Segment of the store.
+        source: First byte in the segment.
+        target: Receives as many bytes as it has.
+    """
+
+    segment: str
+    source: int
+    target: NDArray[np.uint8]
+
+
+class Store(Protocol):
+    """Segments that another process owns."""
+
+    def attach(self, name: str) -> NDArray[np.uint8]:
+        """Return a segment's bytes: its memory on this host, what it now holds on another.
+
+        Raises:
+            NotFoundError: The store has no such segment.
+            StreamClosedError: The store does not answer.
+        """
+        ...
+
+    def attach_to_write(self, name: str) -> NDArray[np.uint8]:
+        """Return memory in which to prepare what `write_back` sends; raises as `attach` does.
+
+        On this host it is the segment itself; on another it begins as zeros.
+        """
+        ...
+
+    def write_back(self, name: str, items: Iterable[LayoutItem]) -> None:
+        """Make tensors that were written into `attach_to_write`'s memory those of the segment.
+
+        Raises:
+            NotFoundError: The store has no such segment.
+            StreamClosedError: The store does not answer.
+        """
+        ...
+
+    def read(self, pieces: Sequence[Piece]) -> None:
+        """Copy runs of bytes as they are now; raises as `attach` does."""
+        ...
+
+    def layout(self, name: str) -> SlotLayout:
+        """Return a segment's layout; raises as `attach` does."""
+        ...
+
+    def detach(self, name: str) -> None:
+        """Forget a segment; its memory is freed when the last view of it dies."""
+        ...
+
+    def close(self) -> None:
+        """Forget every segment."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -16,6 +16,7 @@ import select
 import socket
 import struct
 import threading
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import (
+    ConflictError,
     InternalError,
     StreamAbandonedError,
     StreamClosedError,
@@ -50,6 +52,8 @@ from appliance.streams.segment import create_segment, map_segment
 logger = logging.getLogger(__name__)
 
 _SEQUENCE = struct.Struct("<q")
+_PUBLISHED = struct.Struct("<qq")
+"""Sequence number and used bytes of a slot."""
 _END = _SEQUENCE.pack(-1)
 _ABANDONED = _SEQUENCE.pack(-2)
 _PAGE_BYTES = 4096
@@ -72,7 +76,7 @@ class SharedMemoryRingWriter:
 
     def __init__(
         self,
-        address: str,
+        address: str | None,
         *,
         name: str,
         num_slots: int,
@@ -87,12 +91,13 @@ class SharedMemoryRingWriter:
                 f"{num_readers} readers."
             )
         self._name, self._address, self._owner, self._clock = name, address, owner, clock
-        self._num_readers, self._num_slots, self._slot_bytes = num_readers, num_slots, slot_bytes
-        self._listener = listen(address)
+        self._num_readers, self.num_slots, self.slot_bytes = num_readers, num_slots, slot_bytes
+        self._listener = None if address is None else listen(address)
         self._segment = create_segment(name, num_slots * _stride(slot_bytes))
         self._slots = _slots(map_segment(self._segment), num_slots, slot_bytes)
         self._readers: list[_Reader] = []
         self._joined: list[_Reader] = []
+        self._num_admitted = 0
         self._num_published = 0
         self._is_reserved = self._is_ended = self._is_closed = False
         self._bell, self._entrance_bell = Bell(), Bell()
@@ -100,6 +105,7 @@ class SharedMemoryRingWriter:
         self._poller.register(self._bell, select.POLLIN)
         self._lock = threading.Lock()
         self._closing = threading.Lock()
+        self._admission = threading.Lock()
         self._entrance = threading.Thread(
             target=self._admit_readers, name=f"entrance-{name}", daemon=True
         )
@@ -112,16 +118,62 @@ class SharedMemoryRingWriter:
             if not self._has_free_slot():
                 self._wait_for_slot(timeout_seconds)
             self._is_reserved = True
-            return self._slots[self._num_published % self._num_slots]
+            return self._slots[self._num_published % self.num_slots]
 
-    def publish(self) -> int:
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
+
+    def num_free_slots(self) -> int:
+        """Return how many slots can be filled without waiting; raises as `reserve` does."""
+        with self._lock:
+            self._check_open()
+            self._take_in(self._poller.poll(0))
+            if len(self._readers) < self._num_readers:
+                return 0
+            num_released = min(reader.num_released for reader in self._readers)
+            return self.num_slots - (self._num_published - num_released)
+
+    def attach(self, reader: str) -> "SharedMemoryRingReader":
+        """Return a reading end for another thread of this process; it counts as a reader.
+
+        Args:
+            reader: How errors name it.
+
+        Raises:
+            ConflictError: The ring has all its readers.
+            StreamClosedError: The ring is closed.
+        """
+        with self._admission:
+            if self._is_closed:
+                raise StreamClosedError(f"Stream {self._name!r} was closed by {self._owner}.")
+            if self._num_admitted == self._num_readers:
+                raise ConflictError(
+                    f"Stream {self._name!r} of {self._owner} has all its {self._num_readers} "
+                    f"readers; {reader} cannot join."
+                )
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._join(_Reader(ours, reader))
+            self._entrance_bell.ring()
+        return SharedMemoryRingReader(
+            theirs,
+            name=self._name,
+            writer=self._owner,
+            slots=self._slots,
+            slot_bytes=self.slot_bytes,
+            clock=self._clock,
+        )
+
+    def publish(self, num_bytes: int | None = None) -> int:
         """Hand the reserved slot to the readers and return its sequence number, from 0."""
+        num_bytes = self.slot_bytes if num_bytes is None else num_bytes
         with self._lock:
             self._check_open()
             if not self._is_reserved:
                 raise InternalError(f"Stream {self._name!r}: publish without reserve.")
             sequence = self._num_published
-            message = _SEQUENCE.pack(sequence)
+            message = _PUBLISHED.pack(sequence, num_bytes)
             for reader in self._readers:
                 if not send(reader.connection, message):
                     self._take_releases(reader)
@@ -145,7 +197,8 @@ class SharedMemoryRingWriter:
         with self._closing:
             if self._is_closed:
                 return
-            self._is_closed = True
+            with self._admission:
+                self._is_closed = True
             self._bell.ring()
             self._entrance_bell.ring()
             self._entrance.join()
@@ -176,7 +229,7 @@ class SharedMemoryRingWriter:
             raise InternalError(f"Stream {self._name!r} has ended; nothing more can be written.")
 
     def _has_free_slot(self) -> bool:
-        oldest = self._num_published - self._num_slots
+        oldest = self._num_published - self.num_slots
         return len(self._readers) == self._num_readers and all(
             reader.num_released > oldest for reader in self._readers
         )
@@ -194,6 +247,10 @@ class SharedMemoryRingWriter:
                 f"Stream {self._name!r}: no slot became free in {timeout_seconds:g} s; "
                 f"{len(self._readers)} of {self._num_readers} readers are connected."
             )
+        self._take_in(ready)
+
+    def _take_in(self, ready: Sequence[tuple[int, int]]) -> None:
+        """Take in what a poll has found."""
         self._bell.quiet()
         self._check_open()
         while self._joined:
@@ -224,37 +281,42 @@ class SharedMemoryRingWriter:
     def _admit_readers(self) -> None:
         """Let the readers in, then stop listening; body of the entrance thread."""
         try:
-            num_admitted = 0
-            while num_admitted < self._num_readers:
-                ready = wait_readable(
-                    self._listener, self._entrance_bell, Deadline(self._clock, None)
-                )
-                if self._is_closed or not ready:
+            while self._listener is not None and self._num_admitted < self._num_readers:
+                wait_readable(self._listener, self._entrance_bell, Deadline(self._clock, None))
+                self._entrance_bell.quiet()
+                if self._is_closed:
                     return
-                num_admitted += self._admit_one()
+                self._admit_one(self._listener)
         finally:
-            self._listener.close()
-            unlink_socket(self._address)
+            if self._listener is not None:
+                self._listener.close()
+                unlink_socket(str(self._address))
             os.close(self._segment)
 
-    def _admit_one(self) -> bool:
+    def _admit_one(self, listener: socket.socket) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection, _ = listener.accept()
         except BlockingIOError:
-            return False
+            return
         connection.settimeout(_HANDSHAKE_SECONDS)
         try:
             label = self._greet(connection)
+            connection.settimeout(None)
+            with self._admission:
+                self._join(_Reader(connection, label))
         except (WscError, OSError) as error:
             logger.warning(
                 "Refused a stream reader", extra={"stream": self._name, "reason": str(error)}
             )
             connection.close()
-            return False
-        connection.settimeout(None)
-        self._joined.append(_Reader(connection, label))
+
+    def _join(self, reader: _Reader) -> None:
+        """Count a reader in; the ring's thread takes it up when it looks next."""
+        if self._num_admitted == self._num_readers:
+            raise InternalError(f"{reader.label} came when {self._name!r} had all its readers.")
+        self._num_admitted += 1
+        self._joined.append(reader)
         self._bell.ring()
-        return True
 
     def _greet(self, connection: socket.socket) -> str:
         hello, descriptors = receive_message(connection, peer="A stream reader")
@@ -266,8 +328,8 @@ class SharedMemoryRingWriter:
         answer = {
             "stream": self._name,
             "label": self._owner,
-            "num_slots": self._num_slots,
-            "slot_bytes": self._slot_bytes,
+            "num_slots": self.num_slots,
+            "slot_bytes": self.slot_bytes,
         }
         send_message(connection, answer, descriptors=[self._segment])
         return str(hello.get("label"))
@@ -289,6 +351,9 @@ class SharedMemoryRingReader:
         self._connection, self._name, self._writer, self._clock = connection, name, writer, clock
         self._slots, self._num_slots = slots, len(slots)
         self.slot_bytes = slot_bytes
+        self.num_bytes = 0
+        self.on_close: Callable[[], None] | None = None
+        """Called once this end has been closed."""
         self._num_acquired = self._num_released = 0
         self._is_ended = self._is_closed = False
         self._bell = Bell()
@@ -297,6 +362,10 @@ class SharedMemoryRingReader:
         self._poller.register(self._bell, select.POLLIN)
         self._lock = threading.Lock()
         self._closing = threading.Lock()
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll for the next slot."""
+        return self._connection.fileno()
 
     @property
     def num_held(self) -> int:
@@ -309,7 +378,7 @@ class SharedMemoryRingReader:
             self._check_open()
             if self._is_ended:
                 return None
-            message = receive(self._connection, _SEQUENCE.size)
+            message = receive(self._connection, _PUBLISHED.size)
             if message is None:
                 message = self._wait_for_message(timeout_seconds)
             if not message:
@@ -324,7 +393,8 @@ class SharedMemoryRingReader:
             if message == _END:
                 self._is_ended = True
                 return None
-            if _SEQUENCE.unpack(message)[0] != self._num_acquired:
+            sequence, self.num_bytes = _PUBLISHED.unpack(message)
+            if sequence != self._num_acquired:
                 raise InternalError(f"Stream {self._name!r}: a message is out of order.")
             slot = self._slots[self._num_acquired % self._num_slots]
             self._num_acquired += 1
@@ -353,6 +423,8 @@ class SharedMemoryRingReader:
                 self._connection.close()
                 self._slots = ()
                 self._bell.close()
+        if self.on_close is not None:
+            self.on_close()
 
     def __enter__(self) -> Self:
         return self
@@ -379,7 +451,7 @@ class SharedMemoryRingReader:
                     f"{timeout_seconds:g} s, after {self._num_acquired} messages."
                 )
             self._check_open()
-            message = receive(self._connection, _SEQUENCE.size)
+            message = receive(self._connection, _PUBLISHED.size)
         return message
 
 
@@ -416,6 +488,41 @@ def serve_ring(
         owner=owner or own_label(),
         clock=clock or SystemClock(),
     )
+
+
+def local_ring(
+    *,
+    name: str,
+    num_slots: int,
+    slot_bytes: int,
+    owner: str,
+    reader: str,
+    clock: Clock,
+    on_close: Callable[[], None],
+) -> tuple[SharedMemoryRingWriter, SharedMemoryRingReader]:
+    """Return both ends of a ring within this process; a bridge is its writer.
+
+    Args:
+        name: Name of the stream.
+        num_slots: Slots in the ring, 1 to 64.
+        slot_bytes: Bytes of a slot.
+        owner: How the reader's errors name who writes.
+        reader: How the writer's errors name who reads.
+        clock: Source of time for timeouts.
+        on_close: Called once the reading end has been closed.
+    """
+    writer = SharedMemoryRingWriter(
+        None,
+        name=name,
+        num_slots=num_slots,
+        slot_bytes=slot_bytes,
+        num_readers=1,
+        owner=owner,
+        clock=clock,
+    )
+    end = writer.attach(reader)
+    end.on_close = on_close
+    return writer, end
 
 
 def connect_ring(

@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -31,6 +32,7 @@ from appliance.streams.handshake import (
     send_message,
 )
 from appliance.streams.layout import LayoutItem, SlotLayout
+from appliance.streams.protocol import Piece
 from appliance.streams.segment import create_segment, map_segment, segment_of_bytes
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ _HANDSHAKE_SECONDS = 10.0
 class _Segment:
     memory: int
     layout: int
+    content: NDArray[np.uint8]
 
     def close(self) -> None:
         close_all([self.memory, self.layout])
@@ -81,11 +84,13 @@ class StoreServer:
             InternalError: A segment of that name exists, or the store is closed.
         """
         items = json.dumps([_item_fields(item) for item in layout.items]).encode()
+        descriptor = create_segment(name, layout.num_bytes)
+        memory = map_segment(descriptor)
         segment = _Segment(
-            memory=create_segment(name, layout.num_bytes),
+            memory=descriptor,
             layout=segment_of_bytes(f"{name}-layout", items),
+            content=memory,
         )
-        memory = map_segment(segment.memory)
         if content is not None:
             memory[:] = content
         with self._lock:
@@ -94,6 +99,23 @@ class StoreServer:
                 raise InternalError(f"Segment {name!r} exists already, or the store is closed.")
             self._segments[name] = segment
         return memory
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
+
+    def open_segment(self, name: str) -> tuple[NDArray[np.uint8], bytes]:
+        """Return a segment's bytes and the JSON text of its layout.
+
+        Raises:
+            NotFoundError: There is no segment of that name.
+        """
+        with self._lock:
+            if name not in self._segments:
+                raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
+            segment = self._segments[name]
+            return segment.content, map_segment(segment.layout).tobytes()
 
     def remove_segment(self, name: str) -> None:
         """Forget a segment; its memory is freed when the last process unmaps it.
@@ -195,6 +217,19 @@ class StoreClient:
         """
         return self._segment(name)[0]
 
+    def attach_to_write(self, name: str) -> NDArray[np.uint8]:
+        """Return a segment's bytes: what is written there needs no `write_back`."""
+        return self.attach(name)
+
+    def write_back(self, name: str, items: Iterable[LayoutItem]) -> None:
+        """Do nothing: `attach_to_write` gave out the segment itself."""
+
+    def read(self, pieces: Sequence[Piece]) -> None:
+        """Copy runs of bytes as they are now; raises as `attach` does."""
+        for piece in pieces:
+            source = self.attach(piece.segment)
+            piece.target[:] = source[piece.source : piece.source + len(piece.target)]
+
     def layout(self, name: str) -> SlotLayout:
         """Return a segment's layout; raises as `attach` does."""
         return self._segment(name)[1]
@@ -245,9 +280,7 @@ class StoreClient:
                 )
             memory = map_segment(descriptors[0], is_read_only=self._is_read_only)
             layout = map_segment(descriptors[1], is_read_only=True)
-        fields = json.loads(layout.tobytes() or b"[]")
-        items = tuple(_layout_item(*item) for item in fields)
-        return memory, SlotLayout(items=items, num_bytes=len(memory))
+        return memory, parse_layout(layout.tobytes(), num_bytes=len(memory))
 
 
 def attach_store(
@@ -274,6 +307,17 @@ def attach_store(
         is_read_only=is_read_only,
         clock=clock or SystemClock(),
     )
+
+
+def parse_layout(text: bytes, *, num_bytes: int) -> SlotLayout:
+    """Return the layout that a store tells as JSON text.
+
+    Args:
+        text: Fields of each tensor; empty for none.
+        num_bytes: Size of the segment.
+    """
+    items = tuple(_layout_item(*item) for item in json.loads(text or b"[]"))
+    return SlotLayout(items=items, num_bytes=num_bytes)
 
 
 def _item_fields(item: LayoutItem) -> tuple[str, tuple[int, ...], str, int]:

@@ -3,25 +3,29 @@
 | stream          | from              | to                | one slot for each                  |
 |-----------------|-------------------|-------------------|------------------------------------|
 | `announce`      | weight-0          | broadcastreduce-0 | layer step; empty: loads are ready |
-| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its loads (`ring`), or |
+| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its values (`ring`), or|
 |                 |                   |                   | empty: they may be read (`mapped`) |
 | `gradients-<i>` | chief-<i>         | broadcastreduce-0 | layer step: system i's partial sums|
 | `sums`          | broadcastreduce-0 | weight-0          | layer step: its sums               |
 | `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
 | `outputs`       | weight-0          | coordinator       | step that keeps outputs            |
 
-Beside them weight-0 serves the `store`. Its segment `state` holds the state tensors, `computed` the
-other values that layer steps load. Every slot of `gradients` and `sums` doubles as the doorbell
-"this layer step is done", so a layer step that sends nothing has one too. Where one system computes
-its whole share at once there is nothing to add up: `gradients-0` then goes to weight-0, and `sums`
-is not there.
+The two ends of a stream meet in shared memory on one host and over the network on two; see
+`appliance.streams.endpoint`. Beside them weight-0 serves the `store`. Its segment `state` holds the
+state tensors, `computed` the other values that layer steps load. Every slot of `gradients` and
+`sums` doubles as the doorbell "this layer step is done", so a layer step that sends nothing has one
+too. Where one system computes its whole share at once there is nothing to add up: `gradients-0`
+then goes to weight-0, and `sums` is not there.
 """
 
 from collections.abc import Iterable
 from enum import StrEnum
 
+from appliance.core.errors import InternalError
+from appliance.core.ids import Role
 from appliance.core.micro_batches import num_micro_batches
 from appliance.core.plan import LayerStep, Plan
+from appliance.core.pods import member_name
 from appliance.core.sharding import BatchShard
 from appliance.core.tensors import DType, TensorType
 from appliance.streams.layout import SlotLayout
@@ -42,6 +46,30 @@ NUM_BATCH_SLOTS = 3
 NUM_OUTPUT_SLOTS = 4
 STEP_FIELD = "step"
 """First tensor of an outputs slot: the step, counted from 0."""
+
+
+_SERVED_BY_WEIGHT = (STORE, ANNOUNCE, OUTPUTS)
+_SERVED_BY_INDEX = {
+    "gradients": Role.CHIEF,
+    "batches": Role.ACTIVATION,
+    "samples": Role.WORKER,
+}
+
+
+def writer_of(stream: str) -> str:
+    """Return which pod serves a stream, as in `chief-0`.
+
+    Raises:
+        InternalError: There is no such stream.
+    """
+    kind, _, number = stream.rpartition("-")
+    if kind in _SERVED_BY_INDEX:
+        return member_name(_SERVED_BY_INDEX[kind], int(number))
+    if stream in _SERVED_BY_WEIGHT:
+        return member_name(Role.WEIGHT, 0)
+    if stream in (BROADCAST, SUMS):
+        return member_name(Role.BROADCASTREDUCE, 0)
+    raise InternalError(f"No pod serves a stream {stream!r}.")
 
 
 STREAMS_OPTION = "streams"
@@ -85,9 +113,9 @@ def persistent_segment(persistent_id: int) -> str:
     return f"persistent/{persistent_id}"
 
 
-def load_layout(plan: Plan, step: LayerStep) -> SlotLayout:
-    """Return where a layer step's loads lie in a slot of `broadcast`."""
-    return SlotLayout.of(plan.load_types(step))
+def load_layout(plan: Plan, names: Iterable[str]) -> SlotLayout:
+    """Return where the values that a visit is sent lie in a slot of `broadcast`."""
+    return SlotLayout.of((name, plan.types[name]) for name in names)
 
 
 def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:

@@ -1,10 +1,14 @@
 """Which bytes of the store a layer step's slot is made of, in as few pieces as possible."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from appliance.core.plan import LayerStep, Plan
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.plan import Plan
 from appliance.streams.layout import ALIGNMENT_BYTES, LayoutItem, SlotLayout
+from appliance.streams.protocol import Piece
 from appliance.streams.topology import (
     COMPUTED_SEGMENT,
     STATE_SEGMENT,
@@ -30,21 +34,30 @@ class Copy:
     target: int
     num_bytes: int
 
+    def into(self, slot: NDArray[np.uint8]) -> Piece:
+        """Return what to read from the store to carry it out."""
+        target = slot[self.target : self.target + self.num_bytes]
+        return Piece(segment=self.segment, source=self.source, target=target)
 
-def broadcast_copies(plan: Plan) -> tuple[tuple[Copy, ...], ...]:
-    """Return, for each layer step, the copies that fill its slot of the broadcast ring."""
+
+def broadcast_copies(plan: Plan, rows: Iterable[tuple[str, ...]]) -> tuple[tuple[Copy, ...], ...]:
+    """Return the copies that fill a slot of the broadcast ring.
+
+    Args:
+        plan: A verified plan.
+        rows: What slots hold; see `appliance.core.residency.Deliveries`.
+    """
     layouts = {STATE_SEGMENT: state_layout(plan), COMPUTED_SEGMENT: computed_layout(plan)}
     places = {
         item.name: (segment, item.offset)
         for segment, layout in layouts.items()
         for item in layout.items
     }
-    return tuple(_copies(plan, step, places) for step in plan.layer_steps)
+    return tuple(_copies(load_layout(plan, names), places) for names in rows)
 
 
-def _copies(plan: Plan, step: LayerStep, places: Mapping[str, tuple[str, int]]) -> tuple[Copy, ...]:
+def _copies(layout: SlotLayout, places: Mapping[str, tuple[str, int]]) -> tuple[Copy, ...]:
     found: list[Copy] = []
-    layout: SlotLayout = load_layout(plan, step)
     for item in layout.items:
         copy = _whole(item, *places[item.name])
         if found and _continues(found[-1], copy):

@@ -1,23 +1,20 @@
 """One session of SwarmX: a loop that broadcasts, a loop that reduces."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
 from appliance.core.plan import Plan
+from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
-from appliance.streams.protocol import RingReader
-from appliance.streams.store import attach_store
+from appliance.streams.protocol import RingReader, Store
 from appliance.streams.topology import (
     ANNOUNCE,
     BROADCAST,
-    COMPUTED_SEGMENT,
     NUM_RING_SLOTS,
-    STATE_SEGMENT,
-    STORE,
     STREAMS_OPTION,
     SUMS,
     StreamMode,
@@ -48,11 +45,15 @@ class BroadcastReduceSession:
         self._context, self._number, self._plan = context, number, plan
         self._num_systems = num_systems
         self._visits = visits(plan, num_systems)
+        self._deliveries = deliveries(plan, num_systems)
         self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
-        self._copies = broadcast_copies(plan) if self._mode is StreamMode.RING else ()
+        rows = self._deliveries.rows if self._mode is StreamMode.RING else ()
+        self._copies = broadcast_copies(plan, rows)
+        self._row_bytes = tuple(load_layout(plan, row).num_bytes for row in rows)
         self._adds_up = sums_stream(plan, num_systems) == SUMS
         self._reduction = Reduction(num_systems, fan_in=fan_in)
         layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+        self._sum_bytes = tuple(layout.num_bytes for layout in layouts)
         self._spans = tuple(spans(layout) for layout in layouts)
         self._accumulation = Accumulation(layouts)
         self._num_bytes_copied = 0
@@ -62,7 +63,7 @@ class BroadcastReduceSession:
                     number,
                     BROADCAST,
                     num_slots=NUM_RING_SLOTS,
-                    slot_bytes=self._broadcast_bytes(),
+                    slot_bytes=max(self._row_bytes, default=0),
                     num_readers=num_systems,
                 )
             )
@@ -77,18 +78,13 @@ class BroadcastReduceSession:
                 )
             self._streams = stack.pop_all()
 
-    def _broadcast_bytes(self) -> int:
-        if self._mode is StreamMode.MAPPED:
-            return 0
-        return largest(load_layout(self._plan, step) for step in self._plan.layer_steps)
-
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to MemoryX and every CS-2, and return the two loops."""
         context, number = self._context, self._number
         announce = self._streams.enter_context(context.connect_ring(number, ANNOUNCE))
-        memory = self._attach_memory()
+        store = self._streams.enter_context(context.attach_store(number, is_read_only=True))
         loops: dict[str, Callable[[], None]] = {
-            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, memory)
+            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, announce, store)
         }
         if self._adds_up:
             contributions = [
@@ -98,45 +94,27 @@ class BroadcastReduceSession:
             loops["reduce"] = lambda: self._reduce_sums(schedule.num_steps, contributions)
         return loops
 
-    def _attach_memory(self) -> Mapping[str, Slot]:
-        """Return the segments of the store that are copied from."""
-        if self._mode is StreamMode.MAPPED:
-            return {}
-        store = self._streams.enter_context(
-            attach_store(
-                self._context.stream_address(self._number, STORE),
-                client=self._context.spec.name,
-                is_read_only=True,
-                clock=self._context.clock,
-            )
-        )
-        return {name: store.attach(name) for name in (STATE_SEGMENT, COMPUTED_SEGMENT)}
-
     def close(self) -> None:
         """Close the streams and wake both loops."""
         self._streams.close()
 
-    def _broadcast_loads(
-        self, num_steps: int, announce: RingReader, memory: Mapping[str, Slot]
-    ) -> None:
+    def _broadcast_loads(self, num_steps: int, announce: RingReader, store: Store) -> None:
         for step in range(num_steps):
-            for visit in self._visits:
+            for number in range(len(self._visits)):
                 if announce.acquire() is None:
                     raise StreamClosedError(f"Stream {ANNOUNCE!r} ended before the last step.")
                 slot = self._broadcast.reserve()
+                num_bytes = 0
                 if self._copies:
-                    self._copy_loads(visit.layer_step, memory, slot)
-                self._broadcast.publish()
+                    row = self._deliveries.row(step, number)
+                    num_bytes = self._row_bytes[row]
+                    store.read([copy.into(slot) for copy in self._copies[row]])
+                    self._num_bytes_copied += sum(copy.num_bytes for copy in self._copies[row])
+                self._broadcast.publish(num_bytes)
                 announce.release()
             if not self._adds_up:
                 self._record(step + 1)
         self._broadcast.end()
-
-    def _copy_loads(self, layer_step: int, memory: Mapping[str, Slot], slot: Slot) -> None:
-        for copy in self._copies[layer_step]:
-            source = memory[copy.segment][copy.source : copy.source + copy.num_bytes]
-            slot[copy.target : copy.target + copy.num_bytes] = source
-            self._num_bytes_copied += copy.num_bytes
 
     def _reduce_sums(self, num_steps: int, contributions: Sequence[RingReader]) -> None:
         def take(system: int) -> Slot:
@@ -153,7 +131,7 @@ class BroadcastReduceSession:
                 self._reduction.run(layout_spans, take, total)
                 self._accumulation.add(visit, layout_spans, total)
                 if is_last:
-                    self._sums.publish()
+                    self._sums.publish(self._sum_bytes[visit.layer_step])
                 for contribution in contributions:
                     contribution.release()
             self._record(step + 1)

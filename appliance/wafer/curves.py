@@ -7,7 +7,7 @@ straight.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from appliance.wafer.planner import Estimate
 from appliance.wafer.scaling_law import compute_optimal_loss
@@ -15,6 +15,9 @@ from appliance.wafer.scaling_law import compute_optimal_loss
 _WIDTH, _HEIGHT = 640, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 48, 62
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c8641b", "#8a8a8a"
+
+_FACTORS = ((1.0, (1, 2, 3, 4, 5, 6, 8)), (4.0, (1, 2, 5)), (math.inf, (1,)))
+"""Labels within a decade of a logarithmic axis, by the most decades it spans."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -28,12 +31,14 @@ class Curve:
         points: x and y, by rising x.
         color: Of line and marks.
         is_dashed: Whether it is a reference and has no marks.
+        is_open: Whether its marks are rings, which another curve's marks leave visible.
     """
 
     label: str
     points: Points
     color: str
     is_dashed: bool = False
+    is_open: bool = False
 
 
 def scaling_picture(plan: Estimate) -> str:
@@ -44,18 +49,24 @@ def scaling_picture(plan: Estimate) -> str:
     ideal = [(count, first * count) for count, _ in weak]
     share = plan.weak_scaling[0].batch_size
     return _picture(
-        title=f"{plan.name} on {plan.machine}: simulated samples per second",
-        x_label="systems",
+        title=f"{plan.name} on {plan.machine}, {plan.execution}: simulated samples per second",
+        x_label=f"{plan.machine} systems",
+        x_ticks=_apart([count for count, _ in weak]),
         y_label="samples/s (simulated)",
         curves=(
             Curve(
-                label=f"perfect, batch {share} per system",
+                label=f"perfect, batch {share:,} per system",
                 points=ideal,
                 color=_GREY,
                 is_dashed=True,
             ),
-            Curve(label=f"batch {share} per system", points=weak, color=_BLUE),
-            Curve(label=f"batch {plan.step.batch_size}", points=strong, color=_ORANGE),
+            Curve(
+                label=f"batch {plan.step.batch_size:,} in all",
+                points=strong,
+                color=_ORANGE,
+                is_open=True,
+            ),
+            Curve(label=f"batch {share:,} per system", points=weak, color=_BLUE),
         ),
         is_y_logarithmic=True,
         legend_x=_LEFT + 12,
@@ -75,7 +86,7 @@ def loss_picture(flops: float) -> str:
             Curve(label="this model", points=[(flops, compute_optimal_loss(flops))], color=_BLUE),
         ),
         is_y_logarithmic=False,
-        legend_x=_WIDTH - 160,
+        legend_x=_WIDTH - 190,
     )
 
 
@@ -87,10 +98,11 @@ def _picture(
     curves: Sequence[Curve],
     is_y_logarithmic: bool,
     legend_x: float,
+    x_ticks: Sequence[float] = (),
 ) -> str:
     xs = [x for curve in curves for x, _ in curve.points]
     ys = [y for curve in curves for _, y in curve.points]
-    to_x, x_ticks = _axis(xs, _LEFT, _WIDTH - _RIGHT, is_logarithmic=True)
+    to_x, round_ticks = _axis(xs, _LEFT, _WIDTH - _RIGHT, is_logarithmic=True)
     to_y, y_ticks = _axis(ys, _HEIGHT - _BOTTOM, _TOP, is_logarithmic=is_y_logarithmic)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
@@ -101,20 +113,45 @@ def _picture(
         f'<text transform="translate(18 {_HEIGHT / 2:.0f}) rotate(-90)" '
         f'text-anchor="middle">{_escaped(y_label)}</text>',
     ]
-    for tick in x_ticks:
+    for tick in x_ticks or round_ticks:
         parts.append(_line(to_x(tick), _TOP, to_x(tick), _HEIGHT - _BOTTOM))
         parts.append(_text(to_x(tick), _HEIGHT - _BOTTOM + 18, _number(tick)))
     for tick in y_ticks:
         parts.append(_line(_LEFT, to_y(tick), _WIDTH - _RIGHT, to_y(tick)))
         parts.append(_text(_LEFT - 8, to_y(tick) + 4, _number(tick), anchor="end"))
-    for index, curve in enumerate(curves):
+    for curve in curves:
         parts.extend(_drawn(curve, to_x, to_y))
-        legend_y = _TOP + 16 + 18 * index
-        parts.append(
-            f'<rect x="{legend_x}" y="{legend_y - 9}" width="12" height="10" fill="{curve.color}"/>'
-        )
-        parts.append(_text(legend_x + 18, legend_y, curve.label, anchor="start"))
+    parts.extend(_legend(curves, legend_x))
     return "\n".join([*parts, "</svg>"])
+
+
+def _legend(curves: Sequence[Curve], left: float) -> list[str]:
+    width = 46 + 6.6 * max(len(curve.label) for curve in curves)
+    height = 10 + 18 * len(curves)
+    parts = [
+        '<g class="legend">',
+        f'<rect x="{left - 6}" y="{_TOP + 2}" width="{width:.0f}" height="{height}" fill="white" '
+        'stroke="#dddddd"/>',
+    ]
+    for index, curve in enumerate(curves):
+        y = _TOP + 16.0 + 18 * index
+        line = f'x1="{left}" y1="{y - 4}" x2="{left + 24}" y2="{y - 4}" stroke="{curve.color}"'
+        dashes = ' stroke-dasharray="5 4"' if curve.is_dashed else ""
+        parts.append(f'<line {line} stroke-width="2"{dashes}/>')
+        if not curve.is_dashed:
+            parts.extend(_marks(replace(curve, points=[(left + 12, y - 4)]), float, float))
+        parts.append(_text(left + 32, y, curve.label, anchor="start"))
+    return [*parts, "</g>"]
+
+
+def _apart(counts: Sequence[int]) -> list[float]:
+    """Return the counts whose labels do not run into one another; the last one stays."""
+    kept: list[float] = [float(counts[-1])]
+    room = 0.05 * math.log(max(counts[-1], 2))
+    for count in reversed(counts[:-1]):
+        if math.log(kept[-1] / count) > room:
+            kept.append(float(count))
+    return kept[::-1]
 
 
 def _axis(
@@ -137,7 +174,7 @@ def _axis(
         step *= math.ceil((high - low) / step / 8)
         steps = range(math.ceil(low / step), math.floor(high / step) + 1)
         return to_pixels, [step * index for index in steps]
-    factors = (1, 2, 5) if last - first < 4 else (1,)
+    factors = next(each for most, each in _FACTORS if last - first < most)
     decades = range(math.floor(first), math.ceil(last) + 1)
     ticks = [factor * 10.0**decade for decade in decades for factor in factors]
     return to_pixels, [tick for tick in ticks if low * 0.98 <= tick <= high * 1.02]
@@ -150,13 +187,16 @@ def _drawn(
     dashes = ' stroke-dasharray="5 4"' if curve.is_dashed else ""
     style = f'fill="none" stroke="{curve.color}" stroke-width="2"{dashes}'
     line = f'<polyline points="{path}" {style}/>'
-    if curve.is_dashed:
-        return [line]
-    marks = [
-        f'<circle cx="{to_x(x):.1f}" cy="{to_y(y):.1f}" r="4" fill="{curve.color}"/>'
-        for x, y in curve.points
-    ]
-    return [line, *marks]
+    return [line] if curve.is_dashed else [line, *_marks(curve, to_x, to_y)]
+
+
+def _marks(
+    curve: Curve, to_x: Callable[[float], float], to_y: Callable[[float], float]
+) -> list[str]:
+    mark = f'r="4" fill="{curve.color}"'
+    if curve.is_open:
+        mark = f'r="7" fill="none" stroke="{curve.color}" stroke-width="2"'
+    return [f'<circle cx="{to_x(x):.1f}" cy="{to_y(y):.1f}" {mark}/>' for x, y in curve.points]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:

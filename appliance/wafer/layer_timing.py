@@ -212,13 +212,13 @@ def decided_step_timing(
     micro = math.ceil(share / passes)
     delay = straggler_factor(num_systems)
     one = _micro_batch(program, machine, micro, calibration, delay)
-    tree_seconds = _tree_seconds(num_systems, machine)
+    tree = tree_seconds(num_systems, machine)
     end = float(one.end[-1])
-    step_end = _boundary_end(program, one, machine, tree_seconds)
+    step_end = _boundary_end(program, one, machine, tree)
     totals = {
         Bound.COMPUTE: passes * float(one.busy.sum()),
         Bound.INJECTION: passes * float(one.injection.sum()),
-        Bound.REDUCTION: passes * float(one.drain.sum()) + tree_seconds,
+        Bound.REDUCTION: passes * float(one.drain.sum()) + tree,
         Bound.UPDATE: program.num_parameters * UPDATE_BYTES / machine.memoryx_bytes_per_second,
         Bound.INPUT: _input_seconds(program, share, calibration, inputs or InputPipeline()),
     }
@@ -350,9 +350,7 @@ def _pipeline(
     return np.array(starts), np.array(ends)
 
 
-def _boundary_end(
-    program: StepProgram, one: _MicroBatch, machine: Machine, tree_seconds: float
-) -> float:
+def _boundary_end(program: StepProgram, one: _MicroBatch, machine: Machine, tree: float) -> float:
     """Return when the last pass ends so that the next step never waits for a weight."""
     forward = {
         layer.module: index
@@ -360,12 +358,12 @@ def _boundary_end(
         if not layer.is_backward
     }
     drained = np.maximum.accumulate(one.end + one.drain)
-    summed_last = float(drained[-1]) + tree_seconds
+    summed_last = float(drained[-1]) + tree
     updated, step_end = 0.0, float(one.end[-1])
     for index, layer in enumerate(program.layers):
         if not layer.gradient_elements:
             continue
-        ready = summed_last if program.waits_for_norm else float(drained[index]) + tree_seconds
+        ready = summed_last if program.waits_for_norm else float(drained[index]) + tree
         work = layer.gradient_elements * UPDATE_BYTES / machine.memoryx_bytes_per_second
         updated = max(updated, ready) + work
         first_use = forward.get(layer.module, 0)
@@ -374,7 +372,8 @@ def _boundary_end(
     return step_end
 
 
-def _tree_seconds(num_systems: int, machine: Machine) -> float:
+def tree_seconds(num_systems: int, machine: Machine) -> float:
+    """Return the latency of the SwarmX tree over so many systems."""
     levels = math.ceil(math.log(num_systems, machine.swarmx_fan_in) - 1e-9)
     return (levels + 1) * machine.swarmx_hop_seconds
 

@@ -25,13 +25,14 @@ class MemoryUse:
     """Bytes of one micro-batch on one system.
 
     Attributes:
-        working_bytes: Activations of the widest layer step.
+        working_bytes: Activations of the widest layer step, constants included.
         boundary_bytes: What waits for the backward pass.
         overhead_bytes: Code and buffers of all PEs.
         capacity_bytes: Memory of all PEs that a program can use.
         bytes_per_pe: Of one PE, code and buffers included.
         pe_capacity_bytes: Memory of one PE.
         spills: Whether the boundaries leave the wafer.
+        weight_bytes: Weights, gradients and optimizer state; 0 in weight streaming.
     """
 
     working_bytes: float
@@ -41,6 +42,7 @@ class MemoryUse:
     bytes_per_pe: float
     pe_capacity_bytes: float
     spills: bool
+    weight_bytes: float = 0.0
 
     @property
     def fits(self) -> bool:
@@ -63,7 +65,7 @@ def memory_use(program: StepProgram, machine: Machine, micro_batch: int) -> Memo
         micro_batch: Samples.
     """
     overhead = float(machine.num_grid_pes * (CODE_BYTES + BUFFER_BYTES))
-    working = program.working_bytes_per_sample * micro_batch
+    working = need_bytes(program, micro_batch)
     boundary = program.boundary_bytes_per_sample * micro_batch
     spills = working + boundary + overhead > machine.sram_bytes
     resident = working if spills else working + boundary
@@ -80,7 +82,18 @@ def memory_use(program: StepProgram, machine: Machine, micro_batch: int) -> Memo
 
 def largest_micro_batch(program: StepProgram, machine: Machine) -> int:
     """Return the most samples that fit; 0 if not even one does."""
-    return max(0, int(free_bytes(machine) // program.working_bytes_per_sample))
+    return samples_that_fit(program, free_bytes(machine))
+
+
+def samples_that_fit(program: StepProgram, wafer_bytes: int) -> int:
+    """Return how many samples can be computed at a time with so much memory; 0 if not even one."""
+    free = wafer_bytes - program.fixed_bytes
+    return max(0, int(free // program.working_bytes_per_sample))
+
+
+def need_bytes(program: StepProgram, samples: int) -> float:
+    """Return what so many samples at a time take."""
+    return program.working_bytes_per_sample * samples + program.fixed_bytes
 
 
 def micro_batch_choices(program: StepProgram, machine: Machine, share: int) -> tuple[int, ...]:
@@ -102,7 +115,7 @@ def micro_batch_choices(program: StepProgram, machine: Machine, share: int) -> t
     if most < 1:
         raise _does_not_fit(program, machine, 1)
     whole = program.working_bytes_per_sample + program.boundary_bytes_per_sample
-    resident = int(free_bytes(machine) // whole)
+    resident = int((free_bytes(machine) - program.fixed_bytes) // whole)
     limits = (most, resident) if resident else (most,)
     passes = {-(-share // limit) for limit in limits}
     return tuple(-(-share // count) for count in sorted(passes))
@@ -124,7 +137,7 @@ def checked_micro_batch(program: StepProgram, machine: Machine, share: int, want
 
 def _does_not_fit(program: StepProgram, machine: Machine, samples: int) -> UserError:
     name, size = program.largest
-    need = program.working_bytes_per_sample * samples
+    need = need_bytes(program, samples)
     most = largest_micro_batch(program, machine)
     return UserError(
         f"{program.name}: a pass of {samples} samples needs {need:,.0f} bytes of wafer memory, "

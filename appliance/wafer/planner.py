@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
+from appliance.core.plan import Execution
 from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
 from appliance.wafer.layer_timing import InputPipeline, StepTiming, step_timing
 from appliance.wafer.machine import Machine
-from appliance.wafer.memory import largest_micro_batch, micro_batch_choices
+from appliance.wafer.memory import free_bytes, largest_micro_batch, micro_batch_choices
 from appliance.wafer.phases import PhaseTimes, phase_times
+from appliance.wafer.pipelined import checked_pipelined_timing, resident_need
 from appliance.wafer.scaling_law import (
     MupAdvice,
     compute_optimal_loss,
@@ -52,6 +54,7 @@ class Estimate:
     Attributes:
         name: Of the model.
         machine: Name of the machine.
+        execution: How the wafer is used.
         step: The step on the systems asked for.
         tokens_per_second: Of all systems.
         num_parameters: Trainable elements.
@@ -70,6 +73,7 @@ class Estimate:
 
     name: str
     machine: str
+    execution: Execution
     step: StepTiming
     tokens_per_second: float
     num_parameters: float
@@ -95,6 +99,7 @@ def estimate(
     tokens: float | None = None,
     calibration: Calibration = DEFAULT_CALIBRATION,
     inputs: InputPipeline | None = None,
+    execution: Execution | None = Execution.WEIGHT_STREAMING,
 ) -> Estimate:
     """Return what a number of systems would do with a model.
 
@@ -107,6 +112,7 @@ def estimate(
         tokens: To train on; 20 per parameter if None.
         calibration: Costs of the software.
         inputs: Input workers.
+        execution: How the wafer is used; None takes pipelined where that fits.
 
     Raises:
         UserError: The batch or the systems make no sense, or the model does not fit.
@@ -117,8 +123,13 @@ def estimate(
             f"{program.name}: {num_systems} systems were asked for, at least 1 is needed."
         )
     batch = batch_size if batch_size is not None else _filling_batch(program, machine, num_systems)
+    chosen = execution or _fitting_execution(program, machine, -(-batch // num_systems))
 
     def time(systems: int, size: int) -> StepTiming:
+        if chosen is Execution.PIPELINED:
+            return checked_pipelined_timing(
+                program, machine=machine, batch_size=size, num_systems=systems
+            )
         return step_timing(
             program,
             machine=machine,
@@ -142,6 +153,7 @@ def estimate(
     return Estimate(
         name=program.name,
         machine=machine.name,
+        execution=chosen,
         step=step,
         tokens_per_second=rate,
         num_parameters=program.num_parameters,
@@ -162,6 +174,13 @@ def curve_counts(num_systems: int) -> tuple[int, ...]:
     """Return the system counts of a scaling curve: powers of two up to the number, and itself."""
     powers = [2**power for power in range(num_systems.bit_length()) if 2**power < num_systems]
     return (*powers, num_systems)
+
+
+def _fitting_execution(program: StepProgram, machine: Machine, share: int) -> Execution:
+    fits = resident_need(program, share).num_bytes <= free_bytes(machine)
+    if fits and program.num_segments == 1:
+        return Execution.PIPELINED
+    return Execution.WEIGHT_STREAMING
 
 
 def _filling_batch(program: StepProgram, machine: Machine, num_systems: int) -> int:

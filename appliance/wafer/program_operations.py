@@ -5,19 +5,20 @@ weight; a product of two sharded values whose result is a partial sum is a weigh
 batched product of two sharded values is attention. Reshapes, broadcasts and casts cost nothing of
 their own: they are ways to read the same elements. An input of four dimensions is taken for image
 files. Scores (results of `SCORES` and what is made of them) are never resident as a whole: rows of
-them are made, used and dropped, and made again in the backward pass.
+them are made, used and dropped, and made again in the backward pass. What values take of the
+wafer is `plan_memory`'s business.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate
 
 from appliance.core.graph import Direction, Node
-from appliance.core.plan import LayerStep, Plan, Precision
-from appliance.core.tensors import DType, TensorType
+from appliance.core.micro_batches import segments
+from appliance.core.plan import LayerStep, Plan
+from appliance.core.tensors import DType
 from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
+from appliance.wafer.plan_memory import PlanMemory, is_narrow, num_bytes, plan_memory
 from appliance.wafer.step_program import StepProgram
 
 _FREE = frozenset(
@@ -64,8 +65,9 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
     operations: list[Operation] = []
     for index, step in enumerate(plan.layer_steps):
         operations.extend(_step_operations(plan, step, index))
-    scores = _score_values(plan)
-    working, largest, boundary = _resident(plan, scores)
+    scores = score_values(plan)
+    memory = plan_memory(plan, scores)
+    largest = memory.largest
     weights = {name for step in plan.layer_steps for name in step.loads}
     shapes = [tensor.type.shape for tensor in plan.inputs]
     tokens = [shape[1] for shape in shapes if len(shape) == 2]
@@ -74,13 +76,26 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
         table=OperationTable.from_operations(operations),
         layers=tuple(_traffic(plan, step, scores) for step in plan.layer_steps),
         num_parameters=float(sum(plan.types[weight].num_elements for weight in weights)),
-        working_bytes_per_sample=max(working, 1.0),
-        largest=largest,
-        boundary_bytes_per_sample=boundary,
+        working_bytes_per_sample=max(memory.working_bytes, 1.0),
+        largest=("", 0.0) if largest is None else (f"%{largest.name}", largest.sample_bytes),
+        boundary_bytes_per_sample=memory.boundary_bytes,
         tokens_per_sample=max(tokens, default=1),
         is_file_per_sample=any(len(shape) == 4 for shape in shapes),
         waits_for_norm=_waits_for_norm(plan, weights),
+        fixed_bytes=memory.fixed_bytes,
+        stage_bytes_per_sample=memory.stage_bytes,
+        waiting=_waiting(memory),
+        num_segments=len(segments(plan)) if plan.layer_steps else 1,
     )
+
+
+def _waiting(memory: PlanMemory) -> tuple[tuple[float, float], ...]:
+    found: dict[float, float] = {}
+    for held in memory.values:
+        steps = math.inf if held.waits_for_batch else held.last_step - held.first_step
+        if steps and held.sample_bytes:
+            found[steps] = found.get(steps, 0.0) + held.sample_bytes
+    return tuple((size, steps) for steps, size in sorted(found.items()))
 
 
 def _waits_for_norm(plan: Plan, weights: set[str]) -> bool:
@@ -131,29 +146,20 @@ def _operation(plan: Plan, node: Node, index: int) -> Operation | None:
     return _other(plan, node, index)
 
 
-def _bits(plan: Plan, type_: TensorType, op: str = "") -> int:
-    """Return the width in which the real wafer would hold and compute a value.
-
-    A plan with `precision=f32` no longer says which values were written in 16 bits: products and
-    plain arithmetic are then taken for 16 bits, statistics, exponentials and losses for 32, as
-    mixed precision has them. A plan with `precision=exact` is taken at its word.
-    """
-    if type_.dtype.is_half or type_.dtype in _NARROW:
-        return 16
-    if plan.precision is Precision.F32 and type_.dtype is DType.F32 and op not in _WIDE:
-        return 16
-    return 32
+def _bits(plan: Plan, name: str) -> int:
+    """Return the width in which the real wafer would hold and compute a value."""
+    return 16 if is_narrow(plan, name) or plan.types[name].dtype in _NARROW else 32
 
 
 _NARROW = frozenset({DType.I1, DType.I8, DType.U8, DType.I16, DType.U16})
-_WIDE = frozenset(
-    {*_NORMALISATIONS, "Softmax", "SparseSoftmaxCrossEntropyWithLogits", "Exp", "Log"}
-)
 
 
 def _operand_bits(plan: Plan, node: Node) -> int:
-    """Return the width of a product: that of its operands, whatever it adds up in."""
-    return max(_bits(plan, plan.types[value]) for value in node.operands[:2])
+    """Return the width of a product: that of its operands, whatever it adds up in.
+
+    A weight is kept in 32 bits and streamed in 16, so the narrower operand decides.
+    """
+    return min(_bits(plan, value) for value in node.operands[:2])
 
 
 def _contracted(plan: Plan, node: Node) -> int:
@@ -254,9 +260,12 @@ def _convolution(plan: Plan, node: Node, index: int) -> Operation:
 
 
 def _other(plan: Plan, node: Node, index: int) -> Operation:
-    largest = max(
-        (plan.types[value] for value in (*node.operands, *node.results) if value in plan.sharded),
-        key=lambda type_: type_.num_elements,
+    values = [value for value in (*node.operands, *node.results) if value in plan.sharded]
+    largest = max((plan.types[value] for value in values), key=lambda type_: type_.num_elements)
+    bits = max(
+        _bits(plan, value)
+        for value in values
+        if plan.types[value].num_elements == largest.num_elements
     )
     features = largest.shape[-1] if len(largest.shape) > 1 else 1
     if len(largest.shape) > 3:
@@ -279,18 +288,12 @@ def _other(plan: Plan, node: Node, index: int) -> Operation:
         tokens=tokens,
         inner=features,
         outer=outer,
-        bits=_bits(plan, largest, node.op),
+        bits=bits,
         work=_NORMALISATIONS.get(node.op, _WORK.get(node.op, 1.0)),
     )
 
 
-def _wafer_bytes(plan: Plan, type_: TensorType) -> float:
-    if type_.dtype is DType.I1:
-        return type_.num_elements / 8
-    return type_.num_elements * (2.0 if _bits(plan, type_) == 16 else 4.0)
-
-
-def _score_values(plan: Plan) -> set[str]:
+def score_values(plan: Plan) -> set[str]:
     """Return the values that are as wide as the scores: those, and what is computed from them."""
     found: set[str] = set()
     for index, step in enumerate(plan.layer_steps):
@@ -305,63 +308,9 @@ def _score_values(plan: Plan) -> set[str]:
     return found
 
 
-def _is_held(plan: Plan, value: str, scores: set[str]) -> bool:
-    return value in plan.sharded and value not in scores
-
-
-def _aliases(plan: Plan) -> dict[str, str]:
-    """Return, for each value that only re-reads another, the value that holds the elements."""
-    holder: dict[str, str] = {}
-    for step in plan.layer_steps:
-        for node in step.nodes:
-            if node.op in ("Reshape", "Cast", "Transpose", "BroadcastInDim") and node.operands:
-                source = node.operands[0]
-                for result in node.results:
-                    holder[result] = holder.get(source, source)
-    return holder
-
-
-def _resident(plan: Plan, scores: set[str]) -> tuple[float, tuple[str, float], float]:
-    """Return the widest step's bytes, the largest value held, and what outlives its step.
-
-    All per sample. Liveness is that of the plan, views followed to the value they read. A step
-    holds what it touches, from the first to the last time; in between steps a value waits
-    elsewhere.
-    """
-    holder = _aliases(plan)
-    spans: dict[tuple[str, int], tuple[int, int]] = {}
-    position = 0
-    for index, step in enumerate(plan.layer_steps):
-        for node in step.nodes:
-            position += 1
-            for value in (*node.operands, *node.results):
-                key = (holder.get(value, value), index)
-                if _is_held(plan, key[0], scores):
-                    first, _ = spans.get(key, (position, position))
-                    spans[key] = (first, position)
-    if not spans:
-        return 0.0, ("", 0.0), 0.0
-    num_steps_of = Counter(value for value, _ in spans)
-    sizes = {
-        value: _wafer_bytes(plan, plan.types[value]) / plan.batch_size for value in num_steps_of
-    }
-    boundary = sum(sizes[value] for value, count in num_steps_of.items() if count > 1)
-    largest = max(sizes, key=lambda value: sizes[value])
-    return _peak(spans, sizes, position), (f"%{largest}", sizes[largest]), boundary
-
-
-def _peak(
-    spans: Mapping[tuple[str, int], tuple[int, int]], sizes: Mapping[str, float], end: int
-) -> float:
-    change = [0.0] * (end + 2)
-    for (value, _), (first, until) in spans.items():
-        change[first] += sizes[value]
-        change[until + 1] -= sizes[value]
-    return max(accumulate(change))
-
-
 def _read_from_earlier(plan: Plan, step: LayerStep, scores: set[str]) -> float:
     made = {value for node in step.nodes for value in node.results}
     read = {value for node in step.nodes for value in node.operands} - made - set(step.loads)
-    held = (plan.types[value] for value in read if _is_held(plan, value, scores))
-    return sum(_wafer_bytes(plan, type_) for type_ in held)
+    return sum(
+        num_bytes(plan, value) for value in read if value in plan.sharded and value not in scores
+    )

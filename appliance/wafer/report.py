@@ -21,11 +21,13 @@ class MemoryReport:
         capacity_bytes: Memory of the PEs that a program can use.
         bytes_per_pe: Of one PE, code and buffers included.
         pe_capacity_bytes: Memory of one PE.
+        weight_bytes: Weights, gradients and optimizer state; 0 in weight streaming.
         spills: Whether what waits for the backward pass leaves the wafer.
     """
 
     working_bytes: float
     boundary_bytes: float
+    weight_bytes: float
     capacity_bytes: float
     bytes_per_pe: float
     pe_capacity_bytes: float
@@ -75,6 +77,7 @@ class EstimateReport:
     Attributes:
         model: Its name.
         machine: What each system is.
+        execution: `weight-streaming` or `pipelined`.
         systems: How many.
         batch_size: Global batch.
         micro_batch: Samples in one pass of one system.
@@ -102,6 +105,7 @@ class EstimateReport:
 
     model: str
     machine: str
+    execution: str
     systems: int
     batch_size: int
     micro_batch: int
@@ -132,6 +136,7 @@ def report(estimate: Estimate) -> EstimateReport:
     return EstimateReport(
         model=estimate.name,
         machine=estimate.machine,
+        execution=estimate.execution.value,
         systems=step.num_systems,
         batch_size=step.batch_size,
         micro_batch=step.micro_batch,
@@ -174,6 +179,7 @@ def _memory(estimate: Estimate) -> MemoryReport:
     return MemoryReport(
         working_bytes=memory.working_bytes,
         boundary_bytes=memory.boundary_bytes,
+        weight_bytes=memory.weight_bytes,
         capacity_bytes=memory.capacity_bytes,
         bytes_per_pe=memory.bytes_per_pe,
         pe_capacity_bytes=memory.pe_capacity_bytes,

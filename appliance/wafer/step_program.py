@@ -25,6 +25,11 @@ class StepProgram:
         is_file_per_sample: Whether each sample is a file of its own that an input worker opens,
             decodes and augments (image data sets), not a slice of a packed array.
         waits_for_norm: Whether no weight may be updated before the last gradient is known.
+        fixed_bytes: Kept on the wafer whatever the samples, as constants are.
+        stage_bytes_per_sample: What all layer steps side by side keep on the wafer for each sample.
+        waiting: What outlives its layer step, as (bytes per sample, layer steps that it waits);
+            infinitely many where it waits for the whole batch.
+        num_segments: Parts of the step between which all samples wait for a sum over the batch.
     """
 
     name: str
@@ -37,3 +42,7 @@ class StepProgram:
     tokens_per_sample: int
     is_file_per_sample: bool = False
     waits_for_norm: bool = False
+    fixed_bytes: float = 0.0
+    stage_bytes_per_sample: float = 0.0
+    waiting: tuple[tuple[float, float], ...] = ()
+    num_segments: int = 1

@@ -7,10 +7,11 @@ system does in it (compute, streams, utilisation) follows from its own share of 
 from dataclasses import dataclass
 
 from appliance.core.micro_batches import num_micro_batches
-from appliance.core.plan import Plan
+from appliance.core.plan import Execution, Plan
 from appliance.core.sharding import split_batch
 from appliance.wafer.layer_timing import LayerTiming, StepTiming, decided_step_timing
 from appliance.wafer.machine import Machine
+from appliance.wafer.pipelined import pipelined_timing
 from appliance.wafer.program_operations import program_step
 
 
@@ -51,7 +52,10 @@ class SystemTiming:
 
 
 def plan_timing(plan: Plan, *, machine: Machine, num_systems: int) -> StepTiming:
-    """Return the simulated time of a plan's step on all its systems; see `system_timing`."""
+    """Return the simulated time of a plan's step on all its systems; see `system_timing`.
+
+    Of a plan in pipelined execution too, for which `micro_batch` is a system's whole share.
+    """
     share = split_batch(plan.batch_size, num_systems)[0].size
     return _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
 
@@ -67,7 +71,9 @@ def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int)
     """
     share = split_batch(plan.batch_size, num_systems)[index].size
     whole = plan_timing(plan, machine=machine, num_systems=num_systems)
-    own = _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
+    own = whole
+    if share * num_systems != whole.batch_size:
+        own = _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
     streamed_bytes = own.num_micro_batches * machine.io_bytes_per_second
     return SystemTiming(
         step_seconds=whole.seconds,
@@ -81,8 +87,13 @@ def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int)
 
 def _share_timing(plan: Plan, *, machine: Machine, num_systems: int, share: int) -> StepTiming:
     """Return the time of a step in which every system has a share of this size."""
+    program = program_step(plan, name=plan.key)
+    if plan.execution is Execution.PIPELINED:
+        return pipelined_timing(
+            program, machine=machine, batch_size=share * num_systems, num_systems=num_systems
+        )
     return decided_step_timing(
-        program_step(plan, name=plan.key),
+        program,
         machine=machine,
         batch_size=share * num_systems,
         num_systems=num_systems,

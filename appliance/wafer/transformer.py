@@ -6,6 +6,7 @@ heads), encoder-only (BERT, ESM: only some tokens reach the vocabulary head), an
 (ViT, DiT: patches in, a small head, adaptive norms that depend on the sample).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -194,7 +195,20 @@ class _Builder:
             tokens_per_sample=model.sequence,
             is_file_per_sample=model.is_file_per_sample,
             waits_for_norm=model.waits_for_norm,
+            stage_bytes_per_sample=working * len(self._layers),
+            waiting=tuple((working, steps) for steps in self._waiting_steps()),
         )
+
+    def _waiting_steps(self) -> Iterator[int]:
+        """Yield of how many layer steps each block waits for its backward pass."""
+        forward = {
+            layer.module: index
+            for index, layer in enumerate(self._layers)
+            if not layer.is_backward and layer.module.startswith("blocks")
+        }
+        for index, layer in enumerate(self._layers):
+            if layer.is_backward and layer.module in forward:
+                yield index - forward[layer.module]
 
     def _working_features(self) -> int:
         """Features per token alive at the widest point: backward of the feed-forward part.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from appliance.core import readings
 from appliance.core.ids import Role
+from appliance.core.plan import Execution
 from appliance.core.records import PodRecord
 
 _NAMES: Mapping[str, str] = {
@@ -27,13 +28,18 @@ _ADDS_UP = frozenset({readings.SIMULATED_RATE})
 def time_properties(pods: Iterable[PodRecord]) -> dict[str, str]:
     """Return the properties of a job whose systems report simulated time; else none.
 
-    Of the job as a whole: rates are those of all systems together, times those of the slowest,
-    utilisation and streams the mean of the systems.
+    And how it uses the wafer. Of the job as a whole: rates are those of all systems together,
+    times those of the slowest, utilisation and streams the mean of the systems.
     """
     systems = [
         pod for pod in pods if pod.role is Role.CHIEF and readings.SIMULATED_STEP in pod.readings
     ]
     properties: dict[str, str] = {}
+    if systems:
+        is_pipelined = any(pod.readings.get(readings.RESIDENT_WEIGHTS) for pod in systems)
+        properties["execution"] = (
+            Execution.PIPELINED if is_pipelined else Execution.WEIGHT_STREAMING
+        ).value
     for reading, name in _NAMES.items():
         values = {pod.index: pod.readings[reading] for pod in systems if reading in pod.readings}
         if not values:

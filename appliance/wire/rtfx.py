@@ -17,8 +17,13 @@ from protos.appliance.rtfx_pb2 import RtFxProto
 
 ElementType = RtFxProto.ElementType
 
-CHUNK_BYTES = 32 << 20
-"""Bytes of one message of a tensor sent to the client; the client's limit is 2 GB."""
+CHUNK_BYTES = 1 << 20
+"""Bytes of one message of a tensor sent to the client.
+
+The client spends 1.8 processor seconds on a gigabyte that comes in messages of 1 MB and 3.7 on one
+in messages of 32 MB, whose buffers are fetched from the system and given back every time; below
+1 MB the calls begin to cost more.
+"""
 
 _TO_WIRE: dict[DType, "ElementType.ValueType"] = {
     DType.I1: RtFxProto.T_I1,
@@ -114,11 +119,12 @@ def messages(
     container: NDArray[np.generic], dtype: DType, *, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[RtFxProto]:
     """Yield a tensor as the client reads it: one message or more, each with type and shape."""
-    encoded = encode(container, dtype).reshape(-1).view(np.uint8)
-    for start in range(0, max(1, encoded.nbytes), chunk_bytes):
+    values = np.ascontiguousarray(container).reshape(-1)
+    num_values = max(1, chunk_bytes // encoded_dtype(dtype).itemsize)
+    for start in range(0, max(1, values.size), num_values):
         message = RtFxProto(dtype=element_type(dtype))
         message.tensor.shape.extend(container.shape)
-        message.tensor.data = encoded[start : start + chunk_bytes].tobytes()
+        message.tensor.data = encode(values[start : start + num_values], dtype).tobytes()
         yield message
 
 

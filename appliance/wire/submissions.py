@@ -10,6 +10,7 @@ from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
 from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
 from appliance.core.requirements import GroupKind
+from appliance.wire.executions import chosen_execution
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 
@@ -142,10 +143,10 @@ def count_tasks(details: ClusterDetails, kind: "_Task.TaskType.ValueType") -> in
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels that are all well formed.
+    """Return labels that are all well formed, and mean something if they are ours.
 
     Raises:
-        UserError: One is not; the message names it.
+        UserError: One is not, or does not; the message names it.
     """
     for key, value in labels.items():
         for part in (key, value):
@@ -155,6 +156,7 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
                     "'-', '_' or '.' that begin and end with a letter or digit.",
                     hint="Write labels as key=value.",
                 )
+    chosen_execution(labels, None)
     return dict(labels)
 
 

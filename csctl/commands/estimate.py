@@ -6,8 +6,9 @@ from typing import Annotated, TypeAlias
 import typer
 import yaml
 
+from appliance.compiler.estimation import captured_program
 from appliance.core.errors import InternalError, UserError
-from appliance.core.plan import Plan
+from appliance.core.plan import Execution
 from appliance.core.plan_text import parse_plan
 from appliance.wafer.curves import loss_picture, scaling_picture
 from appliance.wafer.layer_timing import InputPipeline
@@ -17,12 +18,14 @@ from appliance.wafer.program_operations import program_step
 from appliance.wafer.report import report
 from appliance.wafer.step_program import StepProgram
 from appliance.wafer.transformer import Transformer, described_transformer
+from appliance.wire.executions import parse_execution
 from csctl.invocation import Invocation
 from csctl.output.estimates import estimate_document, estimate_text
 from csctl.output.formats import OutputFormat, format_document
 from csctl.params import option
 
 _PLAN_FILE = "plan.txt"
+_PLAN_START = "plan {"
 _MAX_SYSTEMS = 100_000
 
 LayersFlag = Annotated[
@@ -68,8 +71,8 @@ ProgramFlag = Annotated[
     typer.Option(
         metavar="PATH",
         show_default=False,
-        help="Instead of a description, a compiled program: its cs_... directory in the "
-        "appliance's compile cache (a client's validate_only run leaves one), or the plan in it.",
+        help="Instead of a description, a program: the cirh.mlir that a client's validate_only run "
+        "leaves, or a cs_... directory of the appliance's compile cache.",
     ),
 ]
 SystemsFlag = Annotated[str, typer.Option(metavar="LIST", help="Numbers of systems, as in 1,4,16.")]
@@ -113,6 +116,14 @@ LossPlotFlag = Annotated[
     Path | None,
     typer.Option(metavar="FILE.svg", show_default=False, help="Draw the expected loss here."),
 ]
+ExecutionFlag = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="weight-streaming, pipelined (all weights on the wafer), or auto (pipelined where "
+        "that fits).",
+    ),
+]
 OutputFlag = Annotated[OutputFormat, option("-o", "--output", help="Form of the answer.")]
 
 _Model: TypeAlias = Transformer | StepProgram
@@ -140,6 +151,7 @@ def estimate_model(
     workers: WorkersFlag = 1,
     plot: PlotFlag = None,
     loss_plot: LossPlotFlag = None,
+    execution: ExecutionFlag = Execution.WEIGHT_STREAMING.value,
     output: OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """Estimate time, memory, energy and loss of a training.
@@ -149,8 +161,8 @@ def estimate_model(
     """
     model: _Model
     if program is not None:
-        plan = _load_plan(program)
-        model, batch = program_step(plan, name=plan.key), batch or plan.batch_size
+        model, traced_batch = _load_program(program)
+        batch = batch or traced_batch
     elif layers is None or hidden is None:
         raise UserError(
             "There is no model to estimate.",
@@ -179,6 +191,7 @@ def estimate_model(
             micro_batch=micro_batch,
             tokens=tokens,
             inputs=InputPipeline(num_workers=workers),
+            execution=parse_execution(execution),
         )
         for count in _counts(systems)
     ]
@@ -221,15 +234,21 @@ def _load_machine(name: str) -> Machine:
     return machine_from_mapping(description)
 
 
-def _load_plan(path: Path) -> Plan:
+def _load_program(path: Path) -> tuple[StepProgram, int]:
+    """Return a program's step, and the batch it was traced with."""
     file = path / _PLAN_FILE if path.is_dir() else path
+    text = _read(file)
+    if not text.startswith(_PLAN_START):
+        captured = captured_program(text, name=file.name)
+        return captured.step, captured.batch_size
     try:
-        return parse_plan(_read(file))
+        plan = parse_plan(text)
     except InternalError as error:
         raise UserError(
             f"{file} is no compiled program: {error}",
             hint="Give a cs_... directory of the appliance's compile cache.",
         ) from error
+    return program_step(plan, name=plan.key), plan.batch_size
 
 
 def _read(path: Path) -> str:

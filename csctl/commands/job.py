@@ -1,17 +1,38 @@
 """`csctl job`: the verbs of jobs in one place."""
 
+from functools import partial
 from typing import Annotated
 
 from csctl.commands.jobs import list_jobs
-from csctl.flags import JobNameArgument, command, new_group
+from csctl.flags import JobNameArgument, OutputOption, command, new_group
 from csctl.invocation import Invocation
 from csctl.names import parse_job_name
+from csctl.output.events import event_columns
+from csctl.output.formats import OutputFormat
+from csctl.output.table import render
 from csctl.params import argument
 from csctl.priorities import parse_priority
+from protos.wsc.v1.events_pb2 import ListJobEventsRequest
+from protos.wsc.v1.events_pb2_grpc import EventsStub
 
 group = new_group("Job management commands.")
 
 command(group, "list", example="csctl job list -a")(list_jobs)
+
+
+@command(group, "events", example="csctl job events wsjob-0001")
+def list_events(
+    invocation: Invocation,
+    name: JobNameArgument,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """List what has happened to a job, oldest first."""
+    job = parse_job_name(name)
+    with invocation.connect(job.session) as client:
+        stub = EventsStub(client.channel)
+        events = client.call(stub.ListJobEvents, ListJobEventsRequest(job=job.name)).events
+    table = partial(render, event_columns(invocation.now()), events)
+    invocation.show_list(events, table=table, output=output)
 
 
 @command(group, "set-priority", example="csctl job set-priority wsjob-0001 p1")

@@ -50,7 +50,8 @@ def estimate_text(estimates: Sequence[EstimateReport], *, is_batch_fixed: bool) 
     """
     first = estimates[0]
     head = (
-        f"{first.model} on {first.machine}: {_count(first.num_parameters)} parameters, "
+        f"{first.model} on {first.machine}, {first.execution}: "
+        f"{_count(first.num_parameters)} parameters, "
         f"{_count(first.tokens)} tokens, {_count(first.training_flops)}FLOP, "
         f"MemoryX {_bytes(first.memoryx_bytes)}. All times are simulated."
     )

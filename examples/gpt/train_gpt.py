@@ -4,13 +4,19 @@
 
 trains on two systems of the cluster that CSCONFIG_PATH (or /opt/cerebras/config_v2) describes,
 validates, and writes a checkpoint. `--resume` goes on from the newest checkpoint, `--backend CPU`
-runs the same script without a cluster.
+runs the same script without a cluster. As a detached run that may be started again,
+
+    csctl submit --restart-policy on=pod,limit=3 -- \
+        python train_gpt.py --until-step 80 --checkpoint-steps 20
+
+it goes on from its newest checkpoint after each restart.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import time
 from pathlib import Path
 
@@ -44,7 +50,8 @@ class Trainer:
 
     def train(self) -> list[float]:
         """Run the training steps, save at the end, and return the losses."""
-        target = self.checkpoint_after(self.step + self.options.steps)
+        num_steps = self.num_steps()
+        target = self.checkpoint_after(self.step + num_steps)
         if target.exists():  # saving does not overwrite; say so before training, not after
             raise SystemExit(f"{target} exists; use --resume, or another --checkpoint-dir")
         losses: list[float] = []
@@ -72,13 +79,23 @@ class Trainer:
         self.module.train()
         executor = cstorch.utils.data.DataExecutor(
             self.train_loader,
-            num_steps=self.options.steps,
-            checkpoint_steps=self.options.steps,
+            num_steps=num_steps,
+            checkpoint_steps=self.options.checkpoint_steps or num_steps,
         )
         for batch in executor:
             training_step(batch)
             save()
         return losses
+
+    def num_steps(self) -> int:
+        """Return how many steps this run is to do."""
+        if self.options.until_step is None:
+            return self.options.steps
+        if self.options.until_step <= self.step:
+            raise SystemExit(
+                f"the checkpoint is of step {self.step} already: nothing is left to do"
+            )
+        return self.options.until_step - self.step
 
     def apply_gradients(self, loss) -> None:
         """Scale the loss, clip the gradients, step."""
@@ -180,6 +197,12 @@ def make_grad_scaler():
     return cstorch.amp.GradScaler(loss_scale="dynamic", init_scale=2.0**15, max_loss_scale=2.0**31)
 
 
+def is_restarted(options: argparse.Namespace) -> bool:
+    """Whether this is a detached run that was started again after it had saved something."""
+    has_saved = any(options.checkpoint_dir.glob("checkpoint_*.mdl"))
+    return has_saved and os.environ.get("WSC_RESTART_COUNT", "0") != "0"
+
+
 def newest_checkpoint(folder: Path) -> Path:
     """Return the checkpoint with the highest step in its name."""
     found = sorted(folder.glob("checkpoint_*.mdl"), key=lambda p: int(p.stem.split("_")[1]))
@@ -216,6 +239,8 @@ def parse() -> argparse.Namespace:
     add("--steps", type=int, default=80, help="training steps of this run")
     add("--eval-steps", type=int, default=8, help="validation batches; 0: no validation")
     add("--batch-size", type=int, default=8, help="sequences in a step, over all systems")
+    add("--until-step", type=int, help="train up to this step, instead of --steps more")
+    add("--checkpoint-steps", type=int, help="steps between checkpoints; default: one at the end")
     add("--seq-len", type=int, default=128)
     add("--seed", type=int, default=1)
     add("--checkpoint-dir", type=Path, default=Path("checkpoints"))
@@ -232,7 +257,7 @@ def main() -> None:
     trainer = Trainer(options)
     num_parameters = sum(p.numel() for p in trainer.module.parameters())
     print(f"{num_parameters:,} parameters", flush=True)
-    if options.resume:
+    if options.resume or is_restarted(options):
         trainer.resume(newest_checkpoint(options.checkpoint_dir))
     losses = trainer.train()
     print(f"initial train loss {losses[0]:.4f}")

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from appliance.compiler.memory import MemoryNeed
 from appliance.compiler.pipeline import compile_program
 from appliance.core.micro_batches import WaferLimits, num_micro_batches, segments
 from appliance.core.plan import Plan, Precision
+from appliance.wafer.memory import need_bytes
+from appliance.wafer.program_operations import program_step
 from tests.support.plan_machine import PlanMachine
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -73,7 +74,7 @@ def test_logits_of_every_sample_come_out_in_order():
 
 def test_a_gpt_that_needs_one_and_a_half_wafers_is_split_and_trains():
     plan, golden, want = unsplit("gpt_adamw")
-    wafer_bytes = int(MemoryNeed(plan).peak_bytes(plan.batch_size, plan.batch_size) / 1.5)
+    wafer_bytes = int(need_bytes(program_step(plan), plan.batch_size) / 1.5)
     split, _ = load("gpt_adamw", WaferLimits(wafer_bytes=wafer_bytes))
     assert num_micro_batches(split, 1) == 2
     assert_same(play(split, golden, num_systems=1), want)

@@ -49,7 +49,7 @@ def train(appliance: Appliance, directory: Path, *arguments: str) -> ClientRun:
 def test_a_gpt_of_one_and_a_half_wafers_trains_in_micro_batches(
     tmp_path: Path, want: list[float]
 ) -> None:
-    machine = machine_file(tmp_path, kilobytes=60)
+    machine = machine_file(tmp_path, kilobytes=12)
     with running_appliance(tmp_path / "data", "--machine", str(machine)) as appliance:
         found = losses(train(appliance, tmp_path).result())
         assert micro_batch_size(appliance) == 2
@@ -57,14 +57,14 @@ def test_a_gpt_of_one_and_a_half_wafers_trains_in_micro_batches(
 
 
 def test_a_gpt_of_which_no_sample_fits_is_refused_with_its_largest_tensor(tmp_path: Path) -> None:
-    machine = machine_file(tmp_path, kilobytes=12)
+    machine = machine_file(tmp_path, kilobytes=5)
     with running_appliance(tmp_path / "data", "--machine", str(machine)) as appliance:
         run = train(appliance, tmp_path)
         assert run.wait() != 0
     text = run.text()
-    assert "One sample at a time needs 23,818 bytes of wafer memory; one system has 12,288" in text
+    assert "One sample at a time needs 5,372 bytes of wafer memory; one system has 5,120" in text
     assert "The largest tensor is %" in text
-    assert "blocks.0.up.fwd (models.py:" in text
+    assert "with 1,024 bytes, made by GeluGrad in blocks.1.down.bwd (" in text
 
 
 def test_the_micro_batch_that_the_user_sets_is_used(tmp_path: Path, want: list[float]) -> None:

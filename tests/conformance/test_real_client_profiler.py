@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.appliance import Appliance
+from tests.support.chrome_trace import assert_chrome_trace
 from tests.support.client import start_client
 
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -25,6 +26,7 @@ def test_the_profiler_shows_where_simulated_time_goes(appliance: Appliance, tmp_
     )
     rows = [found.groupdict() for found in ROW.finditer(run.result()["profile"])]
     trace = json.loads((tmp_path / "trace.json").read_text())
+    assert_chrome_trace(trace)
     events = trace["traceEvents"]
     modules = [event for event in events if " = " not in event["name"]]
     whole = events[-1]["ts"] + events[-1]["dur"]

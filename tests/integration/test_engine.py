@@ -83,7 +83,7 @@ def test_two_runs_give_the_same_bits(tmp_path):
 def test_a_mapped_store_copies_nothing_and_gives_the_bits_of_the_ring(tmp_path, num_systems):
     plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
     state, batches = two_layer_data(plan, num_steps=12)
-    loads = [topology.load_layout(plan, step) for step in plan.layer_steps]
+    loads = [topology.load_layout(plan, step.loads) for step in plan.layer_steps]
     sizes = [item.type.num_bytes for layout in loads for item in layout.items]
     runs = {}
     for mode in topology.StreamMode:

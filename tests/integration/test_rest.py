@@ -10,7 +10,7 @@ from tests.support.rest import mint, rest_client
 
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory):
-    with running_appliance(tmp_path_factory.mktemp("data"), "--systems", "1") as running:
+    with running_appliance(tmp_path_factory.mktemp("data"), "--lease-seconds", "900") as running:
         yield running
 
 
@@ -71,6 +71,11 @@ def test_lists_come_in_pages_that_hold_each_job_once(appliance, rest, job):
     assert {item["id"] for item in waiting["items"]} == jobs
     explained = rest.get(f"jobs/{min(jobs)}/waiting").json()
     assert explained["blocking"] == [job]
+    queue = rest.get("queue", params={"limit": 3}).json()
+    assert [item["waiting"]["position"] for item in queue["items"]] == [1, 2, 3]
+    assert queue["total"] == 5
+    following = rest.get("queue", params={"cursor": queue["next"]}).json()["items"]
+    assert {item["job"]["id"] for item in queue["items"] + following} == jobs
     for waiting_job in jobs:
         assert rest.post(f"jobs/{waiting_job}/cancel").status_code == 202
     wait_for(lambda: len(rest.get("jobs").json()["items"]) == 1)
@@ -92,6 +97,67 @@ def test_a_change_for_an_older_state_is_refused(rest, job):
     got = rest.patch(f"jobs/{job}", json=body, headers=fresh).json()
     assert (got["labels"], got["priority"]) == ({}, 199)
     assert rest.get("jobs", params={"label": "model=gpt"}).json()["items"] == []
+
+
+def test_a_plan_says_what_would_become_of_a_request(rest, job):
+    assert rest.post("queue/plan", json={"num_systems": 0}).json()["starts_now"]
+    waits = rest.post("queue/plan", json={"num_systems": 1}).json()
+    assert waits["waiting"]["blocking"] == [job]
+    assert "2 system" in rest.post("queue/plan", json={"num_systems": 2}).json()["refusal"]
+
+
+def test_sessions_are_created_changed_at_their_version_and_deleted(rest, bob):
+    assert rest.post("sessions", json={"name": "a", "num_systems": 9}).status_code == 400
+    dry = rest.post("sessions", params={"dry_run": True}, json={"name": "team-a"})
+    assert dry.status_code == 201
+    assert rest.get("sessions/team-a").status_code == 404
+    rest.post("sessions", json={"name": "team-a", "members": ["ada"]})
+    etag = rest.get("sessions/team-a").headers["etag"]
+    changed = rest.patch("sessions/team-a", json={"shares": 2}, headers={"if-match": etag})
+    assert changed.json()["shares"] == 2
+    stale = rest.patch("sessions/team-a", json={"shares": 3}, headers={"if-match": etag})
+    assert stale.status_code == 412
+    assert bob.patch("sessions/team-a", json={"is_paused": True}).status_code == 403
+    shown = rest.get("sessions/team-a").json()
+    assert (shown["spec"]["shares"], shown["spec"]["members"]) == (2, ["ada"])
+    assert "shares: 1.0 -> 2.0" in shown["history"][-1]["message"]
+    assert rest.delete("sessions/team-a").status_code == 204
+    assert [item["name"] for item in rest.get("sessions").json()["items"]] == ["job-operator"]
+
+
+def test_a_session_is_paused_by_its_administrator_who_changes_nothing_else(appliance):
+    token = mint(
+        appliance,
+        *("sue", "--uid", "1010", "--role", "session-admin", "--session", "job-operator"),
+    )
+    with rest_client(appliance, token) as sue:
+        paused = sue.patch("sessions/job-operator", json={"is_paused": True})
+        assert paused.json()["is_paused"]
+        assert sue.patch("sessions/job-operator", json={"shares": 3}).status_code == 403
+        assert sue.patch("sessions/job-operator", json={"is_paused": False}).status_code == 200
+
+
+def test_systems_are_drained_at_their_version_and_sent_to_maintenance(rest, bob, job):
+    system = rest.get(f"jobs/{job}").json()["systems"][0]
+    shown = rest.get(f"systems/{system}")
+    assert shown.json()["job"] == job
+    drained = rest.patch(
+        f"systems/{system}",
+        json={"state": "drain", "notes": "fan"},
+        headers={"if-match": shown.headers["etag"]},
+    )
+    assert (drained.json()["state"], drained.json()["notes"]) == ("drain", "fan")
+    stale = {"if-match": shown.headers["etag"]}
+    assert rest.patch(f"systems/{system}", json={"state": "up"}, headers=stale).status_code == 412
+    assert bob.patch(f"systems/{system}", json={"state": "up"}).status_code == 403
+    rest.patch(f"systems/{system}", json={"state": "up", "is_healthy": True})
+    plan = {"systems": [system], "starts_at": "2999-01-01T00:00:00Z", "seconds": 60}
+    assert rest.post("maintenance", json=plan, params={"dry_run": True}).status_code == 201
+    assert rest.get("maintenance").json()["items"] == []
+    made = rest.post("maintenance", json=plan).json()["items"][0]
+    assert rest.post("maintenance", json=plan).status_code == 409
+    assert rest.delete(f"maintenance/{made['id']}").status_code == 204
+    assert [item["name"] for item in rest.get("cluster").json()["systems"]] == [system]
 
 
 def test_what_cannot_be_done_is_a_problem_with_a_sentence(rest, job):

@@ -57,6 +57,9 @@ class Engine:
         request = pods_pb2.LoadRequest(
             session=session, plan=print_plan(plan).encode(), num_systems=self.num_systems
         )
+        for process in self.pods:
+            address = self.job.coordinator.registered[process.spec.name].stream_address
+            request.stream_addresses[process.spec.member] = address
         for pod in self.pods:
             pod.pod.Load(request)
 
@@ -178,10 +181,21 @@ def _feed(ring, layout, shard, batches):
         ring.end()
 
 
+def separate_hosts(num_systems):
+    """Return hosts that leave only a system and its input together."""
+    systems = range(num_systems)
+    return {
+        "weight-0": "memoryx",
+        "broadcastreduce-0": "swarmx",
+        **{f"chief-{system}": f"csx-{system}" for system in systems},
+        **{f"activation-{system}": f"csx-{system}" for system in systems},
+    }
+
+
 @contextlib.contextmanager
-def make_engine(directory, *, num_systems, **options):
+def make_engine(directory, *, num_systems, hosts=(), places=(), **options):
     """Yield a running engine; prints the pods' logs if the test fails."""
-    with make_job(directory) as job:
+    with make_job(directory, hosts, places) as job:
         engine = Engine(job, num_systems, options)
         try:
             yield engine

@@ -63,6 +63,11 @@ class CsxState:
         """Index of the layer step after the current one, which may belong to the next step."""
         return (self.layer_step + 1) % self.num_layer_steps
 
+    @property
+    def next_step(self) -> int:
+        """The step that the layer step after the current one belongs to."""
+        return self.step + (self.next_layer_step == 0)
+
 
 def next_action(state: CsxState) -> Action:
     """Return what to do in a state."""

@@ -8,21 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import StreamClosedError
-from appliance.core.micro_batches import Visit, num_micro_batches, visits
+from appliance.core.micro_batches import num_micro_batches, visits
 from appliance.core.plan import Plan
-from appliance.core.readings import WALL_STEP, WALL_TOTAL
+from appliance.core.readings import RESIDENT_WEIGHTS, WALL_STEP, WALL_TOTAL
+from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
 from appliance.core.sharding import BatchShard
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.protocol import RingReader
-from appliance.streams.store import attach_store
 from appliance.streams.topology import (
     BROADCAST,
     COMPUTED_SEGMENT,
     NUM_RING_SLOTS,
     STATE_SEGMENT,
-    STORE,
     STREAMS_OPTION,
     StreamMode,
     batch_layout,
@@ -40,6 +39,7 @@ from workers.csx.machine import Action, CsxState, after, next_action
 from workers.csx.memory import MemoryAccount
 from workers.csx.micro_batches import MicroBatches
 from workers.csx.pace import Pace
+from workers.csx.residents import Residents
 from workers.csx.simulated import SimulatedTime
 
 
@@ -77,10 +77,13 @@ class CsxSession:
         set_compute_threads(num_threads)
         self._visits = visits(plan, num_systems)
         self._executor = MicroBatches(plan, shard, count=num_micro_batches(plan, num_systems))
-        self._load_layouts = tuple(load_layout(plan, step) for step in plan.layer_steps)
+        self._deliveries = deliveries(plan, num_systems)
+        self._residents = Residents(plan)
+        self._load_layouts = tuple(load_layout(plan, row) for row in self._deliveries.rows)
         sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
         self._loads = SlotTensors(self._load_layouts)
         self._sums = SlotTensors(sum_layouts)
+        self._sum_bytes = tuple(layout.num_bytes for layout in sum_layouts)
         self._batches = SlotTensors((batch_layout(plan, shard),))
         self._account = MemoryAccount()
         self._simulated = simulated
@@ -119,12 +122,7 @@ class CsxSession:
     def _map_loads(self) -> tuple[Tensors, ...]:
         """Return what each layer step loads as views of MemoryX's memory."""
         store = self._streams.enter_context(
-            attach_store(
-                self._context.stream_address(self._number, STORE),
-                client=self._context.spec.name,
-                is_read_only=True,
-                clock=self._context.clock,
-            )
+            self._context.attach_store(self._number, is_read_only=True)
         )
         tensors = {
             **tensors_of(state_layout(self._plan), store.attach(STATE_SEGMENT)),
@@ -151,12 +149,11 @@ class CsxSession:
                 case Action.TAKE_BATCH:
                     self._take_batch(state.step, batch_ring)
                 case Action.ACQUIRE:
-                    self._acquire(self._visits[state.layer_step].layer_step, broadcast)
+                    self._acquire(state.step, state.layer_step, broadcast)
                 case Action.PREFETCH:
-                    following = self._visits[state.next_layer_step].layer_step
-                    arrived = self._prefetch(following, broadcast)
+                    arrived = self._prefetch(state.next_step, state.next_layer_step, broadcast)
                 case Action.COMPUTE:
-                    self._compute(state.step, self._visits[state.layer_step])
+                    self._compute(state.step, state.layer_step)
                 case Action.RELEASE:
                     self._held.popleft()
                     self._account.drop_weights()
@@ -185,36 +182,38 @@ class CsxSession:
             )
         self._executor.begin(self._first_step + step, self._batches.of(slot, 0))
 
-    def _acquire(self, layer_step: int, broadcast: RingReader) -> None:
-        if not self._prefetch(layer_step, broadcast):
+    def _acquire(self, step: int, number: int, broadcast: RingReader) -> None:
+        if not self._prefetch(step, number, broadcast):
             began = self._context.clock.monotonic_seconds()
-            self._hold(layer_step, broadcast.acquire())
+            self._hold(step, number, broadcast.acquire())
             self._weight_wait_seconds += self._context.clock.monotonic_seconds() - began
 
-    def _prefetch(self, layer_step: int, broadcast: RingReader) -> bool:
+    def _prefetch(self, step: int, number: int, broadcast: RingReader) -> bool:
         try:
             slot = broadcast.acquire(0.0)
         except TimeoutError:
             return False
-        self._hold(layer_step, slot)
+        self._hold(step, number, slot)
         return True
 
-    def _hold(self, layer_step: int, slot: NDArray[np.uint8] | None) -> None:
+    def _hold(self, step: int, number: int, slot: NDArray[np.uint8] | None) -> None:
         if slot is None:
-            name = self._plan.layer_steps[layer_step].name
+            name = self._plan.layer_steps[self._visits[number].layer_step].name
             raise StreamClosedError(f"Stream {BROADCAST!r} ended before the weights of {name!r}.")
         self._held.append(slot)
-        self._account.take_weights(self._load_layouts[layer_step].num_bytes)
+        self._account.take_weights(self._load_layouts[self._deliveries.row(step, number)].num_bytes)
 
-    def _compute(self, step: int, visit: Visit) -> None:
+    def _compute(self, step: int, number: int) -> None:
+        visit = self._visits[number]
         layer_step = visit.layer_step
         if self._mode is StreamMode.MAPPED:
             loads = self._mapped[layer_step]
         else:
-            loads = self._loads.of(self._held[0], layer_step)
+            arrived = self._loads.of(self._held[0], self._deliveries.row(step, number))
+            loads = self._residents.loads(layer_step, arrived)
         sums = self._sums.of(self._gradients.reserve(), layer_step)
         self._executor.compute(visit, loads, sums)
-        self._gradients.publish()
+        self._gradients.publish(self._sum_bytes[layer_step])
         if step == 0:
             # Shapes are static: every later step holds the same.
             self._account.count_activations(self._executor.activations())
@@ -225,6 +224,7 @@ class CsxSession:
             readings={
                 **self._account.readings(),
                 **self._simulated.readings(num_steps),
+                RESIDENT_WEIGHTS: float(self._residents.num_bytes),
                 WALL_STEP: step_seconds,
                 WALL_TOTAL: wall_seconds,
                 "wsc_csx_pace_wait_seconds": self._pace_wait_seconds,

@@ -3,14 +3,18 @@
 The text types all of them `f16`; the function attribute `cs.fp16_type` says which format is meant.
 """
 
+import re
+from collections.abc import Container
 from dataclasses import replace
 
 from appliance.compiler.passes.rewriting import Names
 from appliance.core.errors import ProgramError
 from appliance.core.graph import Graph, Node
-from appliance.core.plan import Precision
+from appliance.core.plan import Plan, Precision
 from appliance.core.tensors import Constant, DType, TensorType
 
+_COPY = re.compile(r"(?P<of>.+?)(\.(partial|sum|whole|padded|share|copy)|@\w+)(\.\d+)?")
+"""Names of the parts and copies that passes after this one make of a value."""
 _FORMATS = {"float16": DType.F16, "bfloat16": DType.BF16, "cbfloat16": DType.CB16}
 
 
@@ -40,6 +44,39 @@ def carry_formats(graph: Graph, precision: Precision) -> Graph:
     else:
         carried = {DType.F16: named}
     return _Carrier(graph, carried).run()
+
+
+def narrow_values(graph: Graph, plan: Plan) -> frozenset[str]:
+    """Return the values of a plan that are 16 bits wide in the program, though carried as float32.
+
+    A value that the program writes in 32 bits and reads in 16 alone counts too: its cast is gone,
+    and a wafer would hold the narrow copy. Parts and copies that later passes make of a value are
+    as narrow as that; what they make of operations written as one is computed in 32 bits.
+
+    Args:
+        graph: The program in normal form, typed as written.
+        plan: What has become of it.
+    """
+    types = graph.types()
+    narrow = {name for name, type_ in types.items() if type_.dtype.is_half}
+    uses: dict[str, set[bool]] = {}
+    for node in graph.nodes:
+        narrows = node.op == "Cast" and node.types[0].dtype.is_half
+        for name in node.operands:
+            uses.setdefault(name, set()).add(narrows)
+    floats = (name for name, type_ in types.items() if type_.dtype is DType.F32)
+    narrow.update(name for name in floats if uses.get(name) == {True})
+    return frozenset(
+        name
+        for name, type_ in plan.types.items()
+        if type_.dtype is DType.F32 and _origin(name, types) in narrow
+    )
+
+
+def _origin(name: str, known: Container[str]) -> str:
+    while name not in known and (found := _COPY.fullmatch(name)):
+        name = found["of"]
+    return name
 
 
 class _Carrier:

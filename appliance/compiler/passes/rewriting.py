@@ -21,7 +21,10 @@ class Names:
         self._taken = set(taken)
 
     def fresh(self, base: str) -> str:
-        """Return `base`, or `base.2` and so on where that is taken, and take it."""
+        """Return `base`, or `base.2` and so on where that is taken, and take it.
+
+        A part or a copy of a value is named after it; `formats.narrow_values` relies on that.
+        """
         name, count = base, 1
         while name in self._taken:
             count += 1

@@ -132,6 +132,7 @@ class JobReport(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     phase: _builtins.str
     """A Phase value; empty leaves the phase as it is."""
@@ -142,6 +143,10 @@ class JobReport(_message.Message):
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobEventReport]:
         """Events for the job's list."""
 
+    @_builtins.property
+    def points(self) -> _containers.RepeatedCompositeFieldContainer[Global___SeriesPoint]:
+        """What training shows, since the last report."""
+
     def __init__(
         self,
         *,
@@ -150,14 +155,52 @@ class JobReport(_message.Message):
         message: _builtins.str = ...,
         pods: _abc.Iterable[Global___PodReport] | None = ...,
         events: _abc.Iterable[Global___JobEventReport] | None = ...,
+        points: _abc.Iterable[Global___SeriesPoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "job", b"job", "message", b"message", "phase", b"phase", "pods", b"pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "job", b"job", "message", b"message", "phase", b"phase", "pods", b"pods", "points", b"points"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobReport: _TypeAlias = JobReport  # noqa: Y015
+
+@_typing.final
+class SeriesPoint(_message.Message):
+    """One value of a series that training shows step by step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    AT_SECONDS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of a scalar output of the program, or `samples_per_second`."""
+    session: _builtins.int
+    step: _builtins.int
+    """1-based within the session."""
+    value: _builtins.float
+    """May be NaN or infinite."""
+    at_seconds: _builtins.float
+    """Unix time."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        session: _builtins.int = ...,
+        step: _builtins.int = ...,
+        value: _builtins.float = ...,
+        at_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_seconds", b"at_seconds", "name", b"name", "session", b"session", "step", b"step", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeriesPoint: _TypeAlias = SeriesPoint  # noqa: Y015
 
 @_typing.final
 class JobEventReport(_message.Message):

@@ -27,12 +27,15 @@ class RegisterRequest(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     CONTROL_ADDRESS_FIELD_NUMBER: _builtins.int
+    STREAM_ADDRESS_FIELD_NUMBER: _builtins.int
     pod: _builtins.str
     role: _builtins.str
     index: _builtins.int
     pid: _builtins.int
     control_address: _builtins.str
     """gRPC target of the pod's own services."""
+    stream_address: _builtins.str
+    """host:port at which pods on other hosts reach its streams; empty if there are none."""
     def __init__(
         self,
         *,
@@ -41,10 +44,11 @@ class RegisterRequest(_message.Message):
         index: _builtins.int = ...,
         pid: _builtins.int = ...,
         control_address: _builtins.str = ...,
+        stream_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["control_address", b"control_address", "index", b"index", "pid", b"pid", "pod", b"pod", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["control_address", b"control_address", "index", b"index", "pid", b"pid", "pod", b"pod", "role", b"role", "stream_address", b"stream_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -189,6 +193,26 @@ Global___FailureReply: _TypeAlias = FailureReply  # noqa: Y015
 class LoadRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class StreamAddressesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SESSION_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     NUM_SYSTEMS_FIELD_NUMBER: _builtins.int
@@ -197,6 +221,7 @@ class LoadRequest(_message.Message):
     BATCH_TENSORS_FIELD_NUMBER: _builtins.int
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
     FIRST_BATCH_FIELD_NUMBER: _builtins.int
+    STREAM_ADDRESSES_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     """Counts the job's sessions from 1."""
     plan: _builtins.bytes
@@ -216,6 +241,10 @@ class LoadRequest(_message.Message):
     def batch_tensors(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchTensor]:
         """The batch tensors in order; for worker and activation pods."""
 
+    @_builtins.property
+    def stream_addresses(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """host:port of each pod's streams, by member name as in "chief-0"; those on other hosts use it."""
+
     def __init__(
         self,
         *,
@@ -227,10 +256,11 @@ class LoadRequest(_message.Message):
         batch_tensors: _abc.Iterable[Global___BatchTensor] | None = ...,
         batch_size: _builtins.int = ...,
         first_batch: _builtins.int = ...,
+        stream_addresses: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batch_tensors", b"batch_tensors", "first_batch", b"first_batch", "num_systems", b"num_systems", "plan", b"plan", "run_request", b"run_request", "session", b"session", "workers_per_system", b"workers_per_system"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batch_tensors", b"batch_tensors", "first_batch", b"first_batch", "num_systems", b"num_systems", "plan", b"plan", "run_request", b"run_request", "session", b"session", "stream_addresses", b"stream_addresses", "workers_per_system", b"workers_per_system"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

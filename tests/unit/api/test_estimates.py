@@ -1,4 +1,5 @@
 import asyncio
+from pathlib import Path
 
 import httpx
 from fastapi import FastAPI
@@ -9,18 +10,25 @@ from appliance.wafer.machine import CS3
 from appliance.wafer.planner import estimate
 from appliance.wafer.transformer import described_transformer
 
+GPT = Path(__file__).parents[1] / "compiler" / "programs" / "gpt.mlir"
 
-def ask(**parameters: object) -> tuple[int, dict]:
+
+def ask(*, program: bytes | None = None, **parameters: object) -> tuple[int, dict]:
     app = FastAPI()
     install_error_handlers(app)
     app.include_router(estimate_router())
 
-    async def get() -> httpx.Response:
+    async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.get("/estimate", params=parameters)
+            if program is None:
+                return await client.get("/estimate", params=parameters)
+            headers = {"content-type": "text/plain"}
+            return await client.post(
+                "/estimate", params=parameters, content=program, headers=headers
+            )
 
-    answer = asyncio.run(get())
+    answer = asyncio.run(send())
     return answer.status_code, answer.json()
 
 
@@ -42,3 +50,15 @@ def test_what_makes_no_sense_is_refused_with_a_reason() -> None:
     status, problem = ask(layers=1, hidden=1 << 20)
     assert status == 400
     assert "largest tensor" in problem["detail"]
+
+
+def test_a_captured_program_is_sent_as_text() -> None:
+    status, got = ask(program=GPT.read_bytes(), systems=2, execution="auto")
+    assert status == 200
+    assert (got["batch_size"], got["systems"]) == (4, 2)
+    assert got["execution"] == "pipelined"
+    assert got["simulated_step_seconds"] > 0
+    status, problem = ask(program=b"func @graph(")
+    assert status == 400
+    assert "line 1" in problem["detail"]
+    assert ask(program=b"\xff\xfe")[0] == 400

@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appliance.compiler.pipeline import compile_graph, lower
+from appliance.compiler.pipeline import compile_graph, lower, normal_form
 from appliance.core.plan import Precision
 from appliance.core.tensors import DType
 from appliance.numerics.program import Program
@@ -236,7 +236,7 @@ def test_a_program_gives_the_same_numbers_on_any_number_of_systems(data):
 
 
 def run_straight(written, arrays) -> dict[str, np.ndarray]:
-    graph = lower(written, precision=Precision.F32)
+    graph = lower(normal_form(written), precision=Precision.F32)
     types = {argument.name: argument.type for argument in graph.arguments}
     values = {name: tensor(array, types[name]) for name, array in arrays.items()}
     outputs = {r.output_name: r.value for r in graph.results if r.output_name is not None}

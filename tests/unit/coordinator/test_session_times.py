@@ -20,10 +20,18 @@ def test_the_end_of_a_session_tells_simulated_beside_wall_time() -> None:
     assert event is not None
     assert event.reason == "SessionTimed"
     assert event.message == (
-        "Session 2: simulated wafer time 0.01 s for 5 steps on 2 system(s), 1000 simulated "
-        "samples/s, 25.00% simulated utilisation; wall time 1.5 s."
+        "Session 2: simulated wafer time 0.01 s for 5 steps on 2 system(s), "
+        "weight-streaming, 1000 simulated samples/s, 25.00% simulated utilisation; wall time 1.5 s."
     )
 
 
 def test_a_session_without_a_step_tells_nothing() -> None:
     assert session_event(1, [PodReport(role="weight", step=3), report(0, step=0, wall=0.0)]) is None
+
+
+def test_a_session_whose_weights_stayed_says_so() -> None:
+    pod = report(0, step=5, wall=1.0)
+    pod.readings[readings.RESIDENT_WEIGHTS] = 1024.0
+    event = session_event(1, [pod])
+    assert event is not None
+    assert "on 1 system(s), pipelined, 500 simulated" in event.message

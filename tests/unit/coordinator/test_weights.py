@@ -7,6 +7,7 @@ from appliance.coordinator.weights import WeightIngress
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.plan import Plan, Precision, StateTensor
 from appliance.core.tensors import DType, TensorType
+from appliance.wire.tensor_chunks import parse_chunk
 from protos.appliance.appliance_service_pb2 import SendInputRequest
 from protos.appliance.rtfx_pb2 import RtFxProto
 
@@ -36,7 +37,7 @@ def message(data=b"", *, name="w", dtype=RtFxProto.T_F32, shape=(2, 3)):
     request.rtfx_proto.dtype = dtype
     request.rtfx_proto.tensor.shape.extend(shape)
     request.rtfx_proto.tensor.data = data
-    return request
+    return parse_chunk(request.SerializeToString())
 
 
 @pytest.fixture
@@ -92,7 +93,8 @@ def test_a_scalar_fills_the_whole_tensor(view) -> None:
     request = SendInputRequest(tensor_name="w")
     request.rtfx_proto.dtype = RtFxProto.T_F32
     request.rtfx_proto.scalar.data = np.float32(2.5).tobytes()
-    assert list(ingress.receive(iter([request]))) == ["w"]
+    chunk = parse_chunk(request.SerializeToString())
+    assert list(ingress.receive(iter([chunk]))) == ["w"]
     np.testing.assert_array_equal(view, np.full((2, 3), 2.5, np.float32))
 
 

@@ -80,8 +80,38 @@ def test_what_cannot_be_estimated_is_refused_in_a_sentence(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert "--layers and --hidden" in refusal(capsys, "--layers", "2")
-    assert "no compiled program" in refusal(capsys, "--program", __file__)
+    assert "line 1, column 1" in refusal(capsys, "--program", __file__)
+    broken = tmp_path / "plan.txt"
+    broken.write_text('plan {"format": 1}')
+    assert "no compiled program" in refusal(capsys, "--program", str(broken))
     assert "cannot be read" in refusal(capsys, "--program", str(tmp_path / "gone"))
     assert "CS-2, CS-3" in refusal(capsys, *GPT[1:], "--machine", "cs9")
     assert "not understood" in refusal(capsys, *GPT[1:], "--systems", "1-4")
     assert "largest tensor" in refusal(capsys, "--layers", "1", "--hidden", "999424")
+
+
+def test_a_program_of_a_validate_only_run_is_estimated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = Path(__file__).parents[1] / "compiler" / "programs" / "gpt.mlir"
+    assert main(["estimate", "--program", str(program), "-o", "json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert item["model"] == "gpt.mlir"
+    assert item["batch_size"] == 4
+    assert item["num_parameters"] > 10_000
+    assert item["simulated_step_seconds"] > 0
+
+
+def test_a_network_is_estimated_with_all_of_it_on_the_wafer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (pipelined,) = json.loads(answer(capsys, "--execution", "pipelined", "-o", "json"))["items"]
+    assert pipelined["execution"] == "pipelined"
+    assert pipelined["memory"]["weight_bytes"] == pytest.approx(18 * pipelined["num_parameters"])
+    (left,) = json.loads(answer(capsys, "--execution", "auto", "-o", "json"))["items"]
+    assert left["execution"] == "pipelined"
+    large = ("--layers", "40", "--hidden", "5120", "--execution")
+    assert main(["estimate", *large, "auto", "-o", "json"]) == 0
+    (streamed,) = json.loads(capsys.readouterr().out)["items"]
+    assert streamed["execution"] == "weight-streaming"
+    assert "the most are the weights of" in refusal(capsys, *large, "pipelined")

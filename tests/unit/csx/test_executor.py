@@ -24,7 +24,7 @@ def compute_step(plan, values, *, num_systems=1, system=0):
     executor.begin(0, tensors_of(layout, batch))
     found = {}
     for index, step in enumerate(plan.layer_steps):
-        loads, sums = load_layout(plan, step), sum_layout(plan, step)
+        loads, sums = load_layout(plan, step.loads), sum_layout(plan, step)
         load_slot = np.zeros(loads.num_bytes, dtype=np.uint8)
         sum_slot = np.zeros(sums.num_bytes, dtype=np.uint8)
         for name, view in loads.views(load_slot).items():

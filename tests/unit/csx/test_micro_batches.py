@@ -26,7 +26,7 @@ def sums_of(plan, values, *, num_systems, system):
     found = {}
     for visit in visits(plan, num_systems):
         step = plan.layer_steps[visit.layer_step]
-        loads, sums = load_layout(plan, step), sum_layout(plan, step)
+        loads, sums = load_layout(plan, step.loads), sum_layout(plan, step)
         load_slot = np.zeros(loads.num_bytes, dtype=np.uint8)
         sum_slot = np.full(sums.num_bytes, 0xFF, dtype=np.uint8)
         for name, view in loads.views(load_slot).items():

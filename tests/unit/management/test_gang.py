@@ -6,6 +6,7 @@ from pathlib import Path
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.core.jobs import JobType, Phase
 from appliance.core.records import JobRecord, User
+from appliance.management.driver_tokens import DriverTokens
 from appliance.management.gang import Surroundings, plan_pods
 from tests.support.clock import FakeClock
 
@@ -14,6 +15,7 @@ SURROUNDINGS = Surroundings(
     compile_root=Path("/data/compile"),
     precision="f32",
     wafer_bytes=1000,
+    execution="auto",
     cluster_systems=4,
     bind_host="127.0.0.1",
     public_host="localhost",
@@ -24,6 +26,7 @@ SURROUNDINGS = Surroundings(
     num_cores=8,
     machine="CS-3",
     pace=2.5,
+    driver_tokens=DriverTokens(b"key"),
     streams="mapped",
 )
 
@@ -86,3 +89,11 @@ def test_pods_are_told_the_machine_and_pace_that_concern_them():
     assert told[Role.CHIEF] == ("CS-3", "2.5")
     assert told[Role.COORDINATOR] == ("CS-3", None)
     assert told[Role.WEIGHT] == (None, None)
+
+
+def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
+    (pod,) = plan_pods(record(JobType.DRIVER), Path("/run/wsjob-a"), SURROUNDINGS)
+
+    assert pod.role is Role.DRIVER
+    assert pod.options["driver_path"] == "/data/jobs/wsjob-a/driver.json"
+    assert SURROUNDINGS.driver_tokens.find(pod.options["token"]) == "wsjob-a"

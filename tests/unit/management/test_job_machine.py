@@ -160,6 +160,27 @@ def test_an_expired_lease_cancels_with_a_reason():
     assert "30 seconds" in state.verdict.message
 
 
+def test_a_driver_runs_as_soon_as_its_pod_was_started():
+    state, actions = run(ADMITTED, Launched(), type_=JobType.DRIVER)
+    assert state.phase is Phase.RUNNING
+    assert actions == (Enter(phase=Phase.INITIALIZING), Enter(phase=Phase.RUNNING))
+
+
+def test_a_driver_ends_as_its_script_does():
+    started = (ADMITTED, Launched())
+    good, _ = run(*started, pod_exit(Role.DRIVER, 0), Stopped(), type_=JobType.DRIVER)
+    bad, _ = run(*started, pod_exit(Role.DRIVER, 3), Stopped(), type_=JobType.DRIVER)
+    assert good.phase is Phase.SUCCEEDED
+    assert bad.phase is Phase.FAILED
+    assert "the script exited with code 3" in bad.verdict.message
+
+
+def test_a_driver_that_is_cancelled_is_stopped_at_once():
+    cancel = end(Phase.CANCELLED, "enough")
+    _, actions = run(ADMITTED, Launched(), cancel, type_=JobType.DRIVER)
+    assert actions == (StopPods(),)
+
+
 def test_a_launch_that_fails_fails_the_job():
     state, actions = run(ADMITTED, LaunchFailed(message="no memory"))
     assert StopPods() in actions

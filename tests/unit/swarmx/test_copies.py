@@ -7,6 +7,10 @@ from appliance.swarmx.copies import broadcast_copies
 from tests.support.plans import two_layer_plan
 
 
+def copies(plan):
+    return broadcast_copies(plan, [step.loads for step in plan.layer_steps])
+
+
 def with_loads(plan, index, loads):
     steps = list(plan.layer_steps)
     steps[index] = dataclasses.replace(steps[index], loads=loads)
@@ -15,21 +19,21 @@ def with_loads(plan, index, loads):
 
 def test_tensors_that_are_neighbours_in_store_and_slot_are_copied_in_one_go():
     plan = with_loads(two_layer_plan(), 0, ("w1", "scale", "w2"))
-    (copy,) = broadcast_copies(plan)[0]
+    (copy,) = copies(plan)[0]
     assert (copy.segment, copy.source, copy.target) == ("state", 0, 0)
     assert copy.num_bytes == 512 + 64 + 256
 
 
 def test_tensors_in_another_order_are_copied_one_by_one():
     plan = with_loads(two_layer_plan(), 0, ("w2", "w1"))
-    assert [(copy.source, copy.target) for copy in broadcast_copies(plan)[0]] == [
+    assert [(copy.source, copy.target) for copy in copies(plan)[0]] == [
         (576, 0),
         (0, 256),
     ]
 
 
 def test_a_layer_step_without_loads_copies_nothing():
-    assert broadcast_copies(two_layer_plan())[4] == ()
+    assert copies(two_layer_plan())[4] == ()
 
 
 def test_a_slot_receives_what_the_store_holds():
@@ -39,9 +43,9 @@ def test_a_slot_receives_what_the_store_holds():
         memory[segment] = np.zeros(layout.num_bytes, dtype=np.uint8)
         for number, view in enumerate(layout.views(memory[segment]).values()):
             view[...] = number + len(segment)
-    layout = load_layout(plan, plan.layer_steps[2])
+    layout = load_layout(plan, plan.layer_steps[2].loads)
     slot = np.zeros(layout.num_bytes, dtype=np.uint8)
-    for copy in broadcast_copies(plan)[2]:
+    for copy in copies(plan)[2]:
         slot[copy.target :][: copy.num_bytes] = memory[copy.segment][copy.source :][
             : copy.num_bytes
         ]

@@ -7,6 +7,7 @@ from appliance.wafer.layer_timing import StepTiming, step_timing
 from appliance.wafer.machine import CS2
 from appliance.wafer.profile import SpanKind, module_shares, run_spans, trace_events
 from appliance.wafer.transformer import Transformer
+from tests.support.chrome_trace import assert_chrome_trace
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ def test_shares_are_all_of_the_computation(timing: StepTiming) -> None:
 
 
 def test_the_trace_is_what_perfetto_reads(timing: StepTiming) -> None:
-    events = json.loads(json.dumps({"traceEvents": trace_events(timing)}))["traceEvents"]
+    trace = {"traceEvents": trace_events(timing), "displayTimeUnit": "ms"}
+    assert_chrome_trace(trace)
+    events = json.loads(json.dumps(trace))["traceEvents"]
     complete = [event for event in events if event["ph"] == "X"]
     assert {event["tid"] for event in complete} == {0, 1, 2}
     for event in complete:

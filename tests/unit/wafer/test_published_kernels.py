@@ -52,14 +52,14 @@ def test_decoding_gets_slower_on_larger_meshes_as_measured() -> None:
 
 def test_pipelined_bert_large_runs_at_the_logged_rate() -> None:
     timing = pipelined_timing(BERT_LARGE_128.step_program(), machine=CS2, batch_size=1024)
-    assert timing.fits
+    assert timing.memory.fits
     assert timing.samples_per_second == pytest.approx(7023, rel=0.2)
     assert timing.samples_per_second == pytest.approx(6493, rel=0.2)
 
 
 def test_a_network_larger_than_the_wafer_cannot_be_pipelined() -> None:
     timing = pipelined_timing(GPT_J_6B.step_program(), machine=CS2, batch_size=60)
-    assert not timing.fits
+    assert not timing.memory.fits
 
 
 def test_a_larger_model_takes_longer_in_every_phase_that_moves_it() -> None:

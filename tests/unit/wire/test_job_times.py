@@ -38,6 +38,7 @@ def test_rates_add_up_times_are_the_slowest_and_utilisation_is_the_mean() -> Non
     assert properties["wall_step_seconds"] == "1.5"
     assert properties["chief-1/wall_step_seconds"] == "1.5"
     assert properties["chief-0/simulated_samples_per_second"] == "6"
+    assert properties.pop("execution") == "weight-streaming"
     assert len(properties) == 4 * 3
 
 

@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(128), nullable=False),
         sa.Column("session", sa.Integer, nullable=False),
         sa.Column("step", sa.BigInteger, nullable=False),
-        sa.Column("value", sa.Double, nullable=False),
+        sa.Column("value", sa.Double),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
     )
     op.create_index("ix_jobs_priority_sequence", "jobs", ["priority", "sequence"])

@@ -1,0 +1,23 @@
+"""ETags of objects whose versions are numbers."""
+
+from appliance.core.errors import UserError
+
+
+def version_tag(version: int) -> str:
+    """Return the ETag of a version."""
+    return f'"{version}"'
+
+
+def version_of(if_match: str) -> int | None:
+    """Return the version that an If-Match header names; None for any.
+
+    Raises:
+        UserError: It is none of our ETags.
+    """
+    tag = if_match.strip()
+    if tag in ("", "*"):
+        return None
+    number = tag.strip('"')
+    if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+        raise UserError(f"If-Match {if_match!r} is no ETag.", hint="Give the ETag as it came.")
+    return int(number)

@@ -1,0 +1,98 @@
+"""What training shows step by step, on its way to management: scalar outputs and the rate.
+
+Outputs pass through here as they arrive, whether or not the client fetches them. Between two
+reports to management a fast run makes more steps than anybody can look at, so only so many of them
+are passed on, evenly spread, the newest always.
+"""
+
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.clock import Clock
+from protos.wsc.v1.management_pb2 import SeriesPoint
+
+MAX_POINTS = 200
+"""Points of one series in one report."""
+
+SAMPLES_PER_SECOND = "samples_per_second"
+"""Series of the wall rate: samples between two reports over the time between them."""
+
+
+class SeriesLog:
+    """Collects points between reports; used from several threads.
+
+    Args:
+        clock: Gives the times of points.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._points: dict[str, list[SeriesPoint]] = {}
+        self._session = 0
+        self._batch_size = 0
+        self._last: tuple[int, float] | None = None
+        self._step = 0
+
+    def begin(self, session: int, *, batch_size: int) -> None:
+        """Note that a session begins; its first step is to come."""
+        with self._lock:
+            self._session, self._batch_size = session, batch_size
+            self._last, self._step = (0, self._clock.monotonic_seconds()), 0
+
+    def record(self, step: int, values: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take the outputs of a step.
+
+        Args:
+            step: The step, 0-based.
+            values: Outputs by name; those of one number become points.
+        """
+        at = self._clock.now().timestamp()
+        scalars = {
+            name: float(value.item())
+            for name, value in values.items()
+            if value.size == 1 and value.dtype.kind in "fiub"
+        }
+        with self._lock:
+            self._step = step + 1
+            for name, value in scalars.items():
+                point = SeriesPoint(
+                    name=name, session=self._session, step=step + 1, value=value, at_seconds=at
+                )
+                points = self._points.setdefault(name, [])
+                points.append(point)
+                if len(points) > 2 * MAX_POINTS:
+                    self._points[name] = _spread(points)
+
+    def take(self) -> list[SeriesPoint]:
+        """Return what has come since the last call, by series in order of the steps."""
+        with self._lock:
+            taken = [point for points in self._points.values() for point in _spread(points)]
+            self._points.clear()
+            rate = self._rate()
+        return taken if rate is None else [*taken, rate]
+
+    def _rate(self) -> SeriesPoint | None:
+        now = self._clock.monotonic_seconds()
+        if self._last is None:
+            return None
+        step, since = self._last
+        if self._step <= step or now <= since:
+            return None
+        self._last = (self._step, now)
+        return SeriesPoint(
+            name=SAMPLES_PER_SECOND,
+            session=self._session,
+            step=self._step,
+            value=(self._step - step) * self._batch_size / (now - since),
+            at_seconds=self._clock.now().timestamp(),
+        )
+
+
+def _spread(points: list[SeriesPoint]) -> list[SeriesPoint]:
+    """Return at most `MAX_POINTS` of them, evenly spread, the newest among them."""
+    stride = -(-len(points) // MAX_POINTS)
+    return points[::-1][::stride][::-1] if stride > 1 else points

@@ -1,0 +1,164 @@
+"""Detached runs: what a driver runs, and when its script is started again.
+
+A *driver* is a job whose only pod runs the user's script; the script is an ordinary client, and the
+compile and execute jobs that it submits belong to the driver's workflow. So a run outlives the
+terminal it was submitted from.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from appliance.core.errors import UserError
+
+DRIVER_FILE = "driver.json"
+"""Name, in a driver's work directory, of its `DriverSpec`."""
+
+MAX_RESTARTS = 100
+"""More than this is a script that cannot work."""
+
+RESTART_EVENT = "DriverRestarted"
+"""Reason of the event that each restart writes; restarts are counted by it."""
+
+
+class FailureCategory(StrEnum):
+    """Why a script ended badly.
+
+    A `pod` of the run ended though its job needed it, a `node` or what runs its pods was lost, or
+    neither: the `user`'s script or data are at fault, and starting them again would not help.
+    """
+
+    POD = "pod"
+    NODE = "node"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """When a script is started again.
+
+    Attributes:
+        on: Categories of failure; never `user`.
+        limit: How often at most; 0 for never.
+    """
+
+    on: tuple[FailureCategory, ...] = ()
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        if FailureCategory.USER in self.on:
+            raise UserError(
+                "A run that fails by its own error is never restarted.",
+                hint="Restart policies are for `pod` and `node`.",
+            )
+        if not 0 <= self.limit <= MAX_RESTARTS:
+            raise UserError(
+                f"A restart limit of {self.limit} is not possible; it is 0 to {MAX_RESTARTS}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSpec:
+    """What a driver runs.
+
+    Attributes:
+        argv: Program and arguments.
+        work_dir: Where it runs.
+        environment: Its environment, but for what the appliance adds.
+        num_systems: Systems that the script will ask for; 0 if it does not say.
+        restart: When it is started again.
+    """
+
+    argv: tuple[str, ...]
+    work_dir: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    num_systems: int = 0
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0]:
+            raise UserError("There is no program to run.", hint="Write it after `--`.")
+        if not self.work_dir.startswith("/"):
+            raise UserError(f"Working directory {self.work_dir!r} is no absolute path.")
+        if any("\0" in text for text in (*self.argv, self.work_dir, *self.environment.values())):
+            raise UserError("A program, argument or variable contains a zero byte.")
+
+    def to_json(self) -> str:
+        """Return the JSON text of the spec."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "DriverSpec":
+        """Return the spec written by `to_json`."""
+        fields = json.loads(text)
+        restart = fields.pop("restart")
+        policy = RestartPolicy(
+            on=tuple(FailureCategory(each) for each in restart["on"]), limit=restart["limit"]
+        )
+        return cls(**{**fields, "argv": tuple(fields["argv"])}, restart=policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """What was lost of a run since its script was last started.
+
+    Attributes:
+        pods: Pods that ended though their job needed them, with how they ended.
+        nodes: Sentences about nodes, or what runs their pods, that were lost.
+    """
+
+    pods: Sequence[str] = ()
+    nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """Whether a script is started again.
+
+    Attributes:
+        is_wanted: Whether it is.
+        reason: Why, or why not; one sentence.
+    """
+
+    is_wanted: bool
+    reason: str
+
+
+def categorise(losses: Losses, *, by_signal: int | None) -> tuple[FailureCategory, str]:
+    """Return why a script ended badly, and what shows it.
+
+    Args:
+        losses: What was lost of its run.
+        by_signal: Signal that ended the script itself; None if it ended by itself.
+    """
+    if losses.nodes:
+        return FailureCategory.NODE, losses.nodes[0]
+    if losses.pods:
+        return FailureCategory.POD, losses.pods[0]
+    if by_signal is not None:
+        return FailureCategory.POD, f"signal {by_signal} ended the script"
+    return FailureCategory.USER, "no pod and no node of its run was lost"
+
+
+def decide(policy: RestartPolicy, losses: Losses, *, exit_code: int, num_restarts: int) -> Restart:
+    """Decide whether a script that ended is started again.
+
+    Args:
+        policy: What the user wishes.
+        losses: What was lost of its run.
+        exit_code: How it ended; 128 and the number for a signal.
+        num_restarts: How often it was started again already.
+    """
+    if exit_code == 0:
+        return Restart(is_wanted=False, reason="the script has succeeded")
+    by_signal = exit_code - 128 if exit_code > 128 else None
+    category, what = categorise(losses, by_signal=by_signal)
+    story = f"exit code {exit_code}, category {category.value}: {what}"
+    if category not in policy.on:
+        return Restart(is_wanted=False, reason=story)
+    if num_restarts >= policy.limit:
+        return Restart(
+            is_wanted=False, reason=f"{story}; all {policy.limit} restart(s) are used up"
+        )
+    return Restart(is_wanted=True, reason=story)

@@ -1,0 +1,72 @@
+"""By what a driver's own client is known: a token that is good for its driver and nothing else.
+
+The client sends whatever is in `CSAUTH_TOKEN` with every call, if it is a JSON Web Token that has
+not expired. A driver's script gets one that names the driver, so that the jobs it submits join the
+driver's workflow; the user's own token never leaves the user's terminal.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+
+from appliance.core.ids import JobId
+
+_KEY_BYTES = 32
+_ISSUER = "wafer-appliance/driver"
+_EXPIRY = 4102444800
+"""The year 2100: the driver's end, not the clock, ends the token; the client wants some expiry."""
+
+
+class DriverTokens:
+    """Makes and reads the tokens of drivers.
+
+    Args:
+        key: Signs them.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def mint(self, driver: JobId) -> str:
+        """Return the token of a driver."""
+        claims: dict[str, str | int] = {"iss": _ISSUER, "sub": driver, "exp": _EXPIRY}
+        body = f"{_encode({'alg': 'HS256', 'typ': 'JWT'})}.{_encode(claims)}"
+        return f"{body}.{self._sign(body)}"
+
+    def find(self, token: str) -> JobId | None:
+        """Return the driver whose token this is; None if it is no driver's."""
+        body, _, signature = token.rpartition(".")
+        if not body or not hmac.compare_digest(self._sign(body).encode(), signature.encode()):
+            return None
+        claims = json.loads(_decode(body.rpartition(".")[2]))
+        return JobId(claims["sub"]) if claims.get("iss") == _ISSUER else None
+
+    def _sign(self, body: str) -> str:
+        digest = hmac.new(self._key, body.encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def open_driver_tokens(data_dir: Path) -> DriverTokens:
+    """Return the tokens of an appliance, whose key is made at the first start and kept."""
+    path = data_dir / "driver-tokens.key"
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        key = secrets.token_bytes(_KEY_BYTES)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+    return DriverTokens(key)
+
+
+def _encode(fields: dict[str, str | int]) -> str:
+    text = json.dumps(fields, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,199 @@
+"""A pod's end of all its streams: shared memory on its own host, the network to another one.
+
+What a pod serves is served both ways; which way a reader comes follows from where the two pods run
+(`PodSpec.hosts`). The network always ends in a ring in shared memory, filled
+by a thread of the reading pod, so whoever reads or writes cannot tell the difference.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from appliance.core.clock import Clock
+from appliance.core.errors import InternalError
+from appliance.core.pods import PodSpec, stream_address
+from appliance.streams.network.options import NetworkOptions
+from appliance.streams.network.receiver import Receiver, Target
+from appliance.streams.network.sender import RingService
+from appliance.streams.network.server import NetworkServer
+from appliance.streams.network.store import NetworkStoreClient, StoreService
+from appliance.streams.protocol import Store
+from appliance.streams.shared_memory import (
+    SharedMemoryRingReader,
+    SharedMemoryRingWriter,
+    connect_ring,
+    local_ring,
+    serve_ring,
+)
+from appliance.streams.store import StoreServer, attach_store
+from appliance.streams.topology import STORE, writer_of
+
+CONNECT_SECONDS = 10.0
+"""Every stream is served since `Load`; only a dead or stopped pod keeps anyone waiting so long."""
+
+HOST_OPTION = "stream_host"
+KEY_OPTION = "stream_key"
+IDENTITY_OPTION = "stream_identity"
+
+_DRAIN_SECONDS = 5.0
+
+
+def network_options(spec: PodSpec) -> NetworkOptions:
+    """Return what a pod's spec says of the network between hosts.
+
+    Options of the spec: `stream_host`, the address at which the pod listens and is reached (default
+    loopback); `stream_key`, the job's secret; `stream_identity`, file with the key and certificate
+    for encrypted connections (default: plain).
+    """
+    identity = spec.options.get(IDENTITY_OPTION, "")
+    return NetworkOptions(
+        host=spec.options.get(HOST_OPTION) or NetworkOptions().host,
+        key=spec.options.get(KEY_OPTION, "").encode(),
+        identity=Path(identity) if identity else None,
+    )
+
+
+class StreamEndpoint:
+    """Serves a pod's streams and connects to those of others.
+
+    Args:
+        spec: The pod, and which pod runs on which host.
+        clock: Source of time.
+        on_failure: Told, from any thread, that a stream to another host cannot go on.
+    """
+
+    def __init__(
+        self, spec: PodSpec, *, clock: Clock, on_failure: Callable[[Exception], None]
+    ) -> None:
+        self._spec, self._clock, self._on_failure = spec, clock, on_failure
+        self._addresses: Mapping[str, str] = {}
+        self._options = network_options(spec)
+        self._server: NetworkServer | None = None
+        self._services: list[RingService] = []
+        self._lock = threading.Lock()
+
+    def listen(self) -> None:
+        """Open a port for the pods on other hosts, if there are any.
+
+        Raises:
+            ClusterError: This host cannot listen at its address.
+        """
+        if len(set(self._spec.hosts.values())) > 1:
+            self._server = NetworkServer(self._options, owner=self._spec.name, clock=self._clock)
+
+    @property
+    def network_address(self) -> str:
+        """host:port at which pods on other hosts reach this one; empty if there are none."""
+        return "" if self._server is None else self._server.address
+
+    def meet(self, addresses: Mapping[str, str]) -> None:
+        """Learn where the job's pods are reached, by member name as in `chief-0`."""
+        self._addresses = dict(addresses)
+
+    def address(self, session: int, stream: str) -> str:
+        """Return where a stream is served on this host."""
+        return stream_address(self._spec.runtime_dir, session, stream)
+
+    def is_remote(self, stream: str) -> bool:
+        """Whether the pod that serves a stream runs on another host."""
+        return self._spec.is_elsewhere(writer_of(stream))
+
+    def serve_ring(
+        self, session: int, stream: str, *, num_slots: int, slot_bytes: int, num_readers: int = 1
+    ) -> SharedMemoryRingWriter:
+        """Serve a ring under this pod's name; see `appliance.streams.shared_memory.serve_ring`."""
+        ring = serve_ring(
+            self.address(session, stream),
+            name=stream,
+            num_slots=num_slots,
+            slot_bytes=slot_bytes,
+            num_readers=num_readers,
+            owner=self._spec.name,
+            clock=self._clock,
+        )
+        if self._server is not None:
+            service = RingService(
+                ring,
+                name=stream,
+                options=self._options,
+                clock=self._clock,
+                on_failure=self._on_failure,
+            )
+            with self._lock:
+                self._services = [known for known in self._services if not known.is_over]
+                self._services.append(service)
+            self._server.offer(_name(session, stream), service)
+        return ring
+
+    def connect_ring(self, session: int, stream: str) -> SharedMemoryRingReader:
+        """Connect to a ring under this pod's name.
+
+        Raises:
+            StreamClosedError: Nobody served the ring in time, or the writer refused.
+        """
+        if not self.is_remote(stream):
+            return connect_ring(
+                self.address(session, stream),
+                name=stream,
+                timeout_seconds=CONNECT_SECONDS,
+                reader=self._spec.name,
+                clock=self._clock,
+            )
+        receiver = Receiver(self._target(session, stream), options=self._options, clock=self._clock)
+        measures = receiver.connect(CONNECT_SECONDS)
+        writer, reader = local_ring(
+            name=stream,
+            num_slots=int(measures["num_slots"]),
+            slot_bytes=int(measures["slot_bytes"]),
+            owner=str(measures["label"]),
+            reader=self._spec.name,
+            clock=self._clock,
+            on_close=receiver.close,
+        )
+        receiver.start(writer, self._on_failure)
+        return reader
+
+    def serve_store(self, session: int, stream: str = STORE) -> StoreServer:
+        """Serve a store under this pod's name."""
+        address = self.address(session, stream)
+        store = StoreServer(address, owner=self._spec.name, clock=self._clock)
+        if self._server is not None:
+            self._server.offer(_name(session, stream), StoreService(store, stream))
+        return store
+
+    def attach_store(
+        self, session: int, stream: str = STORE, *, is_read_only: bool = False
+    ) -> Store:
+        """Return a client of a store; it connects when it is first used."""
+        if self.is_remote(stream):
+            return NetworkStoreClient(
+                self._target(session, stream), options=self._options, clock=self._clock
+            )
+        return attach_store(
+            self.address(session, stream),
+            client=self._spec.name,
+            is_read_only=is_read_only,
+            clock=self._clock,
+        )
+
+    def close(self) -> None:
+        """Let the last messages arrive, within a limit, and stop serving other hosts."""
+        for service in self._services:
+            service.join(_DRAIN_SECONDS)
+        if self._server is not None:
+            self._server.close()
+
+    def _target(self, session: int, stream: str) -> Target:
+        writer = writer_of(stream)
+        if writer not in self._addresses:
+            raise InternalError(
+                f"{self._spec.name} does not know where {writer} serves stream {stream!r}; "
+                f"{len(self._addresses)} addresses are known."
+            )
+        return Target(
+            name=_name(session, stream), address=self._addresses[writer], label=self._spec.name
+        )
+
+
+def _name(session: int, stream: str) -> str:
+    return f"{session}/{stream}"

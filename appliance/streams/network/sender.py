@@ -1,0 +1,317 @@
+"""The sending end of a ring's network edge: slots go out as they are published, without a copy.
+
+A sender is a reader of the local ring. It keeps a slot until the receiver has acknowledged it, so
+after a broken connection it sends again what did not arrive, from the same memory; the receiver
+says which message it expects, so nothing is lost and nothing comes twice. It sends no more messages
+than the receiver has room for: a free slot over there is a credit here.
+"""
+
+import logging
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from appliance.core.clock import Clock
+from appliance.core.errors import ConflictError, StreamAbandonedError, StreamClosedError
+from appliance.streams.doorbell import Bell, Deadline
+from appliance.streams.handshake import Message
+from appliance.streams.network.channel import Channel
+from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
+from appliance.streams.network.options import NetworkOptions
+from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
+
+logger = logging.getLogger(__name__)
+
+OnFailure = Callable[[Exception], None]
+"""Told, from any thread, that a stream cannot go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Message:
+    """A slot that is out until it is acknowledged."""
+
+    sequence: int
+    content: memoryview
+
+
+class Sender:
+    """One reader of a ring on another host.
+
+    Args:
+        ring: This end's reader of the local ring; closed by the sender.
+        name: The stream's name.
+        reader: The remote reader's name.
+        options: Times.
+        clock: Source of time.
+        on_failure: Told when the remote reader is gone.
+    """
+
+    def __init__(
+        self,
+        ring: SharedMemoryRingReader,
+        *,
+        name: str,
+        reader: str,
+        options: NetworkOptions,
+        clock: Clock,
+        on_failure: OnFailure,
+    ) -> None:
+        self._ring, self._name, self._reader = ring, name, reader
+        self._options, self._clock, self._on_failure = options, clock, on_failure
+        self._out: deque[_Message] = deque()
+        self._num_acknowledged = self._num_acquired = self._num_sent = self._limit = 0
+        self._end: int | None = None
+        self._bell = Bell()
+        self._offered: tuple[Channel, int] | None = None
+        self._current: Channel | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.num_connections = 0
+        self._thread = threading.Thread(target=self._run, name=f"send-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the thread has ended."""
+        return not self._thread.is_alive()
+
+    def check_resume(self, expected: int) -> None:
+        """Check that a receiver which expects a certain message can be served.
+
+        Raises:
+            ConflictError: The message is gone: it was acknowledged before.
+        """
+        if expected < self._num_acknowledged:
+            raise ConflictError(
+                f"Stream {self._name!r} cannot go back to message {expected} for {self._reader}: "
+                f"{self._num_acknowledged} messages were acknowledged and their slots given back."
+            )
+
+    def connect(self, channel: Channel, expected: int) -> None:
+        """Go on over a new connection, from the message that the receiver expects."""
+        with self._lock:
+            replaced, self._offered = self._offered, (channel, expected)
+            if self._current is not None:
+                self._current.cut()
+            self._bell.ring()
+        if replaced is not None:
+            replaced[0].close()
+
+    def join(self, timeout_seconds: float) -> None:
+        """Wait until everything has been acknowledged, or the time is over."""
+        self._thread.join(timeout_seconds)
+
+    def close(self) -> None:
+        """Give up."""
+        with self._lock:
+            self._is_closed = True
+            self._bell.ring()
+            if self._current is not None:
+                self._current.cut()
+        self._thread.join()
+
+    def _run(self) -> None:
+        """Serve connection after connection; the body of the sender's thread."""
+        try:
+            while not self._is_done():
+                channel = self._await_connection()
+                if channel is None:
+                    return
+                self._serve(channel)
+        except StreamAbandonedError as error:
+            logger.info("Stream ended early", extra={"reason": str(error)})
+        except Exception as error:  # noqa: BLE001 - outermost frame of a thread
+            if not self._is_closed:
+                self._on_failure(error)
+        finally:
+            self._ring.close()
+            if self._offered is not None:
+                self._offered[0].close()
+
+    def _is_done(self) -> bool:
+        return self._end is not None and self._num_acknowledged > self._end
+
+    def _await_connection(self) -> Channel | None:
+        """Return the next connection; None when there is nothing more to do."""
+        deadline = Deadline(self._clock, self._options.gone_seconds)
+        poller = select.poll()
+        poller.register(self._bell, select.POLLIN)
+        while True:
+            with self._lock:
+                self._bell.quiet()
+                if self._is_closed:
+                    return None
+                if self._offered is not None:
+                    (channel, expected), self._offered = self._offered, None
+                    self._current = channel
+                    self.num_connections += 1
+                    self._rewind(expected)
+                    return channel
+            if not poller.poll(deadline.remaining_milliseconds()):
+                if self._end is not None and self._num_acknowledged == self._end:
+                    return None  # only the receipt of the end itself is missing
+                raise StreamClosedError(
+                    f"Stream {self._name!r} lost its reader {self._reader}: it has not come back "
+                    f"for {self._options.gone_seconds:g} s, after {self._num_acknowledged} "
+                    f"messages acknowledged and {len(self._out)} on the way.",
+                    hint="Check the network between the two nodes and run the job again.",
+                )
+
+    def _rewind(self, expected: int) -> None:
+        self._acknowledge(expected)
+        self._num_sent = self._limit = expected
+
+    def _serve(self, channel: Channel) -> None:
+        """Send over one connection until everything is acknowledged or it breaks."""
+        try:
+            while not self._is_done():
+                self._take_reports(channel)
+                if not self._send_next(channel):
+                    self._wait(channel)
+        except StreamAbandonedError:
+            self._say_abandoned(channel)
+            raise
+        except OSError as error:
+            if not self._is_closed and not self._is_done():
+                logger.warning(
+                    "Stream connection broke",
+                    extra={"stream": self._name, "peer": channel.peer, "reason": str(error)},
+                )
+        finally:
+            with self._lock:
+                self._current = None
+            channel.close()
+
+    def _take_reports(self, channel: Channel) -> None:
+        while (frame := channel.receive_frame_now()) is not None:
+            match frame.kind:
+                case Kind.PROGRESS:
+                    self._acknowledge(frame.number)
+                    self._limit = max(self._limit, frame.amount)
+                case Kind.ABANDONED:
+                    raise StreamAbandonedError(
+                        f"Stream {self._name!r} was abandoned by its reader {self._reader}."
+                    )
+                case _:
+                    raise ChannelBrokenError(f"a receiver sent {frame.kind.name}")
+
+    def _acknowledge(self, num_received: int) -> None:
+        while self._out and self._out[0].sequence < num_received:
+            self._out.popleft()
+            self._ring.release()
+        self._num_acknowledged = max(self._num_acknowledged, num_received)
+
+    def _send_next(self, channel: Channel) -> bool:
+        """Send one message, if there is one and the receiver has room; say whether."""
+        if self._num_sent >= self._limit:
+            return False
+        message = self._message(self._num_sent)
+        if message is None:
+            if self._num_sent != self._end:
+                return False
+            channel.send_frame(Frame(kind=Kind.END, number=self._num_sent))
+        else:
+            frame = Frame(kind=Kind.DATA, number=message.sequence, amount=message.content.nbytes)
+            channel.send_payload(frame, [message.content])
+        self._num_sent += 1
+        return True
+
+    def _message(self, sequence: int) -> _Message | None:
+        if sequence < self._num_acquired:
+            return self._out[sequence - self._out[0].sequence]
+        if self._end is not None:
+            return None
+        try:
+            slot = self._ring.acquire(0.0)
+        except TimeoutError:
+            return None
+        if slot is None:
+            self._end = sequence
+            return None
+        content = slot.data[: self._ring.num_bytes]
+        self._out.append(_Message(sequence=sequence, content=content))
+        self._num_acquired += 1
+        return self._out[-1]
+
+    def _wait(self, channel: Channel) -> None:
+        """Wait for a report, for a slot if there is room for one, or for another thread."""
+        if not channel.has_unread:
+            poller = select.poll()
+            poller.register(channel, select.POLLIN)
+            poller.register(self._bell, select.POLLIN)
+            if self._limit > self._num_sent and self._end is None:
+                poller.register(self._ring, select.POLLIN)
+            poller.poll(1000 * self._options.ping_seconds)
+        if self._is_closed or self._offered is not None:
+            raise ChannelBrokenError("another connection takes over")
+        channel.ping()
+        channel.check()
+
+    def _say_abandoned(self, channel: Channel) -> None:
+        try:
+            channel.send_frame(Frame(kind=Kind.ABANDONED))
+        except OSError as error:
+            logger.info("Peer was not told", extra={"stream": self._name, "reason": str(error)})
+
+
+class RingService:
+    """A local ring as the network server offers it: one sender for each reader that comes.
+
+    Args:
+        ring: The ring, served in this process.
+        name: The stream's name.
+        options: Times.
+        clock: Source of time.
+        on_failure: Told when a reader is gone.
+    """
+
+    def __init__(
+        self,
+        ring: SharedMemoryRingWriter,
+        *,
+        name: str,
+        options: NetworkOptions,
+        clock: Clock,
+        on_failure: OnFailure,
+    ) -> None:
+        self._ring, self._name = ring, name
+        self._options, self._clock, self._on_failure = options, clock, on_failure
+        self._senders: dict[str, Sender] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the ring is closed and every reader has got everything."""
+        return self._ring.is_closed and all(sender.is_over for sender in self._senders.values())
+
+    def greet(self, hello: Message) -> Message:
+        """Let a reader join the ring, or come back to it."""
+        reader, expected = str(hello["label"]), int(hello["expected"])
+        with self._lock:
+            if reader not in self._senders:
+                self._senders[reader] = Sender(
+                    self._ring.attach(reader),
+                    name=self._name,
+                    reader=reader,
+                    options=self._options,
+                    clock=self._clock,
+                    on_failure=self._on_failure,
+                )
+            self._senders[reader].check_resume(expected)
+        return {"num_slots": self._ring.num_slots, "slot_bytes": self._ring.slot_bytes}
+
+    def take(self, hello: Message, channel: Channel) -> None:
+        """Hand a reader's connection to its sender."""
+        self._senders[str(hello["label"])].connect(channel, int(hello["expected"]))
+
+    def join(self, timeout_seconds: float) -> None:
+        """Wait until every reader has got everything, or the time is over."""
+        for sender in list(self._senders.values()):
+            sender.join(timeout_seconds)
+
+    def close(self) -> None:
+        """Give up on every reader."""
+        for sender in list(self._senders.values()):
+            sender.close()

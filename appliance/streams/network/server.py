@@ -1,0 +1,162 @@
+"""Where a pod listens for the pods of its job on other hosts: one port for all its streams."""
+
+import contextlib
+import logging
+import socket
+import threading
+from typing import Protocol
+
+from appliance.core.clock import Clock
+from appliance.core.errors import ClusterError, WscError
+from appliance.streams.doorbell import Bell, Deadline, wait_readable
+from appliance.streams.handshake import Message
+from appliance.streams.network.channel import Channel, open_channel
+from appliance.streams.network.introduction import Challenge, encrypted
+from appliance.streams.network.options import NetworkOptions
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 64
+
+
+class Service(Protocol):
+    """Something that a pod serves under a name: a ring or a store."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody has any more use for it."""
+        ...
+
+    def greet(self, hello: Message) -> Message:
+        """Return the answer to a client's hello.
+
+        Raises:
+            WscError: The client is refused for good.
+        """
+        ...
+
+    def take(self, hello: Message, channel: Channel) -> None:
+        """Take over the connection of a client that has got its answer; does not block."""
+        ...
+
+    def close(self) -> None:
+        """Give up on every connection."""
+        ...
+
+
+class NetworkServer:
+    """Listens from construction on.
+
+    Args:
+        options: Where, and with which key.
+        owner: The pod's name, for messages.
+        clock: Source of time.
+
+    Raises:
+        ClusterError: This host cannot listen at the address.
+    """
+
+    def __init__(self, options: NetworkOptions, *, owner: str, clock: Clock) -> None:
+        self._options, self._owner, self._clock = options, owner, clock
+        self._listener = _listen(options.host, owner)
+        self._services: dict[str, Service] = {}
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._bell = Bell()
+        self._thread = threading.Thread(target=self._serve, name="network-streams", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"{self._options.host}:{self._listener.getsockname()[1]}"
+
+    def offer(self, name: str, service: Service) -> None:
+        """Serve something from now on; what is over by now is forgotten."""
+        with self._lock:
+            over = [known for known, offered in self._services.items() if offered.is_over]
+            for known in over:
+                del self._services[known]
+            self._services[name] = service
+
+    def close(self) -> None:
+        """Stop listening and give up on every connection."""
+        self._is_closed = True
+        self._bell.ring()
+        self._thread.join()
+        self._bell.close()
+        with self._lock:
+            services = list(self._services.values())
+            self._services.clear()
+        for service in services:
+            service.close()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                wait_readable(self._listener, self._bell, Deadline(self._clock, None))
+                if self._is_closed:
+                    return
+                with contextlib.suppress(OSError):  # gone again by the time of `accept`
+                    connection, address = self._listener.accept()
+                    threading.Thread(
+                        target=self._welcome,
+                        args=(connection, f"{address[0]}:{address[1]}"),
+                        name="network-welcome",
+                        daemon=True,
+                    ).start()
+        finally:
+            self._listener.close()
+
+    def _welcome(self, connection: socket.socket, peer: str) -> None:
+        """Take one client through the handshake; body of a short-lived thread."""
+        try:
+            connection.settimeout(self._options.connect_seconds)
+            prepare(connection, self._options)
+            connection = encrypted(connection, self._options.identity, is_server=True)
+            self._introduce(connection, peer)
+        except (WscError, OSError) as error:
+            logger.warning("Network peer turned away", extra={"peer": peer, "reason": str(error)})
+            connection.close()
+
+    def _introduce(self, connection: socket.socket, peer: str) -> None:
+        challenge = Challenge(connection, self._options)
+        hello = challenge.ask()
+        name = str(hello.get("name"))
+        with self._lock:
+            service = self._services.get(name)
+        if service is None:
+            challenge.refuse(f"{self._owner} serves no {name!r} (yet).", is_final=False)
+            connection.close()
+            return
+        try:
+            answer = service.greet(hello)
+        except WscError as error:
+            challenge.refuse(str(error), is_final=True)
+            raise
+        challenge.answer({**answer, "label": self._owner})
+        label = f"{hello.get('label')} ({peer})"
+        channel = open_channel(connection, peer=label, options=self._options, clock=self._clock)
+        service.take(hello, channel)
+
+
+def prepare(connection: socket.socket, options: NetworkOptions) -> None:
+    """Set up a fresh connection: nothing waits to be sent, and a dead host is noticed."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    limit_milliseconds = int(1000 * options.gone_seconds)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_milliseconds)
+
+
+def _listen(host: str, owner: str) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.bind((host, 0))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise ClusterError(
+            f"{owner} cannot listen for streams at {host}: {error.strerror}.",
+            hint="The address must be one of the node's own.",
+        ) from error
+    return listener

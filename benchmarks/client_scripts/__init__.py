@@ -1,0 +1,1 @@
+"""Programs that run in the real client's environment; see `make client`."""

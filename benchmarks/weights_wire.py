@@ -1,0 +1,128 @@
+"""Initial weights and checkpoints across the client's wire, with the real client.
+
+    python -m benchmarks.weights_wire [--layers 16 --width 4096]
+
+Prints one line for each bar, `name value bar ok|MISSED`, and exits 1 if one is missed. By default
+1.07 GB of float32 weights are sent, one step is trained, and the state after it is fetched; times
+are scaled to one gigabyte. The client's own share is what the same calls of the client take against
+a server that throws the bytes away, in the same run; it is printed beside.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import numpy as np
+
+from appliance.core.tensors import DType
+from appliance.wire import rtfx
+from appliance.wire.tensor_chunks import TensorChunk, parse_chunk
+from benchmarks.client_scripts.running import appliance, start_client
+from protos.appliance import appliance_service_pb2 as pb
+
+LIMIT_SECONDS = 5.0
+SERVICE = "cerebras.Appliance"
+
+
+def swallow(chunks: Iterator[TensorChunk], context: grpc.ServicerContext) -> Iterator[object]:
+    """Take a tensor and keep nothing of it."""
+    next(chunks)
+    yield pb.SendInputResponse()
+    for _ in chunks:
+        pass
+    yield pb.SendInputResponse()
+
+
+@contextlib.contextmanager
+def null_server(width: int) -> Iterator[int]:
+    """Serve the two calls without doing anything with the bytes; yields the port."""
+    values = np.ones((width, width), np.float32)
+    replies = [pb.GetOutputResponse(rtfx_proto=m) for m in rtfx.messages(values, DType.F32)]
+    methods = {
+        "SendInputBidirStream": grpc.stream_stream_rpc_method_handler(
+            swallow, parse_chunk, pb.SendInputResponse.SerializeToString
+        ),
+        "GetOutputStream": grpc.unary_stream_rpc_method_handler(
+            lambda request, context: iter(replies),
+            pb.GetOutputRequest.FromString,
+            pb.GetOutputResponse.SerializeToString,
+        ),
+    }
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    server = grpc.server(ThreadPoolExecutor(16), options=options)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop(None).wait()
+
+
+def floor(layers: int, width: int, directory: Path) -> dict[str, float]:
+    """Return the client's own seconds for sending and fetching everything."""
+    with null_server(width) as port:
+        arguments = (port, layers, width)
+        client = start_client(
+            "wire_floor.py", *arguments, directory=directory, log=directory / "floor.log"
+        )
+        text, _ = client.communicate()
+        assert client.returncode == 0, (directory / "floor.log").read_text()
+    found: dict[str, float] = json.loads(text.splitlines()[-1])
+    return found
+
+
+def train(layers: int, width: int, directory: Path) -> dict[str, float]:
+    """Return the seconds in which the real client sent its weights and fetched its checkpoint."""
+    out = directory / "timeline.json"
+    with appliance(directory / "appliance") as address:
+        client = start_client(
+            "weights.py",
+            *("--mgmt-address", address, "--out", out, "--checkpoint", directory / "c.mdl"),
+            *("--layers", layers, "--width", width),
+            directory=directory,
+            log=directory / "client.log",
+        )
+        client.communicate()
+        assert client.returncode == 0, (directory / "client.log").read_text()[-4000:]
+    calls = json.loads(out.read_text())["calls"]
+    return {
+        "send": _span(calls["send_weight"], 0),
+        "fetch": _span(calls["recv_output"], width * width),
+    }
+
+
+def _span(calls: list[tuple[float, float, int]], least_bytes: int) -> float:
+    """Return the seconds from the first call's begin to the last call's end."""
+    large = [(begin, end) for begin, end, size in calls if size >= least_bytes]
+    return max(end for _, end in large) - min(begin for begin, _ in large)
+
+
+def main() -> int:
+    """Run from the command line; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--width", type=int, default=4096)
+    options = parser.parse_args()
+    gigabytes = options.layers * options.width**2 * 4 / 1e9
+    with tempfile.TemporaryDirectory(prefix="wsc-wire-") as folder:
+        own = floor(options.layers, options.width, Path(folder))
+        found = train(options.layers, options.width, Path(folder))
+    is_met = True
+    for name, seconds in found.items():
+        value = seconds / gigabytes
+        verdict = "ok" if value < LIMIT_SECONDS else "MISSED"
+        is_met = is_met and value < LIMIT_SECONDS
+        print(f"# {name}: the client's own {own[name] / gigabytes:.2f} s a gigabyte")
+        print(f"wire.{name}_1GB_seconds {value:.2f} {LIMIT_SECONDS:.1f} {verdict}")
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""The example script, unmodified client and all, as a detached run."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.appliance import ROOT, Appliance
+from tests.support.client import client_environment, client_venv
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+
+UNTIL_STEP = 16
+SMALL = ("--seq-len", "32", "--batch-size", "4", "--eval-steps", "0")
+
+
+def submit(appliance: Appliance, work: Path, *options: str) -> str:
+    """Submit the example from a terminal of its own, close that terminal, return the driver."""
+    script = str(ROOT / "examples" / "gpt" / "train_gpt.py")
+    environment = client_environment() | {
+        "CSCONFIG_PATH": str(appliance.config_path),
+        "PYTHONPATH": str(ROOT),
+    }
+    program = ("env", "-u", "PYTHONPATH", str(client_venv() / "bin" / "python"), script)
+    training = ("--until-step", str(UNTIL_STEP), "--checkpoint-steps", "5", *SMALL)
+    terminal = subprocess.run(
+        [sys.executable, "-m", "csctl", "submit", *options, "--", *program, *training],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+        check=False,
+    )
+    assert terminal.returncode == 0, terminal.stderr
+    found = re.search(r"job/(wsjob-\w+)", terminal.stdout)
+    assert found, terminal.stdout
+    return found[1]
+
+
+def output(appliance: Appliance, job: str) -> str:
+    return appliance.csctl("logs", job)
+
+
+def test_a_run_outlives_its_terminal_and_is_restarted_after_a_lost_pod(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    driver = submit(appliance, tmp_path, "--name", "gpt", "--restart-policy", "on=pod,limit=1")
+    wait_until(
+        lambda: "saved checkpoints/checkpoint_5.mdl" in output(appliance, driver),
+        seconds=120,
+        what="the first checkpoint",
+        seen=lambda: output(appliance, driver),
+    )
+    lost = next(
+        process
+        for process in appliance.processes()
+        if any("-chief-0" in word for word in process.cmdline())
+    )
+    os.kill(lost.pid, signal.SIGKILL)
+
+    said = appliance.csctl("attach", driver)
+
+    assert len(re.findall(r"^\[driver\] the script is started again, restart 1", said, re.M)) == 1
+    resumed = said[said.index("[driver] the script is started again") :]
+    assert re.search(r"resuming from \S+ after step (5|10|15)$", resumed, re.M)
+    assert f"train step={UNTIL_STEP} " in resumed
+    jobs = appliance.jobs("--workflow", workflow_of(appliance, driver))
+    kinds = sorted((job["spec"]["type"], job["status"]["phase"]) for job in jobs)
+    assert ("driver", "SUCCEEDED") in kinds
+    assert ("execute", "FAILED") in kinds
+    assert ("execute", "SUCCEEDED") in kinds
+
+
+def test_cancelling_a_driver_cancels_the_jobs_of_its_script(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    driver = submit(appliance, tmp_path)
+    workflow = workflow_of(appliance, driver)
+    wait_until(
+        lambda: "train step=1 " in output(appliance, driver),
+        seconds=120,
+        what="the first step",
+        seen=lambda: output(appliance, driver),
+    )
+
+    appliance.csctl("cancel", "job", driver)
+
+    wait_until(
+        lambda: all(
+            job["status"]["phase"] in ("CANCELLED", "SUCCEEDED")
+            for job in appliance.jobs("--workflow", workflow)
+        ),
+        seconds=20,
+        what="the end of all jobs of the run",
+    )
+    ended = appliance.jobs("--workflow", workflow)
+    phases = {job["spec"]["type"]: job["status"]["phase"] for job in ended}
+    assert phases["driver"] == "CANCELLED"
+    assert phases["execute"] == "CANCELLED"
+    assert_nothing_of_it_runs(driver)
+
+
+def workflow_of(appliance: Appliance, job: str) -> str:
+    found = next(each for each in appliance.jobs() if each["meta"]["name"] == job)
+    workflow: str = found["meta"]["workflow"]
+    return workflow
+
+
+def assert_nothing_of_it_runs(job: str) -> None:
+    left = [
+        process
+        for process in psutil.process_iter(["environ"])
+        if (process.info["environ"] or {}).get("WSC_JOB") == job
+    ]
+    assert left == []

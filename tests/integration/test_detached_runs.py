@@ -1,0 +1,150 @@
+"""Detached runs on a real appliance: any script will do, the client's is in tests/conformance."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.appliance_process import (
+    ROOT,
+    ApplianceProcess,
+    processes_of,
+    running_appliance,
+    wait_for,
+)
+
+SCRIPT = """
+import os, sys, time
+print("cwd", os.getcwd(), "uid", os.getuid(), "restart", os.environ["WSC_RESTART_COUNT"])
+print("mine", os.environ.get("MINE"), "secret", os.environ.get("SECRET"), flush=True)
+what = sys.argv[1]
+if what == "wait":
+    time.sleep(600)
+if what == "die" and os.environ["WSC_RESTART_COUNT"] == "0":
+    os.kill(os.getpid(), 9)
+sys.exit(int(what) if what.isdigit() else 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApplianceProcess]:
+    with running_appliance(tmp_path_factory.mktemp("data"), "--systems", "2") as running:
+        yield running
+
+
+class Terminal:
+    """A user's shell with csctl in the directory of a script."""
+
+    def __init__(self, appliance: ApplianceProcess, work_dir: Path) -> None:
+        self.work_dir = work_dir
+        self._environment = {
+            **os.environ,
+            "CSCONFIG_PATH": appliance.state.config_path,
+            "PYTHONPATH": str(ROOT),
+            "SECRET": "s3cret",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "csctl", *arguments],
+            cwd=self.work_dir,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == code, f"{out}\n{err}"
+        assert "Traceback" not in err
+        return out + err
+
+    def submit(self, what: str, *options: str) -> str:
+        said = self.run("submit", *options, "--", sys.executable, "script.py", what)
+        found = re.search(r"job/(wsjob-\w+)", said)
+        assert found, said
+        return found[1]
+
+
+@pytest.fixture
+def terminal(appliance: ApplianceProcess, tmp_path: Path) -> Terminal:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return Terminal(appliance, tmp_path)
+
+
+def test_a_run_has_the_terminals_directory_and_no_variable_that_was_not_meant(
+    terminal: Terminal,
+) -> None:
+    job = terminal.submit("0", "--name", "first", "-e", "MINE=yes")
+
+    said = terminal.run("attach", job)
+
+    assert f"cwd {terminal.work_dir} uid {os.getuid()} restart 0" in said
+    assert "mine yes secret None" in said
+    assert job in terminal.run("get", "jobs", "-a", "-l", "name=first")
+
+
+def test_a_run_that_fails_is_told_by_the_exit_code_of_who_follows_it(terminal: Terminal) -> None:
+    job = terminal.submit("7", "--restart-policy", "on=pod+node,limit=3")
+
+    said = terminal.run("attach", job, code=1)
+
+    assert "is not started again (exit code 7, category user" in said
+    assert "the script exited with code 7" in said
+
+
+def test_a_script_that_is_killed_is_started_again(terminal: Terminal) -> None:
+    job = terminal.submit("die", "--restart-policy", "on=pod,limit=1")
+
+    said = terminal.run("attach", job)
+
+    assert said.index("restart 0") < said.index("started again, restart 1") < said.rindex("cwd")
+    assert "restart 1\n" in said
+    assert "DriverRestarted" in terminal.run("job", "events", job)
+
+
+def test_a_program_that_does_not_exist_is_named_in_the_log(terminal: Terminal) -> None:
+    said = terminal.run("submit", "--attach", "--", "no-such-program", code=1)
+
+    assert "there is no program 'no-such-program' on PATH" in said
+
+
+def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Terminal) -> None:
+    job = terminal.submit("wait")
+    follower = terminal.start("attach", job)
+    assert follower.stdout is not None
+    assert follower.stdout.readline().startswith("cwd")
+
+    follower.send_signal(signal.SIGINT)
+    said, _ = follower.communicate(timeout=30)
+    assert "the run goes on" in said
+    assert follower.returncode == 0
+    assert "RUNNING" in terminal.run("get", "job", job)
+
+    terminal.run("cancel", "job", job)
+    assert "CANCELLED" in terminal.run("get", "job", job)
+    wait_for(lambda: not processes_of(job), what="the end of the script's processes")
+
+
+def test_logs_are_kept_and_can_be_cut_to_their_last_lines(terminal: Terminal) -> None:
+    job = terminal.submit("0")
+    terminal.run("attach", job)
+
+    assert terminal.run("logs", job, "--tail", "1") == "mine None secret None\n"
+    assert terminal.run("logs", job, "--list") == f"{job}-driver-0\n"
+    assert "It has: driver-0" in terminal.run("logs", job, "--pod", "chief-0", code=2)
+
+
+def test_a_run_that_wants_more_systems_than_there_are_is_refused_at_once(
+    terminal: Terminal,
+) -> None:
+    said = terminal.run("submit", "--systems", "3", "--", "true", code=2)
+
+    assert "asks for 3 systems; the cluster has 2" in said

@@ -1,0 +1,335 @@
+"""Streams over TCP: order, credits, cuts, damage, keys, a peer that is gone."""
+
+import contextlib
+import datetime as dt
+import queue
+import ssl
+import threading
+
+import numpy as np
+import pytest
+
+from appliance.core.clock import SystemClock
+from appliance.core.errors import NotFoundError, StreamAbandonedError, StreamClosedError
+from appliance.core.ids import JobId, Role
+from appliance.core.pods import PodSpec
+from appliance.core.tensors import DType, TensorType
+from appliance.management.stream_secrets import ensure_identity
+from appliance.streams import endpoint as endpoint_module
+from appliance.streams.endpoint import StreamEndpoint
+from appliance.streams.layout import SlotLayout
+from appliance.streams.network.options import NetworkOptions
+from appliance.streams.protocol import Piece
+from tests.support.faulty_link import FaultyLink
+
+_SECONDS = 20.0
+_HOSTS = {"broadcastreduce-0": "a", "weight-0": "a", "chief-0": "b", "chief-1": "c"}
+
+
+class Ends:
+    """Pods of one job on several hosts, all in this process.
+
+    Args:
+        directory: Where each host has its sockets.
+        options: Network options that differ from the default.
+    """
+
+    def __init__(self, directory, **options):
+        self._directory = directory
+        self._options = NetworkOptions(**{"key": b"the job's key", **options})
+        self._stack = contextlib.ExitStack()
+        self.failures = queue.Queue()
+
+    def pod(self, role, index=0, *, at="", **options):
+        """Return a pod's end of its streams; `at` is where it believes that the writers are."""
+        host = _HOSTS[f"{role}-{index}"]
+        runtime_dir = self._directory / host
+        runtime_dir.mkdir(exist_ok=True)
+        spec = PodSpec(
+            job=JobId("wsjob-test"),
+            role=Role(role),
+            index=index,
+            runtime_dir=runtime_dir,
+            work_dir=self._directory,
+            management_address="",
+            hosts=_HOSTS,
+        )
+        end = StreamEndpoint(spec, clock=SystemClock(), on_failure=self.failures.put)
+        end._options = self._options if not options else NetworkOptions(**options)
+        end.listen()
+        self._stack.callback(end.close)
+        end.meet({"broadcastreduce-0": at, "weight-0": at})
+        return end
+
+    def ring(self, end, session=1, *, num_slots=3, slot_bytes=64, num_readers=1):
+        """Return a ring that a pod serves."""
+        ring = end.serve_ring(
+            session,
+            "broadcast",
+            num_slots=num_slots,
+            slot_bytes=slot_bytes,
+            num_readers=num_readers,
+        )
+        return self._stack.enter_context(ring)
+
+    def reader(self, end, session=1):
+        """Return a pod's reader of that ring."""
+        return self._stack.enter_context(end.connect_ring(session, "broadcast"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+
+def publish(ring, count, timeout_seconds=_SECONDS):
+    """Publish empty messages."""
+    for _ in range(count):
+        ring.reserve(timeout_seconds)
+        ring.publish()
+
+
+def write(ring, messages):
+    """Write messages, each as many bytes as it has, in a thread; return the thread."""
+
+    def body():
+        for message in messages:
+            ring.reserve(_SECONDS)[: len(message)] = message
+            ring.publish(len(message))
+        ring.end()
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    return thread
+
+
+def read(reader):
+    """Return the used bytes of every slot up to the end."""
+    found = []
+    while (slot := reader.acquire(_SECONDS)) is not None:
+        found.append(slot[: reader.num_bytes].copy())
+        reader.release()
+    return found
+
+
+def random_messages(count, max_bytes, seed=7):
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(0, max_bytes + 1, count)
+    return [generator.integers(0, 256, size, dtype=np.uint8) for size in sizes]
+
+
+def assert_same(found, want):
+    assert len(found) == len(want)
+    for got, message in zip(found, want, strict=True):
+        np.testing.assert_array_equal(got, message)
+
+
+def test_readers_on_other_hosts_get_every_used_byte_in_order(tmp_path):
+    messages = random_messages(60, 200_000)
+    with Ends(tmp_path, chunk_bytes=10_000) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, slot_bytes=200_000, num_readers=2)
+        readers = [
+            ends.reader(ends.pod("chief", index, at=swarmx.network_address)) for index in range(2)
+        ]
+        writing = write(ring, messages)
+        found = []
+        other = threading.Thread(target=lambda: found.append(read(readers[1])))
+        other.start()
+        assert_same(read(readers[0]), messages)
+        other.join(_SECONDS)
+        assert_same(found[0], messages)
+        writing.join(_SECONDS)
+        assert ends.failures.empty()
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_a_connection_that_is_cut_again_and_again_loses_nothing(tmp_path, has_tls):
+    messages = random_messages(80, 60_000)
+    identity = ensure_identity(tmp_path / "id.pem", SystemClock()) if has_tls else None
+    with Ends(tmp_path, identity=identity, retry_seconds=0.001) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, slot_bytes=60_000)
+        with FaultyLink(swarmx.network_address, cut_every=150_000) as link:
+            reader = ends.reader(ends.pod("chief", at=link.address))
+            write(ring, messages)
+            assert_same(read(reader), messages)
+            assert link.num_cuts >= 10
+        assert ends.failures.empty()
+
+
+def test_damaged_bytes_are_noticed_and_sent_again(tmp_path):
+    messages = random_messages(40, 50_000)
+    with Ends(tmp_path, retry_seconds=0.001) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, slot_bytes=50_000)
+        damage = [5_000 + 90_000 * index for index in range(8)]
+        with FaultyLink(swarmx.network_address, damage_at=damage) as link:
+            reader = ends.reader(ends.pod("chief", at=link.address))
+            write(ring, messages)
+            assert_same(read(reader), messages)
+            assert link.num_connections > 5
+        assert ends.failures.empty()
+
+
+def test_a_silent_connection_is_made_anew(tmp_path):
+    with Ends(tmp_path, ping_seconds=0.05, silence_seconds=0.3, gone_seconds=_SECONDS) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx)
+        with FaultyLink(swarmx.network_address) as link:
+            reader = ends.reader(ends.pod("chief", at=link.address))
+            link.hold()
+            write(ring, random_messages(5, 64))
+            link.go_on()
+            assert_same(read(reader), random_messages(5, 64))
+
+
+def test_no_more_is_sent_than_there_are_free_slots(tmp_path):
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, num_slots=2)
+        reader = ends.reader(ends.pod("chief", at=swarmx.network_address))
+        publish(ring, 4)  # two slots at the reader, two at the writer
+        with pytest.raises(TimeoutError, match="no slot became free"):
+            ring.reserve(0.3)
+        for _ in range(2):
+            reader.acquire(_SECONDS)
+            reader.release()
+        publish(ring, 2)
+
+
+def test_a_reader_that_is_gone_fails_the_stream_with_numbers(tmp_path):
+    limits = {"ping_seconds": 0.05, "silence_seconds": 0.2, "gone_seconds": 0.5}
+    with Ends(tmp_path, **limits) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx, num_slots=1)
+        with FaultyLink(swarmx.network_address) as link:
+            reader = ends.reader(ends.pod("chief", at=link.address))
+            publish(ring, 1)
+            ring.reserve(_SECONDS)  # so the first message has been acknowledged
+            reader.acquire(_SECONDS)
+            link.take_down()
+            reports = sorted(str(ends.failures.get(timeout=_SECONDS)) for _ in range(2))
+            assert "There is no way back to stream '1/broadcast' at 127.0.0.1:" in reports[1]
+            assert "after 1 messages" in reports[1]
+            assert (
+                "Stream 'broadcast' lost its reader wsjob-test-chief-0: it has not come back for "
+                "0.5 s, after 1 messages acknowledged and 0 on the way." in reports[0]
+            )
+            with pytest.raises(StreamAbandonedError):
+                publish(ring, 4)
+            with pytest.raises(StreamAbandonedError):
+                reader.acquire(_SECONDS)
+
+
+def test_an_end_that_closes_early_says_so_to_the_other(tmp_path):
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        first, second = (ends.ring(swarmx, session) for session in (1, 2))
+        chief = ends.pod("chief", at=swarmx.network_address)
+        readers = [ends.reader(chief, session) for session in (1, 2)]
+        first.reserve(_SECONDS)
+        first.close()
+        with pytest.raises(StreamAbandonedError):
+            readers[0].acquire(_SECONDS)
+        readers[1].close()
+        with pytest.raises(StreamAbandonedError):
+            publish(second, 10)
+        assert ends.failures.empty()
+
+
+def test_a_stream_that_nobody_serves_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(endpoint_module, "CONNECT_SECONDS", 0.2)
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        chief = ends.pod("chief", at=swarmx.network_address)
+        with pytest.raises(StreamClosedError, match=r"Nobody served stream '3/broadcast' at 127"):
+            chief.connect_ring(3, "broadcast")
+
+
+def test_a_pod_without_the_jobs_key_is_turned_away(tmp_path):
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ends.ring(swarmx)
+        chief = ends.pod("chief", at=swarmx.network_address, key=b"another key")
+        with pytest.raises(StreamClosedError, match="key"):
+            chief.connect_ring(1, "broadcast")
+
+
+def test_an_encrypted_stream_refuses_whoever_lacks_the_identity(tmp_path, monkeypatch):
+    monkeypatch.setattr(endpoint_module, "CONNECT_SECONDS", 0.3)
+    clock = SystemClock()
+    ours, theirs = (ensure_identity(tmp_path / f"{name}.pem", clock) for name in ("a", "b"))
+    with Ends(tmp_path, identity=ours) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        ring = ends.ring(swarmx)
+        for identity in (theirs, None):
+            chief = ends.pod(
+                "chief",
+                at=swarmx.network_address,
+                key=b"the job's key",
+                identity=identity,
+                connect_seconds=0.2,
+            )
+            with pytest.raises(StreamClosedError):
+                chief.connect_ring(1, "broadcast")
+        reader = ends.reader(ends.pod("chief", at=swarmx.network_address))
+        write(ring, [np.arange(9, dtype=np.uint8)])
+        assert_same(read(reader), [np.arange(9, dtype=np.uint8)])
+
+
+def test_an_identity_is_kept_until_it_runs_out(tmp_path):
+    class Later:
+        def now(self):
+            return SystemClock().now() + dt.timedelta(days=820)
+
+    first = ensure_identity(tmp_path / "id.pem", SystemClock()).read_bytes()
+    assert ensure_identity(tmp_path / "id.pem", SystemClock()).read_bytes() == first
+    assert ensure_identity(tmp_path / "id.pem", Later()).read_bytes() != first
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "id.pem")
+    assert (tmp_path / "id.pem").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("cut_every", [None, 60_000])
+def test_a_store_on_another_host_is_read_and_written(tmp_path, cut_every):
+    names = [f"state.block.{index}.weight" for index in range(300)]
+    layout = SlotLayout.of((name, TensorType((50, 7), DType.F32)) for name in names)
+    generator = np.random.default_rng(3)
+    with Ends(tmp_path, retry_seconds=0.001) as ends:
+        memoryx = ends.pod("weight")
+        store = memoryx.serve_store(1)
+        own = store.add_segment("state", layout)
+        own[:] = generator.integers(0, 256, own.size, dtype=np.uint8)
+        with (
+            FaultyLink(memoryx.network_address, cut_every=cut_every) as link,
+            ends.pod("chief", at=link.address).attach_store(1) as client,
+        ):
+            assert client.layout("state") == layout
+            parts = [np.empty(size, dtype=np.uint8) for size in (1000, 20_000, 1)]
+            offsets = (0, 64, own.size - 1)
+            client.read(
+                [
+                    Piece(segment="state", source=offset, target=part)
+                    for offset, part in zip(offsets, parts, strict=True)
+                ]
+            )
+            for offset, part in zip(offsets, parts, strict=True):
+                np.testing.assert_array_equal(part, own[offset : offset + len(part)])
+            prepared = client.attach_to_write("state")
+            assert not prepared.any()
+            before = own.copy()
+            for item in layout.items[10:20]:
+                item.view(prepared)[...] = 5.0
+            client.write_back("state", layout.items[10:20])
+            first, end = layout.items[10].offset, layout.items[20].offset
+            assert (layout.items[15].view(own) == 5.0).all()
+            np.testing.assert_array_equal(own[:first], before[:first])
+            np.testing.assert_array_equal(own[end:], before[end:])
+            for use in (client.attach, client.layout):
+                with pytest.raises(NotFoundError, match="no segment 'snapshot/3'"):
+                    use("snapshot/3")
+            with pytest.raises(NotFoundError):
+                client.read([Piece(segment="none", source=0, target=parts[0])])
+        store.close()

@@ -1,0 +1,114 @@
+"""Series of jobs, and pages of long lists."""
+
+import datetime as dt
+
+import pytest
+
+from appliance.core.ids import JobId, WorkflowId
+from appliance.core.jobs import JobType, Phase
+from appliance.core.records import NewJob, User
+from appliance.management.state import State
+from appliance.storage.database import Database
+from appliance.storage.job_pages import JobOrder, PageFilter, Place
+from appliance.storage.series import Point, SeriesRepository
+from tests.support.clock import FakeClock
+
+
+@pytest.fixture
+def state(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    yield State.over(database, FakeClock())
+    database.close()
+
+
+def add_job(state: State, name: str, **traits) -> JobId:
+    job = JobId(name)
+    state.jobs.create(
+        NewJob(
+            **{
+                "id": job,
+                "type": JobType.EXECUTE,
+                "session": "job-operator",
+                "workflow": WorkflowId("wflow-1"),
+                "user": User(uid=1000, gid=100, name="ada"),
+                "num_systems": 1,
+                **traits,
+            }
+        )
+    )
+    return job
+
+
+def point(step: int, value: float | None = 1.0, name: str = "output_loss") -> Point:
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    return Point(name=name, session=1, step=step, value=value, at=at)
+
+
+def test_a_series_is_read_from_where_one_left_off(state):
+    job = add_job(state, "wsjob-a")
+    state.series.add(job, [point(1, 2.0), point(2, None), point(2, 9.0, "samples_per_second")])
+    found = state.series.of_job(job)
+    assert [entry.value for _, entry in found["output_loss"]] == [2.0, None]
+    newest = max(number for points in found.values() for number, _ in points)
+    assert state.series.of_job(job, after=newest) == {}
+    assert list(state.series.of_job(job, names=["samples_per_second"])) == ["samples_per_second"]
+    assert state.series.latest([job])[job]["output_loss"].step == 2
+
+
+def test_a_long_series_keeps_its_course_and_its_end(state):
+    job = add_job(state, "wsjob-a")
+    series = SeriesRepository(state.database, max_points=100)
+    for start in range(1, 1001, 50):
+        series.add(job, [point(step) for step in range(start, start + 50)])
+    steps = [entry.step for _, entry in series.of_job(job)["output_loss"]]
+    assert len(steps) <= 200
+    assert steps[0] == 1
+    assert steps[-100:] == list(range(901, 1001))
+    assert steps == sorted(steps)
+
+
+def test_points_go_with_their_job(state):
+    job = add_job(state, "wsjob-a")
+    state.series.add(job, [point(1)])
+    state.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED)
+    state.jobs.delete(job)
+    assert state.series.of_job(job) == {}
+
+
+@pytest.mark.parametrize("order", JobOrder)
+def test_pages_hold_every_job_once_in_order(state, order):
+    for number in range(7):
+        add_job(state, f"wsjob-{number}", priority=(299, 199)[number % 2])
+    whole = state.job_pages.page(PageFilter(order=order, limit=100))
+    paged, after = [], None
+    while lines := state.job_pages.page(PageFilter(order=order, limit=3, after=after)):
+        paged += lines
+        after = Place(priority=lines[-1].priority, sequence=lines[-1].sequence)
+    assert paged == list(whole)
+    assert len({line.id for line in paged}) == 7
+    if order is JobOrder.PRIORITY:
+        assert [line.priority for line in paged] == [199] * 3 + [299] * 4
+        assert [line.sequence for line in paged] == [6, 4, 2, 7, 5, 3, 1]
+
+
+def test_pages_hold_what_was_asked_for(state):
+    bob = User(uid=1001, gid=100, name="bob")
+    add_job(state, "wsjob-mine", labels={"model": "gpt", "size": "xl"})
+    add_job(state, "wsjob-his", user=bob, labels={"model": "gpt"}, type=JobType.COMPILE)
+    done = add_job(state, "wsjob-done")
+    state.jobs.change_phase(done, Phase.QUEUED, Phase.CANCELLED, message="enough")
+
+    def found(**wanted) -> list[str]:
+        lines = state.job_pages.page(PageFilter(order=JobOrder.OLDEST, **wanted))
+        assert state.job_pages.count(PageFilter(**wanted)) == len(lines)
+        return [line.id for line in lines]
+
+    assert found() == ["wsjob-mine", "wsjob-his"]
+    assert found(with_finished=True) == ["wsjob-mine", "wsjob-his", "wsjob-done"]
+    assert found(phases=(Phase.CANCELLED,)) == ["wsjob-done"]
+    assert found(user="bob") == found(uid=1001) == found(type=JobType.COMPILE) == ["wsjob-his"]
+    assert found(labels={"model": "gpt", "size": "xl"}) == ["wsjob-mine"]
+    assert found(text="hi") == ["wsjob-his"]
+    assert found(text="100%") == []
+    assert found(session="elsewhere") == []
+    assert state.job_pages.count_by_phase()["QUEUED", "execute", 2] == 1

@@ -1,0 +1,76 @@
+"""Runs a script until it has ended for good: management says whether it is started again."""
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+import grpc
+
+from appliance.core.ids import JobId
+from protos.wsc.v1 import drivers_pb2 as pb
+from protos.wsc.v1 import drivers_pb2_grpc
+from workers.driver.script import Script, say
+
+logger = logging.getLogger(__name__)
+
+_CALL_SECONDS = 10.0
+_RETRY_SECONDS = 1.0
+_PATIENCE_SECONDS = 600.0
+"""How long a script's end waits for a management that is being restarted."""
+
+
+class ManagementLink:
+    """The driver's side of `wsc.v1.DriverControl`.
+
+    Args:
+        address: Management's inner socket.
+        job: The driver.
+    """
+
+    def __init__(self, address: str, job: JobId) -> None:
+        self._address, self._job = address, job
+
+    def __enter__(self) -> "ManagementLink":
+        self._channel = grpc.insecure_channel(self._address)
+        self._stub = drivers_pb2_grpc.DriverControlStub(self._channel)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._channel.close()
+
+    def ended(self, exit_code: int) -> pb.DriverEndedReply:
+        """Tell how the script has ended and return what is to be done.
+
+        A management that does not answer for ten minutes is not coming back for this run: then the
+        script stays ended.
+        """
+        request = pb.DriverEndedRequest(job=self._job, exit_code=exit_code)
+        attempts = int(_PATIENCE_SECONDS / _RETRY_SECONDS)
+        for _ in range(attempts):
+            try:
+                return self._stub.DriverEnded(request, timeout=_CALL_SECONDS)
+            except grpc.RpcError as error:
+                logger.warning("Management does not answer", extra={"why": str(error)})
+                threading.Event().wait(_RETRY_SECONDS)
+        return pb.DriverEndedReply(reason="management does not answer")
+
+
+def supervise(script: Script, ended: Callable[[int], pb.DriverEndedReply]) -> int:
+    """Run a script, again and again if management says so; return its last exit code."""
+    restart_count = 0
+    while True:
+        exit_code = script.run(restart_count)
+        if exit_code == 0:
+            return 0
+        verdict = ended(exit_code)
+        if not verdict.is_restart:
+            say(f"the script has ended and is not started again ({verdict.reason})")
+            return exit_code
+        restart_count = verdict.restart_count
+        say(f"the script is started again, restart {restart_count} ({verdict.reason})")
