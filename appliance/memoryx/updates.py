@@ -12,7 +12,6 @@ import torch
 
 from appliance.core.graph import Node
 from appliance.core.plan import STEP_START, Commit, Plan, Precision, Update
-from appliance.numerics.elements import torch_dtype
 from appliance.numerics.formats import round_to
 from appliance.numerics.program import Program
 from appliance.streams.torch_views import Tensors
