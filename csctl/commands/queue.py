@@ -56,8 +56,10 @@ def list_queue(
 
         if watch:
             invocation.watch_list(fetch, table=table, output=output)
-        entries = fetch()
-    invocation.show_list(entries, table=table(entries), output=output)
+        reply = client.call(stub.ListQueue, request)
+    invocation.show_list(reply.entries, table=table(reply.entries), output=output)
+    if reply.total > len(reply.entries):
+        invocation.note(f"{len(reply.entries)} of {reply.total:,} waiting jobs are shown.")
 
 
 @command(group, "job", example="csctl explain job wsjob-0001")
