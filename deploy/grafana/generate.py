@@ -1,4 +1,4 @@
-"""Write the Grafana dashboards, whose panels are listed here: `python deploy/grafana/generate.py`."""
+"""Write the Grafana dashboards, whose panels are listed here: run `deploy/grafana/generate.py`."""
 
 import json
 from dataclasses import dataclass
