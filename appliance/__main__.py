@@ -74,7 +74,10 @@ _ExecutionFlag = Annotated[
     ),
 ]
 
-
+_ClusterFlag = Annotated[
+    Path | None, typer.Option(help="YAML file that describes the cluster.")
+]
+_LeaseFlag = Annotated[int, typer.Option(help="Life of a job without a sign of its client.")]
 _OrphanSeconds = Annotated[
     float, typer.Option(help="How long jobs go on while management is away.")
 ]
@@ -93,10 +96,7 @@ def up(
             help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"
         ),
     ] = None,
-    cluster: Annotated[
-        Path | None,
-        typer.Option(help="YAML file that describes the cluster."),
-    ] = None,
+    cluster: _ClusterFlag = None,
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
@@ -115,9 +115,7 @@ def up(
     streams: _StreamsFlag = "ring",
     memoryx_gib: _MemoryFlag = 0.0,
     stall_seconds: _StallFlag = 630.0,
-    lease_seconds: Annotated[
-        int, typer.Option(help="Life of a job without a sign of its client.")
-    ] = 30,
+    lease_seconds: _LeaseFlag = 30,
     orphan_seconds: _OrphanSeconds = 120.0,
     preemption: _Preemption = False,
     foreground: Annotated[
