@@ -74,9 +74,7 @@ _ExecutionFlag = Annotated[
     ),
 ]
 
-_ClusterFlag = Annotated[
-    Path | None, typer.Option(help="YAML file that describes the cluster.")
-]
+_ClusterFlag = Annotated[Path | None, typer.Option(help="YAML file that describes the cluster.")]
 _LeaseFlag = Annotated[int, typer.Option(help="Life of a job without a sign of its client.")]
 _OrphanSeconds = Annotated[
     float, typer.Option(help="How long jobs go on while management is away.")

@@ -4,6 +4,113 @@
  */
 
 export interface paths {
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Audit
+         * @description Return changes, newest first; for administrators of the cluster.
+         */
+        get: operations["list_audit_api_v1_audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cluster
+         * @description Return systems, nodes and node groups with the jobs on them.
+         */
+        get: operations["get_cluster_api_v1_cluster_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Flow
+         * @description Return what all running jobs would move on real systems.
+         */
+        get: operations["get_flow_api_v1_cluster_flow_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/utilization": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Utilization
+         * @description Return the share of systems in use over the last hours.
+         */
+        get: operations["get_utilization_api_v1_cluster_utilization_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Estimate
+         * @description Return what systems would do with a transformer; every time is simulated.
+         */
+        get: operations["get_estimate_api_v1_estimate_get"];
+        put?: never;
+        /**
+         * Estimate Program
+         * @description Return what systems would do with a program that a client's `validate_only` run left.
+         *
+         *     The body is the text of its `cirh.mlir`; the batch is the one it was traced with unless
+         *     another is given.
+         */
+        post: operations["estimate_program_api_v1_estimate_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -74,108 +181,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/jobs/{job_id}/events": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Events
-         * @description Return what happened to a job, oldest first.
-         */
-        get: operations["list_events_api_v1_jobs__job_id__events_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/jobs/{job_id}/pods": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Pods
-         * @description Return a job's pods with their readings.
-         */
-        get: operations["list_pods_api_v1_jobs__job_id__pods_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/jobs/{job_id}/waiting": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Explain Job
-         * @description Say why a job waits, what blocks it and when it is expected to start; null if it runs.
-         */
-        get: operations["explain_job_api_v1_jobs__job_id__waiting_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/jobs/{job_id}/series": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Series
-         * @description Return loss, rate and other series of a job's training, as they stream.
-         */
-        get: operations["get_series_api_v1_jobs__job_id__series_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/jobs/{job_id}/profile": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Profile of one simulated step
-         * @description Return the profile of one step as a Chrome trace; every time in it is simulated.
-         *
-         *     Load it in Perfetto or chrome://tracing.
-         */
-        get: operations["get_profile_api_v1_jobs__job_id__profile_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/jobs/{job_id}/configuration": {
         parameters: {
             query?: never;
@@ -196,7 +201,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/jobs/{job_id}/wafer": {
+    "/api/v1/jobs/{job_id}/events": {
         parameters: {
             query?: never;
             header?: never;
@@ -204,70 +209,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Wafer
-         * @description Return where a job's layer steps lie on the wafer and how busy they keep it; simulated.
+         * List Events
+         * @description Return what happened to a job, oldest first.
          */
-        get: operations["get_wafer_api_v1_jobs__job_id__wafer_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/cluster/utilization": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Utilization
-         * @description Return the share of systems in use over the last hours.
-         */
-        get: operations["get_utilization_api_v1_cluster_utilization_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/cluster/flow": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Flow
-         * @description Return what all running jobs would move on real systems.
-         */
-        get: operations["get_flow_api_v1_cluster_flow_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/queue/shares": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Shares
-         * @description Return the past use that fair share goes by.
-         */
-        get: operations["get_shares_api_v1_queue_shares_get"];
+        get: operations["list_events_api_v1_jobs__job_id__events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -341,7 +286,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/queue": {
+    "/api/v1/jobs/{job_id}/pods": {
         parameters: {
             query?: never;
             header?: never;
@@ -349,10 +294,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Queue
-         * @description Return waiting jobs with position, reason, blocking jobs and expected start.
+         * List Pods
+         * @description Return a job's pods with their readings.
          */
-        get: operations["get_queue_api_v1_queue_get"];
+        get: operations["list_pods_api_v1_jobs__job_id__pods_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -361,7 +306,89 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/queue/plan": {
+    "/api/v1/jobs/{job_id}/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Profile of one simulated step
+         * @description Return the profile of one step as a Chrome trace; every time in it is simulated.
+         *
+         *     Load it in Perfetto or chrome://tracing.
+         */
+        get: operations["get_profile_api_v1_jobs__job_id__profile_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Series
+         * @description Return loss, rate and other series of a job's training, as they stream.
+         */
+        get: operations["get_series_api_v1_jobs__job_id__series_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/wafer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Wafer
+         * @description Return where a job's layer steps lie on the wafer and how busy they keep it; simulated.
+         */
+        get: operations["get_wafer_api_v1_jobs__job_id__wafer_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain Job
+         * @description Say why a job waits, what blocks it and when it is expected to start; null if it runs.
+         */
+        get: operations["explain_job_api_v1_jobs__job_id__waiting_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login": {
         parameters: {
             query?: never;
             header?: never;
@@ -371,83 +398,34 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Plan Start
-         * @description Say whether a job would start now, on what, or when and why not; runs and queues nothing.
+         * Log In
+         * @description Trade a token for a login: sets the cookie.
          */
-        post: operations["plan_start_api_v1_queue_plan_post"];
+        post: operations["log_in_api_v1_login_post"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/v1/stream": {
+    "/api/v1/logout": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * Follow Changes
-         * @description Tell of changes as server-sent events, for as long as the caller listens.
-         *
-         *     Events: `job` (a job's summary, or `{"id", "is_deleted"}`), `progress` (newest values of a job's
-         *     series and its step), `queue` (how many wait), `session` and `system` (the name). `reset` says
-         *     that changes were missed: look at everything again. A stream that is opened again with
-         *     `Last-Event-ID` goes on where it was cut.
-         */
-        get: operations["follow_changes_api_v1_stream_get"];
+        get?: never;
         put?: never;
-        post?: never;
+        /**
+         * Log Out
+         * @description End the login and remove the cookie; a bearer token is left as it is.
+         */
+        post: operations["log_out_api_v1_logout_post"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
-        trace?: never;
-    };
-    "/api/v1/cluster": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Cluster
-         * @description Return systems, nodes and node groups with the jobs on them.
-         */
-        get: operations["get_cluster_api_v1_cluster_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/systems/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get System
-         * @description Return a system; the ETag is its version.
-         */
-        get: operations["get_system_api_v1_systems__name__get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        /**
-         * Change System
-         * @description Put a system up, drain it, take it away, or mark its health. Running jobs go on.
-         */
-        patch: operations["change_system_api_v1_systems__name__patch"];
         trace?: never;
     };
     "/api/v1/maintenance": {
@@ -494,7 +472,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/version": {
+    "/api/v1/me": {
         parameters: {
             query?: never;
             header?: never;
@@ -502,10 +480,70 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Version
-         * @description Return what this appliance is, and which clients it serves.
+         * Get Me
+         * @description Return who asks, what they may do, and the proof that a login's changes must carry.
          */
-        get: operations["get_version_api_v1_version_get"];
+        get: operations["get_me_api_v1_me_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Queue
+         * @description Return waiting jobs with position, reason, blocking jobs and expected start.
+         */
+        get: operations["get_queue_api_v1_queue_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan Start
+         * @description Say whether a job would start now, on what, or when and why not; runs and queues nothing.
+         */
+        post: operations["plan_start_api_v1_queue_plan_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Shares
+         * @description Return the past use that fair share goes by.
+         */
+        get: operations["get_shares_api_v1_queue_shares_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -566,6 +604,99 @@ export interface paths {
         patch: operations["change_session_api_v1_sessions__name__patch"];
         trace?: never;
     };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Changes
+         * @description Tell of changes as server-sent events, for as long as the caller listens.
+         *
+         *     Events: `job` (a job's summary, or `{"id", "is_deleted"}`), `progress` (newest values of a job's
+         *     series and its step), `queue` (how many wait), `session` and `system` (the name). `reset` says
+         *     that changes were missed: look at everything again. A stream that is opened again with
+         *     `Last-Event-ID` goes on where it was cut.
+         */
+        get: operations["follow_changes_api_v1_stream_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/systems/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get System
+         * @description Return a system; the ETag is its version.
+         */
+        get: operations["get_system_api_v1_systems__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change System
+         * @description Put a system up, drain it, take it away, or mark its health. Running jobs go on.
+         */
+        patch: operations["change_system_api_v1_systems__name__patch"];
+        trace?: never;
+    };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tokens
+         * @description Return one's own tokens, or those of any user for administrators of the cluster.
+         */
+        get: operations["list_tokens_api_v1_tokens_get"];
+        put?: never;
+        /**
+         * Mint Token
+         * @description Mint a token; its text is shown this once.
+         */
+        post: operations["mint_token_api_v1_tokens_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke Token
+         * @description Revoke a token and the logins that came of it.
+         */
+        delete: operations["revoke_token_api_v1_tokens__token__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users": {
         parameters: {
             query?: never;
@@ -618,7 +749,7 @@ export interface paths {
         patch: operations["change_user_api_v1_users__name__patch"];
         trace?: never;
     };
-    "/api/v1/tokens": {
+    "/api/v1/version": {
         parameters: {
             query?: never;
             header?: never;
@@ -626,143 +757,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Tokens
-         * @description Return one's own tokens, or those of any user for administrators of the cluster.
+         * Get Version
+         * @description Return what this appliance is, and which clients it serves.
          */
-        get: operations["list_tokens_api_v1_tokens_get"];
-        put?: never;
-        /**
-         * Mint Token
-         * @description Mint a token; its text is shown this once.
-         */
-        post: operations["mint_token_api_v1_tokens_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/tokens/{token}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
+        get: operations["get_version_api_v1_version_get"];
         put?: never;
         post?: never;
-        /**
-         * Revoke Token
-         * @description Revoke a token and the logins that came of it.
-         */
-        delete: operations["revoke_token_api_v1_tokens__token__delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/audit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Audit
-         * @description Return changes, newest first; for administrators of the cluster.
-         */
-        get: operations["list_audit_api_v1_audit_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/me": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Me
-         * @description Return who asks, what they may do, and the proof that a login's changes must carry.
-         */
-        get: operations["get_me_api_v1_me_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/login": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Log In
-         * @description Trade a token for a login: sets the cookie.
-         */
-        post: operations["log_in_api_v1_login_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/logout": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Log Out
-         * @description End the login and remove the cookie; a bearer token is left as it is.
-         */
-        post: operations["log_out_api_v1_logout_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Estimate
-         * @description Return what systems would do with a transformer; every time is simulated.
-         */
-        get: operations["get_estimate_api_v1_estimate_get"];
-        put?: never;
-        /**
-         * Estimate Program
-         * @description Return what systems would do with a program that a client's `validate_only` run left.
-         *
-         *     The body is the text of its `cirh.mlir`; the batch is the one it was traced with unless
-         *     another is given.
-         */
-        post: operations["estimate_program_api_v1_estimate_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -789,6 +789,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Metrics
+         * @description Return metrics of the appliance and of the pods of running jobs, as Prometheus reads them.
+         */
+        get: operations["get_metrics_metrics_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -804,43 +824,43 @@ export interface components {
          *         share: Of what everybody had.
          */
         AccountUse: {
-            /** User */
-            user: string;
             /** Session */
             session: string;
-            /** System Seconds */
-            system_seconds: number;
             /** Share */
             share: number;
+            /** System Seconds */
+            system_seconds: number;
+            /** User */
+            user: string;
         };
         /**
          * AuditEntry
          * @description A change that somebody made or was refused.
          */
         AuditEntry: {
-            /** Id */
-            id: number;
+            /** Action */
+            action: string;
             /**
              * At
              * Format: date-time
              */
             at: string;
-            /** User */
-            user: string;
-            /** Uid */
-            uid: number;
+            /** Detail */
+            detail: string;
             /** Door */
             door: string;
-            /** Action */
-            action: string;
+            /** Id */
+            id: number;
             /** Kind */
             kind: string;
             /** Name */
             name: string;
-            /** Detail */
-            detail: string;
             /** Problem */
             problem: string;
+            /** Uid */
+            uid: number;
+            /** User */
+            user: string;
         };
         /**
          * AuditPage
@@ -857,12 +877,12 @@ export interface components {
          * @description All systems, nodes and node groups.
          */
         ClusterView: {
-            /** Systems */
-            systems: components["schemas"]["SystemView"][];
-            /** Nodes */
-            nodes: components["schemas"]["NodeView"][];
             /** Node Groups */
             node_groups: components["schemas"]["NodeGroupView"][];
+            /** Nodes */
+            nodes: components["schemas"]["NodeView"][];
+            /** Systems */
+            systems: components["schemas"]["SystemView"][];
         };
         /**
          * EstimateReport
@@ -897,52 +917,52 @@ export interface components {
          *         strong_scaling: The batch stays.
          */
         EstimateReport: {
-            /** Model */
-            model: string;
-            /** Machine */
-            machine: string;
-            /** Execution */
-            execution: string;
-            /** Systems */
-            systems: number;
             /** Batch Size */
             batch_size: number;
-            /** Micro Batch */
-            micro_batch: number;
-            /** Num Micro Batches */
-            num_micro_batches: number;
-            /** Simulated Step Seconds */
-            simulated_step_seconds: number;
-            /** Simulated Samples Per Second */
-            simulated_samples_per_second: number;
-            /** Simulated Tokens Per Second */
-            simulated_tokens_per_second: number;
-            /** Simulated Utilization */
-            simulated_utilization: number;
             /** Bound */
             bound: string;
-            simulated_terms: components["schemas"]["TermsReport"];
+            /** Execution */
+            execution: string;
+            /** Expected Loss */
+            expected_loss: number | null;
+            /** Machine */
+            machine: string;
             memory: components["schemas"]["MemoryReport"];
-            /** Num Parameters */
-            num_parameters: number;
             /** Memoryx Bytes */
             memoryx_bytes: number;
-            /** Tokens */
-            tokens: number;
+            /** Micro Batch */
+            micro_batch: number;
+            /** Model */
+            model: string;
+            mup: components["schemas"]["MupAdvice"] | null;
+            /** Num Micro Batches */
+            num_micro_batches: number;
+            /** Num Parameters */
+            num_parameters: number;
             /** Simulated Days */
             simulated_days: number;
             /** Simulated Energy Kwh */
             simulated_energy_kwh: number;
-            /** Training Flops */
-            training_flops: number;
-            /** Expected Loss */
-            expected_loss: number | null;
-            mup: components["schemas"]["MupAdvice"] | null;
             simulated_phases_seconds: components["schemas"]["PhaseTimes"];
-            /** Weak Scaling */
-            weak_scaling: components["schemas"]["PointReport"][];
+            /** Simulated Samples Per Second */
+            simulated_samples_per_second: number;
+            /** Simulated Step Seconds */
+            simulated_step_seconds: number;
+            simulated_terms: components["schemas"]["TermsReport"];
+            /** Simulated Tokens Per Second */
+            simulated_tokens_per_second: number;
+            /** Simulated Utilization */
+            simulated_utilization: number;
             /** Strong Scaling */
             strong_scaling: components["schemas"]["PointReport"][];
+            /** Systems */
+            systems: number;
+            /** Tokens */
+            tokens: number;
+            /** Training Flops */
+            training_flops: number;
+            /** Weak Scaling */
+            weak_scaling: components["schemas"]["PointReport"][];
         };
         /**
          * Event
@@ -954,15 +974,15 @@ export interface components {
              * Format: date-time
              */
             at: string;
-            /** Reason */
-            reason: string;
-            /** Message */
-            message: string;
-            /** Subject */
-            subject: string;
             /** Is Warning */
             is_warning: boolean;
+            /** Message */
+            message: string;
             phase: components["schemas"]["Phase"] | null;
+            /** Reason */
+            reason: string;
+            /** Subject */
+            subject: string;
         };
         /**
          * EventList
@@ -982,12 +1002,12 @@ export interface components {
          *         simulated_samples_per_second: From the input workers.
          */
         Flow: {
-            /** Simulated Weight Bytes Per Second */
-            simulated_weight_bytes_per_second: number | null;
             /** Simulated Gradient Bytes Per Second */
             simulated_gradient_bytes_per_second: number | null;
             /** Simulated Samples Per Second */
             simulated_samples_per_second: number | null;
+            /** Simulated Weight Bytes Per Second */
+            simulated_weight_bytes_per_second: number | null;
         };
         /**
          * GroupKind
@@ -1023,70 +1043,70 @@ export interface components {
          * @description A job with all that belongs to it.
          */
         Job: {
-            /** Id */
-            id: string;
-            type: components["schemas"]["JobType"];
-            /** Session */
-            session: string;
-            /** Workflow */
-            workflow: string;
-            /** User */
-            user: string;
-            /** Uid */
-            uid: number;
-            /** Priority */
-            priority: number;
-            phase: components["schemas"]["Phase"];
-            /** Message */
-            message: string;
-            /** Num Systems */
-            num_systems: number;
-            /** Systems */
-            systems: string[];
-            /** Labels */
-            labels: {
-                [key: string]: string;
-            };
+            /** Artifact Dir */
+            artifact_dir: string;
+            /** Client Workdir */
+            client_workdir: string;
             /**
              * Created At
              * Format: date-time
              */
             created_at: string;
-            /** Started At */
-            started_at: string | null;
-            /** Ended At */
-            ended_at: string | null;
-            /** Gid */
-            gid: number;
-            /** Mark */
-            mark: string;
             /** Dashboard */
             dashboard: string;
-            /** Client Workdir */
-            client_workdir: string;
-            /** Artifact Dir */
-            artifact_dir: string;
-            /** Workers Per System */
-            workers_per_system: number;
+            /** Ended At */
+            ended_at: string | null;
+            /** Events */
+            events: components["schemas"]["Event"][];
+            /** Gid */
+            gid: number;
+            /** Id */
+            id: string;
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /** Mark */
+            mark: string;
+            /** Message */
+            message: string;
+            /** Num Systems */
+            num_systems: number;
+            phase: components["schemas"]["Phase"];
             /** Phases */
             phases: components["schemas"]["PhaseSpan"][];
             /** Pods */
             pods: components["schemas"]["Pod"][];
-            /** Events */
-            events: components["schemas"]["Event"][];
+            /** Priority */
+            priority: number;
+            /** Session */
+            session: string;
+            /** Started At */
+            started_at: string | null;
+            /** Systems */
+            systems: string[];
+            type: components["schemas"]["JobType"];
+            /** Uid */
+            uid: number;
+            /** User */
+            user: string;
             waiting: components["schemas"]["Waiting"] | null;
+            /** Workers Per System */
+            workers_per_system: number;
+            /** Workflow */
+            workflow: string;
         };
         /**
          * JobChange
          * @description What to change of a job; what is left out stays.
          */
         JobChange: {
-            /** Priority */
-            priority?: string | null;
             /** Labels */
             labels?: {
                 [key: string]: string | null;
             } | null;
+            /** Priority */
+            priority?: string | null;
         };
         /**
          * JobOrder
@@ -1111,39 +1131,39 @@ export interface components {
          * @description A job in a list.
          */
         JobSummary: {
-            /** Id */
-            id: string;
-            type: components["schemas"]["JobType"];
-            /** Session */
-            session: string;
-            /** Workflow */
-            workflow: string;
-            /** User */
-            user: string;
-            /** Uid */
-            uid: number;
-            /** Priority */
-            priority: number;
-            phase: components["schemas"]["Phase"];
-            /** Message */
-            message: string;
-            /** Num Systems */
-            num_systems: number;
-            /** Systems */
-            systems: string[];
-            /** Labels */
-            labels: {
-                [key: string]: string;
-            };
             /**
              * Created At
              * Format: date-time
              */
             created_at: string;
-            /** Started At */
-            started_at: string | null;
             /** Ended At */
             ended_at: string | null;
+            /** Id */
+            id: string;
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /** Message */
+            message: string;
+            /** Num Systems */
+            num_systems: number;
+            phase: components["schemas"]["Phase"];
+            /** Priority */
+            priority: number;
+            /** Session */
+            session: string;
+            /** Started At */
+            started_at: string | null;
+            /** Systems */
+            systems: string[];
+            type: components["schemas"]["JobType"];
+            /** Uid */
+            uid: number;
+            /** User */
+            user: string;
+            /** Workflow */
+            workflow: string;
         };
         /**
          * JobType
@@ -1167,34 +1187,34 @@ export interface components {
          *         patterns: How its operations lie, the longest first.
          */
         LayerGrid: {
-            /** Name */
-            name: string;
-            /** Module */
-            module: string;
-            /** Is Backward */
-            is_backward: boolean;
-            /** Simulated Seconds */
-            simulated_seconds: number;
-            /** Simulated Compute Seconds */
-            simulated_compute_seconds: number;
-            /** Simulated Weight Bytes Per Second */
-            simulated_weight_bytes_per_second: number;
-            /** Simulated Gradient Bytes Per Second */
-            simulated_gradient_bytes_per_second: number;
             /** Busy Share */
             busy_share: number;
+            /** Is Backward */
+            is_backward: boolean;
+            /** Module */
+            module: string;
+            /** Name */
+            name: string;
             /** Patterns */
             patterns: components["schemas"]["Pattern"][];
+            /** Simulated Compute Seconds */
+            simulated_compute_seconds: number;
+            /** Simulated Gradient Bytes Per Second */
+            simulated_gradient_bytes_per_second: number;
+            /** Simulated Seconds */
+            simulated_seconds: number;
+            /** Simulated Weight Bytes Per Second */
+            simulated_weight_bytes_per_second: number;
         };
         /**
          * LogFile
          * @description A log of a job.
          */
         LogFile: {
-            /** Pod */
-            pod: string;
             /** Num Bytes */
             num_bytes: number;
+            /** Pod */
+            pod: string;
         };
         /**
          * LogList
@@ -1220,22 +1240,22 @@ export interface components {
          * @description A time in which a system is away.
          */
         Maintenance: {
-            /** Id */
-            id: string;
-            /** System */
-            system: string;
-            /**
-             * Starts At
-             * Format: date-time
-             */
-            starts_at: string;
             /**
              * Ends At
              * Format: date-time
              */
             ends_at: string;
+            /** Id */
+            id: string;
             /** Notes */
             notes: string;
+            /**
+             * Starts At
+             * Format: date-time
+             */
+            starts_at: string;
+            /** System */
+            system: string;
         };
         /**
          * MaintenanceList
@@ -1250,21 +1270,21 @@ export interface components {
          * @description Who asks.
          */
         Me: {
-            /** Name */
-            name: string;
-            /** Uid */
-            uid: number;
+            /** Csrf Token */
+            csrf_token: string;
             /** Gid */
             gid: number;
+            /** Is Blocked */
+            is_blocked: boolean;
+            /** Name */
+            name: string;
+            /** Needs Token */
+            needs_token: boolean;
             role: components["schemas"]["UserRole"];
             /** Sessions */
             sessions: string[];
-            /** Is Blocked */
-            is_blocked: boolean;
-            /** Needs Token */
-            needs_token: boolean;
-            /** Csrf Token */
-            csrf_token: string;
+            /** Uid */
+            uid: number;
         };
         /**
          * MemoryReport
@@ -1280,34 +1300,26 @@ export interface components {
          *         spills: Whether what waits for the backward pass leaves the wafer.
          */
         MemoryReport: {
-            /** Working Bytes */
-            working_bytes: number;
             /** Boundary Bytes */
             boundary_bytes: number;
-            /** Weight Bytes */
-            weight_bytes: number;
-            /** Capacity Bytes */
-            capacity_bytes: number;
             /** Bytes Per Pe */
             bytes_per_pe: number;
+            /** Capacity Bytes */
+            capacity_bytes: number;
             /** Pe Capacity Bytes */
             pe_capacity_bytes: number;
             /** Spills */
             spills: boolean;
+            /** Weight Bytes */
+            weight_bytes: number;
+            /** Working Bytes */
+            working_bytes: number;
         };
         /**
          * MintedToken
          * @description A fresh token with its text, which is shown this once.
          */
         MintedToken: {
-            /** Id */
-            id: string;
-            /** User */
-            user: string;
-            /** Label */
-            label: string;
-            /** Is Login */
-            is_login: boolean;
             /**
              * Created At
              * Format: date-time
@@ -1315,10 +1327,18 @@ export interface components {
             created_at: string;
             /** Expires At */
             expires_at: string | null;
+            /** Id */
+            id: string;
+            /** Is Login */
+            is_login: boolean;
+            /** Label */
+            label: string;
             /** Revoked At */
             revoked_at: string | null;
             /** Token */
             token: string;
+            /** User */
+            user: string;
         };
         /**
          * MupAdvice
@@ -1335,70 +1355,74 @@ export interface components {
          *         attention_scale: Factor on the scores: 1 / head width instead of its root.
          */
         MupAdvice: {
-            /** Width Multiplier */
-            width_multiplier: number;
-            /** Matrix Learning Rate */
-            matrix_learning_rate: number;
-            /** Embedding Learning Rate */
-            embedding_learning_rate: number;
-            /** Matrix Deviation */
-            matrix_deviation: number;
-            /** Embedding Deviation */
-            embedding_deviation: number;
-            /** Embedding Multiplier */
-            embedding_multiplier: number;
-            /** Output Multiplier */
-            output_multiplier: number;
             /** Attention Scale */
             attention_scale: number;
+            /** Embedding Deviation */
+            embedding_deviation: number;
+            /** Embedding Learning Rate */
+            embedding_learning_rate: number;
+            /** Embedding Multiplier */
+            embedding_multiplier: number;
+            /** Matrix Deviation */
+            matrix_deviation: number;
+            /** Matrix Learning Rate */
+            matrix_learning_rate: number;
+            /** Output Multiplier */
+            output_multiplier: number;
+            /** Width Multiplier */
+            width_multiplier: number;
         };
         /**
          * NewMaintenance
          * @description Maintenance to plan.
          */
         NewMaintenance: {
-            /** Systems */
-            systems: string[];
-            /** Starts At */
-            starts_at?: string | null;
-            /** Seconds */
-            seconds: number;
             /**
              * Notes
              * @default
              */
             notes: string;
+            /** Seconds */
+            seconds: number;
+            /** Starts At */
+            starts_at?: string | null;
+            /** Systems */
+            systems: string[];
         };
         /**
          * NewSession
          * @description A session to create.
          */
         NewSession: {
-            /** Num Systems */
-            num_systems?: number | null;
             /** Borrow Limit */
             borrow_limit?: number | null;
-            /** Max Node Groups */
-            max_node_groups?: number | null;
-            /** Max Executes */
-            max_executes?: number | null;
-            /** Max Compiles */
-            max_compiles?: number | null;
-            /**
-             * Shares
-             * @default 1
-             */
-            shares: number;
             /**
              * Is Paused
              * @default false
              */
             is_paused: boolean;
             /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /** Max Compiles */
+            max_compiles?: number | null;
+            /** Max Executes */
+            max_executes?: number | null;
+            /** Max Node Groups */
+            max_node_groups?: number | null;
+            /**
              * Members
              * @default []
              */
             members: string[];
+            /** Name */
+            name: string;
+            /** Num Systems */
+            num_systems?: number | null;
             /**
              * Properties
              * @default {}
@@ -1407,44 +1431,38 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * Labels
-             * @default {}
+             * Shares
+             * @default 1
              */
-            labels: {
-                [key: string]: string;
-            };
-            /** Name */
-            name: string;
+            shares: number;
         };
         /**
          * NewToken
          * @description A token to mint.
          */
         NewToken: {
-            /** User */
-            user: string;
-            /**
-             * Label
-             * @default
-             */
-            label: string;
             /**
              * Days
              * @default 30
              */
             days: number;
+            /**
+             * Label
+             * @default
+             */
+            label: string;
+            /** User */
+            user: string;
         };
         /**
          * NewUser
          * @description An account to make.
          */
         NewUser: {
-            /** Name */
-            name: string;
-            /** Uid */
-            uid: number;
             /** Gid */
             gid: number;
+            /** Name */
+            name: string;
             /** @default user */
             role: components["schemas"]["UserRole"];
             /**
@@ -1452,45 +1470,47 @@ export interface components {
              * @default []
              */
             sessions: string[];
+            /** Uid */
+            uid: number;
         };
         /**
          * NodeGroupView
          * @description A MemoryX node group and the job that holds it.
          */
         NodeGroupView: {
-            /** Name */
-            name: string;
-            kind: components["schemas"]["GroupKind"];
             /** Is Healthy */
             is_healthy: boolean;
-            /** Num Nodes */
-            num_nodes: number;
-            /** Num Cores */
-            num_cores: number;
-            /** Memory Bytes */
-            memory_bytes: number;
             /** Job */
             job: string | null;
+            kind: components["schemas"]["GroupKind"];
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Name */
+            name: string;
+            /** Num Cores */
+            num_cores: number;
+            /** Num Nodes */
+            num_nodes: number;
         };
         /**
          * NodeView
          * @description A CPU node.
          */
         NodeView: {
-            /** Name */
-            name: string;
-            /** Roles */
-            roles: string[];
-            /** Num Cores */
-            num_cores: number;
-            /** Memory Bytes */
-            memory_bytes: number;
             /** Cpu Percent */
             cpu_percent: number;
-            /** Memory Percent */
-            memory_percent: number;
             /** Jobs */
             jobs: string[];
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Memory Percent */
+            memory_percent: number;
+            /** Name */
+            name: string;
+            /** Num Cores */
+            num_cores: number;
+            /** Roles */
+            roles: string[];
         };
         /**
          * Pattern
@@ -1509,26 +1529,26 @@ export interface components {
          *         column_loads: The same for each column of cells.
          */
         Pattern: {
+            /** Bytes Per Pe */
+            bytes_per_pe: number;
+            /** Column Loads */
+            column_loads: number[];
+            /** Features */
+            features: number;
+            /** Features Per Pe */
+            features_per_pe: number;
             /** Kind */
             kind: string;
             /** Num Operations */
             num_operations: number;
+            /** Row Loads */
+            row_loads: number[];
             /** Share Of Cycles */
             share_of_cycles: number;
             /** Tokens */
             tokens: number;
-            /** Features */
-            features: number;
             /** Tokens Per Pe */
             tokens_per_pe: number;
-            /** Features Per Pe */
-            features_per_pe: number;
-            /** Bytes Per Pe */
-            bytes_per_pe: number;
-            /** Row Loads */
-            row_loads: number[];
-            /** Column Loads */
-            column_loads: number[];
         };
         /**
          * Phase
@@ -1541,7 +1561,6 @@ export interface components {
          * @description How long a job was in a phase.
          */
         PhaseSpan: {
-            phase: components["schemas"]["Phase"];
             /**
              * Entered At
              * Format: date-time
@@ -1551,6 +1570,7 @@ export interface components {
             left_at: string | null;
             /** Message */
             message: string;
+            phase: components["schemas"]["Phase"];
         };
         /**
          * PhaseTimes
@@ -1568,22 +1588,22 @@ export interface components {
          *         teardown: After the last step.
          */
         PhaseTimes: {
-            /** Ingress */
-            ingress: number;
-            /** Compile */
-            compile: number;
-            /** Cached Compile */
-            cached_compile: number;
-            /** Load */
-            load: number;
-            /** Send Weights */
-            send_weights: number;
-            /** Programming */
-            programming: number;
             /** Begin */
             begin: number;
+            /** Cached Compile */
+            cached_compile: number;
             /** Checkpoint */
             checkpoint: number;
+            /** Compile */
+            compile: number;
+            /** Ingress */
+            ingress: number;
+            /** Load */
+            load: number;
+            /** Programming */
+            programming: number;
+            /** Send Weights */
+            send_weights: number;
             /** Teardown */
             teardown: number;
         };
@@ -1592,30 +1612,30 @@ export interface components {
          * @description A pod of a job.
          */
         Pod: {
-            /** Name */
-            name: string;
-            /** Role */
-            role: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Exit Code */
+            exit_code: number | null;
             /** Index */
             index: number;
+            /** Message */
+            message: string;
+            /** Name */
+            name: string;
             /** Node */
             node: string;
             /** Phase */
             phase: string;
-            /** Exit Code */
-            exit_code: number | null;
-            /** Message */
-            message: string;
-            /** Step */
-            step: number;
-            /** Resident Bytes */
-            resident_bytes: number;
             /** Readings */
             readings: {
                 [key: string]: number;
             };
-            /** Ended At */
-            ended_at: string | null;
+            /** Resident Bytes */
+            resident_bytes: number;
+            /** Role */
+            role: string;
+            /** Step */
+            step: number;
         };
         /**
          * PodList
@@ -1630,125 +1650,146 @@ export interface components {
          * @description One entry of a scaling curve.
          */
         PointReport: {
-            /** Systems */
-            systems: number;
             /** Batch Size */
             batch_size: number;
-            /** Simulated Step Seconds */
-            simulated_step_seconds: number;
+            /** Bound */
+            bound: string;
             /** Simulated Samples Per Second */
             simulated_samples_per_second: number;
             /** Simulated Speedup */
             simulated_speedup: number;
-            /** Bound */
-            bound: string;
+            /** Simulated Step Seconds */
+            simulated_step_seconds: number;
+            /** Systems */
+            systems: number;
+        };
+        /**
+         * Problem
+         * @description Why a request was not granted (RFC 9457).
+         */
+        Problem: {
+            /** Detail */
+            detail: string;
+            /**
+             * Hint
+             * @default null
+             */
+            hint: string | null;
+            /** Status */
+            status: number;
+            /** Title */
+            title: string;
+            /** Type */
+            type: string;
         };
         /**
          * Queue
          * @description Waiting jobs in the order in which they are served.
          */
         Queue: {
+            /** As Of */
+            as_of: string | null;
             /** Items */
             items: components["schemas"]["WaitingJob"][];
             /** Next */
             next: string | null;
             /** Total */
             total: number;
-            /** As Of */
-            as_of: string | null;
         };
         /**
          * Series
          * @description What training shows step by step.
          */
         Series: {
+            /** Next */
+            next: string;
             /** Series */
             series: {
                 [key: string]: components["schemas"]["SeriesPoint"][];
             };
-            /** Next */
-            next: string;
         };
         /**
          * SeriesPoint
          * @description One value of a series.
          */
         SeriesPoint: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
             /** Session */
             session: number;
             /** Step */
             step: number;
             /** Value */
             value: number | null;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
         };
         /**
          * Session
          * @description A session and how busy it is.
          */
         Session: {
-            /** Name */
-            name: string;
-            spec: components["schemas"]["SessionSpecView"];
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
             /**
              * Changed At
              * Format: date-time
              */
             changed_at: string;
-            /** Version */
-            version: number;
-            /** Num Running */
-            num_running: number;
-            /** Num Queued */
-            num_queued: number;
-            /** Systems */
-            systems: string[];
-            /** Node Groups */
-            node_groups: string[];
-            /** Idle Seconds */
-            idle_seconds: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
             /** History */
             history: components["schemas"]["HistoryEntry"][];
+            /** Idle Seconds */
+            idle_seconds: number;
+            /** Name */
+            name: string;
+            /** Node Groups */
+            node_groups: string[];
+            /** Num Queued */
+            num_queued: number;
+            /** Num Running */
+            num_running: number;
+            spec: components["schemas"]["SessionSpecView"];
+            /** Systems */
+            systems: string[];
+            /** Version */
+            version: number;
         };
         /**
          * SessionChange
          * @description What to change of a session; what is left out stays.
          */
         SessionChange: {
-            /** Num Systems */
-            num_systems?: number | null;
             /** Borrow Limit */
             borrow_limit?: number | null;
-            /** Max Node Groups */
-            max_node_groups?: number | null;
-            /** Max Executes */
-            max_executes?: number | null;
-            /** Max Compiles */
-            max_compiles?: number | null;
-            /**
-             * Shares
-             * @default 1
-             */
-            shares: number;
             /**
              * Is Paused
              * @default false
              */
             is_paused: boolean;
             /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /** Max Compiles */
+            max_compiles?: number | null;
+            /** Max Executes */
+            max_executes?: number | null;
+            /** Max Node Groups */
+            max_node_groups?: number | null;
+            /**
              * Members
              * @default []
              */
             members: string[];
+            /** Num Systems */
+            num_systems?: number | null;
             /**
              * Properties
              * @default {}
@@ -1757,12 +1798,10 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * Labels
-             * @default {}
+             * Shares
+             * @default 1
              */
-            labels: {
-                [key: string]: string;
-            };
+            shares: number;
         };
         /**
          * SessionList
@@ -1777,31 +1816,33 @@ export interface components {
          * @description What a session may use.
          */
         SessionSpecView: {
-            /** Num Systems */
-            num_systems?: number | null;
             /** Borrow Limit */
             borrow_limit?: number | null;
-            /** Max Node Groups */
-            max_node_groups?: number | null;
-            /** Max Executes */
-            max_executes?: number | null;
-            /** Max Compiles */
-            max_compiles?: number | null;
-            /**
-             * Shares
-             * @default 1
-             */
-            shares: number;
             /**
              * Is Paused
              * @default false
              */
             is_paused: boolean;
             /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /** Max Compiles */
+            max_compiles?: number | null;
+            /** Max Executes */
+            max_executes?: number | null;
+            /** Max Node Groups */
+            max_node_groups?: number | null;
+            /**
              * Members
              * @default []
              */
             members: string[];
+            /** Num Systems */
+            num_systems?: number | null;
             /**
              * Properties
              * @default {}
@@ -1810,12 +1851,10 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * Labels
-             * @default {}
+             * Shares
+             * @default 1
              */
-            labels: {
-                [key: string]: string;
-            };
+            shares: number;
         };
         /**
          * Shares
@@ -1830,40 +1869,39 @@ export interface components {
          * @description What would become of a request now; nothing was queued.
          */
         StartAnswer: {
+            /** Refusal */
+            refusal: string;
             /** Starts Now */
             starts_now: boolean;
             /** Systems */
             systems: string[];
             waiting: components["schemas"]["Waiting"] | null;
-            /** Refusal */
-            refusal: string;
         };
         /**
          * StartRequest
          * @description A request that nobody has made yet.
          */
         StartRequest: {
+            /** Limit Seconds */
+            limit_seconds?: number | null;
             /** Num Systems */
             num_systems: number;
-            /**
-             * Session
-             * @default
-             */
-            session: string;
             /**
              * Priority
              * @default 299
              */
             priority: number;
-            /** Limit Seconds */
-            limit_seconds?: number | null;
+            /**
+             * Session
+             * @default
+             */
+            session: string;
         };
         /**
          * SystemChange
          * @description What to change of a system; what is left out stays.
          */
         SystemChange: {
-            state?: components["schemas"]["SystemState"] | null;
             /** Is Healthy */
             is_healthy?: boolean | null;
             /**
@@ -1871,6 +1909,7 @@ export interface components {
              * @default
              */
             notes: string;
+            state?: components["schemas"]["SystemState"] | null;
         };
         /**
          * SystemState
@@ -1883,19 +1922,19 @@ export interface components {
          * @description A CS-2 and the job that holds it.
          */
         SystemView: {
-            /** Name */
-            name: string;
-            /** Is Healthy */
-            is_healthy: boolean;
-            state: components["schemas"]["SystemState"];
-            /** Notes */
-            notes: string;
             /** Block */
             block: string;
-            /** Version */
-            version: number;
+            /** Is Healthy */
+            is_healthy: boolean;
             /** Job */
             job: string | null;
+            /** Name */
+            name: string;
+            /** Notes */
+            notes: string;
+            state: components["schemas"]["SystemState"];
+            /** Version */
+            version: number;
         };
         /**
          * TermsReport
@@ -1904,16 +1943,16 @@ export interface components {
         TermsReport: {
             /** Compute Seconds */
             compute_seconds: number;
+            /** Exposed Seconds */
+            exposed_seconds: number;
             /** Injection Seconds */
             injection_seconds: number;
+            /** Input Seconds */
+            input_seconds: number;
             /** Reduction Seconds */
             reduction_seconds: number;
             /** Update Seconds */
             update_seconds: number;
-            /** Input Seconds */
-            input_seconds: number;
-            /** Exposed Seconds */
-            exposed_seconds: number;
         };
         /**
          * TokenList
@@ -1928,14 +1967,6 @@ export interface components {
          * @description A token; its text is not kept.
          */
         TokenView: {
-            /** Id */
-            id: string;
-            /** User */
-            user: string;
-            /** Label */
-            label: string;
-            /** Is Login */
-            is_login: boolean;
             /**
              * Created At
              * Format: date-time
@@ -1943,8 +1974,16 @@ export interface components {
             created_at: string;
             /** Expires At */
             expires_at: string | null;
+            /** Id */
+            id: string;
+            /** Is Login */
+            is_login: boolean;
+            /** Label */
+            label: string;
             /** Revoked At */
             revoked_at: string | null;
+            /** User */
+            user: string;
         };
         /**
          * Topic
@@ -1957,11 +1996,11 @@ export interface components {
          * @description What to change of an account; what is left out stays.
          */
         UserChange: {
+            /** Is Blocked */
+            is_blocked?: boolean | null;
             role?: components["schemas"]["UserRole"] | null;
             /** Sessions */
             sessions?: string[] | null;
-            /** Is Blocked */
-            is_blocked?: boolean | null;
         };
         /**
          * UserList
@@ -1982,22 +2021,22 @@ export interface components {
          * @description An account.
          */
         UserView: {
-            /** Name */
-            name: string;
-            /** Uid */
-            uid: number;
-            /** Gid */
-            gid: number;
-            role: components["schemas"]["UserRole"];
-            /** Sessions */
-            sessions: string[];
+            /** Blocked At */
+            blocked_at: string | null;
             /**
              * Created At
              * Format: date-time
              */
             created_at: string;
-            /** Blocked At */
-            blocked_at: string | null;
+            /** Gid */
+            gid: number;
+            /** Name */
+            name: string;
+            role: components["schemas"]["UserRole"];
+            /** Sessions */
+            sessions: string[];
+            /** Uid */
+            uid: number;
         };
         /**
          * Utilization
@@ -2039,46 +2078,46 @@ export interface components {
          *         layers: In stream order.
          */
         WaferPicture: {
-            /** Machine */
-            machine: string;
-            /** Grid Width */
-            grid_width: number;
-            /** Grid Height */
-            grid_height: number;
-            /** Cells */
-            cells: number;
-            /** Micro Batch */
-            micro_batch: number;
             /** Bytes Per Pe */
             bytes_per_pe: number;
-            /** Pe Capacity Bytes */
-            pe_capacity_bytes: number;
-            /** Link Bytes Per Second */
-            link_bytes_per_second: number;
+            /** Cells */
+            cells: number;
+            /** Grid Height */
+            grid_height: number;
+            /** Grid Width */
+            grid_width: number;
             /** Layers */
             layers: components["schemas"]["LayerGrid"][];
+            /** Link Bytes Per Second */
+            link_bytes_per_second: number;
+            /** Machine */
+            machine: string;
+            /** Micro Batch */
+            micro_batch: number;
+            /** Pe Capacity Bytes */
+            pe_capacity_bytes: number;
         };
         /**
          * Waiting
          * @description Why a job waits, and for how long it is expected to.
          */
         Waiting: {
-            /** Reason */
-            reason: string;
-            /** Kind */
-            kind: string;
-            /** Position */
-            position: number;
-            /** Blocking */
-            blocking: string[];
             /** Behind */
             behind: string[];
+            /** Blocking */
+            blocking: string[];
             /** Expected Start At */
             expected_start_at: string | null;
             /** Expected Start Basis */
             expected_start_basis: string;
             /** Is Promised */
             is_promised: boolean;
+            /** Kind */
+            kind: string;
+            /** Position */
+            position: number;
+            /** Reason */
+            reason: string;
         };
         /**
          * WaitingJob
@@ -2087,25 +2126,6 @@ export interface components {
         WaitingJob: {
             job: components["schemas"]["JobSummary"];
             waiting: components["schemas"]["Waiting"];
-        };
-        /**
-         * Problem
-         * @description Why a request was not granted (RFC 9457).
-         */
-        Problem: {
-            /** Type */
-            type: string;
-            /** Title */
-            title: string;
-            /** Status */
-            status: number;
-            /** Detail */
-            detail: string;
-            /**
-             * Hint
-             * @default null
-             */
-            hint: string | null;
         };
     };
     responses: never;
@@ -2116,6 +2136,451 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    list_audit_api_v1_audit_get: {
+        parameters: {
+            query?: {
+                user?: string;
+                name?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_cluster_api_v1_cluster_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_flow_api_v1_cluster_flow_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Flow"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_utilization_api_v1_cluster_utilization_get: {
+        parameters: {
+            query?: {
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Utilization"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_estimate_api_v1_estimate_get: {
+        parameters: {
+            query: {
+                layers: number;
+                hidden: number;
+                heads?: number | null;
+                kv_heads?: number | null;
+                ffn?: number | null;
+                vocab?: number;
+                sequence?: number;
+                gated?: boolean;
+                untied?: boolean;
+                density?: number;
+                systems?: number;
+                machine?: string;
+                batch?: number | null;
+                micro_batch?: number | null;
+                tokens?: number | null;
+                workers?: number;
+                execution?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EstimateReport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    estimate_program_api_v1_estimate_post: {
+        parameters: {
+            query?: {
+                systems?: number;
+                machine?: string;
+                batch?: number | null;
+                micro_batch?: number | null;
+                tokens?: number | null;
+                workers?: number;
+                execution?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EstimateReport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_jobs_api_v1_jobs_get: {
         parameters: {
             query?: {
@@ -2560,391 +3025,6 @@ export interface operations {
             };
         };
     };
-    list_events_api_v1_jobs__job_id__events_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                job_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EventList"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    list_pods_api_v1_jobs__job_id__pods_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                job_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PodList"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    explain_job_api_v1_jobs__job_id__waiting_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                job_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Waiting"] | null;
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_series_api_v1_jobs__job_id__series_get: {
-        parameters: {
-            query?: {
-                name?: string[] | null;
-                after?: string;
-            };
-            header?: never;
-            path: {
-                job_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Series"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_profile_api_v1_jobs__job_id__profile_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                job_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     get_configuration_api_v1_jobs__job_id__configuration_get: {
         parameters: {
             query?: never;
@@ -3023,7 +3103,7 @@ export interface operations {
             };
         };
     };
-    get_wafer_api_v1_jobs__job_id__wafer_get: {
+    list_events_api_v1_jobs__job_id__events_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -3040,7 +3120,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WaferPicture"];
+                    "application/json": components["schemas"]["EventList"];
                 };
             };
             /** @description Unauthorized */
@@ -3063,203 +3143,6 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_utilization_api_v1_cluster_utilization_get: {
-        parameters: {
-            query?: {
-                hours?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Utilization"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_flow_api_v1_cluster_flow_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Flow"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_shares_api_v1_queue_shares_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Shares"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3534,15 +3417,13 @@ export interface operations {
             };
         };
     };
-    get_queue_api_v1_queue_get: {
+    list_pods_api_v1_jobs__job_id__pods_get: {
         parameters: {
-            query?: {
-                session?: string;
-                limit?: number;
-                cursor?: string;
-            };
+            query?: never;
             header?: never;
-            path?: never;
+            path: {
+                job_id: string;
+            };
             cookie?: never;
         };
         requestBody?: never;
@@ -3553,16 +3434,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Queue"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["PodList"];
                 };
             };
             /** @description Unauthorized */
@@ -3576,6 +3448,15 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3612,7 +3493,316 @@ export interface operations {
             };
         };
     };
-    plan_start_api_v1_queue_plan_post: {
+    get_profile_api_v1_jobs__job_id__profile_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_series_api_v1_jobs__job_id__series_get: {
+        parameters: {
+            query?: {
+                name?: string[] | null;
+                after?: string;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Series"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_wafer_api_v1_jobs__job_id__wafer_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WaferPicture"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    explain_job_api_v1_jobs__job_id__waiting_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Waiting"] | null;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    log_in_api_v1_login_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -3621,7 +3811,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StartRequest"];
+                "application/json": components["schemas"]["LoginRequest"];
             };
         };
         responses: {
@@ -3631,104 +3821,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StartAnswer"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    follow_changes_api_v1_stream_get: {
-        parameters: {
-            query?: {
-                topic?: components["schemas"]["Topic"][] | null;
-                job?: string[] | null;
-            };
-            header?: {
-                "last-event-id"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Server-sent events */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": string;
+                    "application/json": components["schemas"]["Me"];
                 };
             };
             /** @description Unauthorized */
@@ -3776,18 +3869,9 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
         };
     };
-    get_cluster_api_v1_cluster_get: {
+    log_out_api_v1_logout_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -3797,13 +3881,11 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Successful Response */
-            200: {
+            204: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/json": components["schemas"]["ClusterView"];
-                };
+                content?: never;
             };
             /** @description Unauthorized */
             401: {
@@ -3816,182 +3898,6 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_system_api_v1_systems__name__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SystemView"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    change_system_api_v1_systems__name__patch: {
-        parameters: {
-            query?: never;
-            header?: {
-                "if-match"?: string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SystemChange"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SystemView"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Precondition Failed */
-            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4267,7 +4173,7 @@ export interface operations {
             };
         };
     };
-    get_version_api_v1_version_get: {
+    get_me_api_v1_me_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -4282,7 +4188,246 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Versions"];
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_queue_api_v1_queue_get: {
+        parameters: {
+            query?: {
+                session?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_start_api_v1_queue_plan_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StartAnswer"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_shares_api_v1_queue_shares_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shares"];
                 };
             };
             /** @description Unauthorized */
@@ -4758,6 +4903,482 @@ export interface operations {
             };
         };
     };
+    follow_changes_api_v1_stream_get: {
+        parameters: {
+            query?: {
+                topic?: components["schemas"]["Topic"][] | null;
+                job?: string[] | null;
+            };
+            header?: {
+                "last-event-id"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Server-sent events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_system_api_v1_systems__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_system_api_v1_systems__name__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                "if-match"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tokens_api_v1_tokens_get: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    mint_token_api_v1_tokens_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MintedToken"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_token_api_v1_tokens__token__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_users_api_v1_users_get: {
         parameters: {
             query?: never;
@@ -5131,298 +5752,7 @@ export interface operations {
             };
         };
     };
-    list_tokens_api_v1_tokens_get: {
-        parameters: {
-            query?: {
-                user?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TokenList"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    mint_token_api_v1_tokens_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewToken"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MintedToken"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    revoke_token_api_v1_tokens__token__delete: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                token: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TokenView"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    list_audit_api_v1_audit_get: {
-        parameters: {
-            query?: {
-                user?: string;
-                name?: string;
-                limit?: number;
-                cursor?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditPage"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_me_api_v1_me_get: {
+    get_version_api_v1_version_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -5437,317 +5767,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Me"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    log_in_api_v1_login_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LoginRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Me"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    log_out_api_v1_logout_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    get_estimate_api_v1_estimate_get: {
-        parameters: {
-            query: {
-                layers: number;
-                hidden: number;
-                heads?: number | null;
-                kv_heads?: number | null;
-                ffn?: number | null;
-                vocab?: number;
-                sequence?: number;
-                gated?: boolean;
-                untied?: boolean;
-                density?: number;
-                systems?: number;
-                machine?: string;
-                batch?: number | null;
-                micro_batch?: number | null;
-                tokens?: number | null;
-                workers?: number;
-                execution?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EstimateReport"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Misdirected Request */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    estimate_program_api_v1_estimate_post: {
-        parameters: {
-            query?: {
-                systems?: number;
-                machine?: string;
-                batch?: number | null;
-                micro_batch?: number | null;
-                tokens?: number | null;
-                workers?: number;
-                execution?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "text/plain": string;
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EstimateReport"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Versions"];
                 };
             };
             /** @description Unauthorized */
@@ -5813,6 +5833,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Health"];
+                };
+            };
+        };
+    };
+    get_metrics_metrics_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
