@@ -84,7 +84,7 @@ export function WaitingCard({ waiting }: { waiting: NonNullable<JobView["waiting
       <p>{waiting.reason}</p>
       <Facts
         of={[
-          ["Position", waiting.position === 0 ? "next" : `${waiting.position} before it`],
+          ["Place in the queue", waiting.position <= 1 ? "next" : String(waiting.position)],
           [
             "Expected start",
             waiting.expected_start_at
