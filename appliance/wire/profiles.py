@@ -25,3 +25,19 @@ def find_profile(work_dir: Path) -> FinalizeResponse | None:
     except FileNotFoundError:
         return None
     return FinalizeResponse.FromString(data)
+
+
+def chrome_events(profile: FinalizeResponse) -> list[dict[str, str | float]]:
+    """Return a profile's spans as Chrome's trace format has them, in microseconds, on one track."""
+    return [
+        {
+            "name": event.name,
+            "cat": event.cat,
+            "ph": "X",
+            "ts": event.ts,
+            "dur": event.dur,
+            "pid": 0,
+            "tid": 0,
+        }
+        for event in profile.trace_events
+    ]
