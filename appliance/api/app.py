@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
 from appliance.api import (
+    activity,
     cluster,
     estimates,
     jobs,
@@ -17,6 +18,7 @@ from appliance.api import (
     sessions,
     stream,
     users,
+    wafer,
 )
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
@@ -82,6 +84,8 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
 def _routers() -> tuple[APIRouter, ...]:
     return (
         jobs.router,
+        wafer.router,
+        activity.router,
         logs.router,
         queue.router,
         stream.router,

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from appliance.core.access import Principal
 from appliance.core.records import User
 from appliance.management.access import Access
+from appliance.management.activity import ActivityService
 from appliance.management.feed import ChangeFeed
 from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
@@ -36,6 +37,7 @@ class ApiServices:
     jobs: JobService
     edits: JobEdits
     inventory: Inventory
+    activity: ActivityService
     sessions: SessionService
     systems: SystemService
     queue: QueueService

@@ -12,14 +12,17 @@ from google.protobuf.message import Message
 from appliance.coordinator import job_machine as machine
 from appliance.coordinator import pod_requests
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.background import BackgroundCall
+from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
-from appliance.coordinator.profiles import profile
+from appliance.coordinator.profiles import profile, wafer_picture_text
 from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
+from appliance.coordinator.starvation import HINT, StarvationWatch
 from appliance.core.clock import Clock
 from appliance.core.errors import (
     ConflictError,
@@ -35,7 +38,7 @@ from appliance.core.step_count import changes_state, steps_taken
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
-from appliance.wire.profiles import keep_profile
+from appliance.wire.profiles import keep_profile, keep_wafer_picture
 from appliance.wire.run_requests import DataLoaders, run_schedule
 from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
@@ -63,6 +66,8 @@ class Surroundings:
         announce_failure: Tells management why the job failed; returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        console: Takes lines for the user.
+        stall_seconds: Longest wait of a system for one batch.
         series: Takes what training shows.
     """
 
@@ -74,6 +79,8 @@ class Surroundings:
     announce_failure: Callable[[str], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    console: Console
+    stall_seconds: float
     series: SeriesLog
 
 
@@ -99,12 +106,14 @@ class Execution:
         self._run_request = client.RunRequest()
         self._loaders = DataLoaders()
         self._profiled_steps = range(0)
+        self._input_load: BackgroundCall | None = None
         self._num_trained = 0
         self.gang = make_gang(self.suspect)
         self._streams = StreamEndpoint(
             around.spec, clock=around.clock, on_failure=self._suspect_stream
         )
         self.persistent = PersistentTensors(self.gang)
+        self._starvation = StarvationWatch(stall_seconds=around.stall_seconds)
 
     # What the job looks like
 
@@ -160,8 +169,10 @@ class Execution:
         self._post(machine.Load(state=frozenset(tensor.resource_name for tensor in plan.state)))
         self._streams.meet(self.gang.stream_addresses())
         with self._pods_answering():
-            self._session = Session(self._streams, self._state.session, plan)
-        keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
+            self._session = Session(
+                self._streams, self._state.session, plan, locate=self._locate_snapshot
+            )
+        self._keep_pictures()
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -267,6 +278,8 @@ class Execution:
         wait = is_success and session is not None and not session.was_cut
         if session is not None:
             session.shelf.stop_keeping()
+            with contextlib.suppress(WscError):  # a pod that is gone is reported by others
+                self._release_all_snapshots(session)
         self._post(machine.Finish(wait_for_steps=wait))
 
     def profile(self) -> list[client.FinalizeResponse.EventTrace]:
@@ -285,6 +298,17 @@ class Execution:
             num_systems=self.gang.size.num_systems,
         )
 
+    def _keep_pictures(self) -> None:
+        """Leave in the job's work directory what pages and csctl show of the simulated wafer."""
+        work_dir = self._around.spec.work_dir
+        keep_profile(work_dir, self._profile_of(range(1, 2)))
+        text = wafer_picture_text(
+            self.session.plan,
+            machine=self._around.machine,
+            num_systems=self.gang.size.num_systems,
+        )
+        keep_wafer_picture(work_dir, text)
+
     def close(self, reason: str) -> None:
         """End the job."""
         self._post(machine.Close(reason=reason))
@@ -293,6 +317,38 @@ class Execution:
             self._around.initializer.close()
 
     # What goes wrong
+
+    def watch_input(self, heartbeat: pods_pb2.HeartbeatRequest) -> None:
+        """Look whether a system waits for its batches; warn, or fail the job if it does not end."""
+        role, index = self.gang.member(heartbeat.pod)
+        if role is not Role.CHIEF or self.is_over():
+            return
+        with self._changed:
+            found = self._starvation.look(
+                index,
+                session=heartbeat.session,
+                step=heartbeat.step,
+                readings=heartbeat.readings,
+                now_seconds=self._around.clock.monotonic_seconds(),
+            )
+        if found is None:
+            return
+        if found.is_stall:
+            failure = Failure(
+                blame=Blame.USER, message=found.message, role=role, index=index, is_stall=True
+            )
+            self.suspect(failure)
+            return
+        logger.warning("Input starvation", extra={"reason": found.message})
+        self._around.console.write(Topic.STALL, found.message, hint=HINT, is_warning=True)
+        self._around.announce_event(
+            JobEventReport(
+                reason="InputStarvation",
+                message=f"{found.message} {HINT}.",
+                is_warning=True,
+                pod=heartbeat.pod,
+            )
+        )
 
     def suspect(self, failure: Failure) -> None:
         """Take a report that something broke; the job fails for one of those that come in."""
@@ -347,8 +403,10 @@ class Execution:
             case machine.LoadInput(session=session):
                 self._load_input(session)
             case machine.StartSteps():
+                self._wait_for_input()
                 self._start_steps(action)
             case machine.FinishSteps(session=session, wait_for_steps=wait):
+                self._wait_for_input()
                 request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
                 self._call_all("Finish", request)
                 self._count_trained(wait_for_steps=wait)
@@ -370,6 +428,12 @@ class Execution:
         completed = completed_steps(self.gang.reports())
         self._num_trained += session.schedule.num_steps if wait_for_steps else completed
 
+    def _wait_for_input(self) -> None:
+        """Wait until the input pods are loaded; raises what their loading raised, once."""
+        loading, self._input_load = self._input_load, None
+        if loading is not None:
+            loading.wait()
+
     def _load_plan(self, session: int) -> None:
         size = self.gang.size
         request = pod_requests.engine_load(session, self._plan_text, size)
@@ -386,7 +450,8 @@ class Execution:
         self._loaders = self._loaders.after(run)
         inputs: list[Member] = [(Role.ACTIVATION, system) for system in range(size.num_systems)]
         inputs += [(Role.WORKER, worker) for worker in range(size.num_workers)]
-        self._call_load(inputs, request)
+        # The user's dataloader takes seconds to come up; weights can be sent meanwhile.
+        self._input_load = BackgroundCall("load-input", lambda: self._call_load(inputs, request))
 
     def _call_load(self, members: list[Member], request: pods_pb2.LoadRequest) -> None:
         request.stream_addresses.update(self.gang.stream_addresses())
@@ -430,11 +495,29 @@ class Execution:
             raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
         return session
 
+    def _release_all_snapshots(self, session: Session) -> None:
+        """Let the steps go on to the end; the client will fetch no state any more."""
+        if session.is_started and session.schedule is not None:
+            self._release_snapshots(session, session.schedule.num_steps)
+
     def _release_snapshots(self, session: Session, step: int) -> None:
         for number in session.passed_snapshots(step):
             request = pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
             with contextlib.suppress(NotFoundError):
                 self._ask_memoryx("ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply)
+
+    def _locate_snapshot(self, number: int, name: str) -> str:
+        request = pods_pb2.LocateSnapshotRequest(
+            session=self.session.number, step=number, resource_name=name
+        )
+        reply = self.gang.ask(
+            (Role.WEIGHT, 0),
+            pods_pb2_grpc.MemoryXStub,
+            "LocateSnapshot",
+            request,
+            pods_pb2.LocateSnapshotReply,
+        )
+        return reply.segment
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:

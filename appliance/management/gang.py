@@ -38,7 +38,9 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        memoryx_bytes: Memory that MemoryX of a job may use; 0 for what there is.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
+        stall_seconds: Longest wait of a system for one batch before its job counts as stalled.
         streams: How weights reach the systems on one host: `ring` or `mapped`.
         has_network: Whether every pod counts as a host of its own, so that all streams cross the
             network.
@@ -62,7 +64,9 @@ class Surroundings:
     machine: str
     pace: float
     driver_tokens: DriverTokens
+    stall_seconds: float
     streams: str
+    memoryx_bytes: int = 0
     has_network: bool = False
     stream_secret: bytes = b""
     stream_identity: str = ""
@@ -135,6 +139,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "execution": surroundings.execution,
             "cluster_systems": str(surroundings.cluster_systems),
             "machine": surroundings.machine,
+            "stall_seconds": f"{surroundings.stall_seconds:g}",
             "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,
@@ -152,6 +157,8 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "user_name": job.user.name,
         }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    if role is Role.WEIGHT:
+        options["memory_bytes"] = str(surroundings.memoryx_bytes)
     if role is Role.CHIEF:
         options["machine"] = surroundings.machine
         options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""

@@ -11,6 +11,7 @@ from appliance.management.gang import Surroundings, plan_pods
 from tests.support.clock import FakeClock
 
 SURROUNDINGS = Surroundings(
+    stall_seconds=630.0,
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
     precision="f32",
@@ -28,6 +29,7 @@ SURROUNDINGS = Surroundings(
     pace=2.5,
     driver_tokens=DriverTokens(b"key"),
     streams="mapped",
+    memoryx_bytes=0,
 )
 
 
