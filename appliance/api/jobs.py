@@ -5,7 +5,6 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
-from google.protobuf.json_format import MessageToDict
 
 from appliance.api.cursors import MAX_CURSOR, job_cursor, job_place
 from appliance.api.job_schemas import (
@@ -31,7 +30,7 @@ from appliance.management.access import job_target
 from appliance.management.job_edits import JobEdit, mark_of
 from appliance.management.jobs import JobView
 from appliance.storage.job_pages import JobOrder, PageFilter
-from appliance.wire.profiles import find_profile
+from appliance.wire.profiles import chrome_events, find_profile
 from appliance.wire.submissions import check_labels, parse_priority
 
 router = APIRouter(tags=["jobs"])
@@ -210,10 +209,11 @@ def get_profile(job_id: JobPath, caller: Caller, services: Services) -> dict[str
         raise NotFoundError(
             f"Job {job_id} has no profile.", hint="Execute jobs have one once a program is loaded."
         )
-    events = [
-        MessageToDict(event, preserving_proto_field_name=True) for event in profile.trace_events
-    ]
-    return {"traceEvents": events, "otherData": {"job": job_id, "time": "simulated"}}
+    return {
+        "traceEvents": chrome_events(profile),
+        "displayTimeUnit": "ms",
+        "otherData": {"job": job_id, "time": "simulated"},
+    }
 
 
 @router.get("/jobs/{job_id}/configuration", responses=problems(403, 404))

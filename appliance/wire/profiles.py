@@ -27,6 +27,22 @@ def find_profile(work_dir: Path) -> FinalizeResponse | None:
     return FinalizeResponse.FromString(data)
 
 
+def chrome_events(profile: FinalizeResponse) -> list[dict[str, str | float]]:
+    """Return a profile's spans as Chrome's trace format has them, in microseconds, on one track."""
+    return [
+        {
+            "name": event.name,
+            "cat": event.cat,
+            "ph": "X",
+            "ts": event.ts,
+            "dur": event.dur,
+            "pid": 0,
+            "tid": 0,
+        }
+        for event in profile.trace_events
+    ]
+
+
 def keep_wafer_picture(work_dir: Path, text: str) -> None:
     """Keep the picture of a job's present program on the wafer, a `WaferPicture` as JSON."""
     _keep(work_dir / _PICTURE_FILE, text.encode())
