@@ -74,10 +74,20 @@ _ExecutionFlag = Annotated[
     ),
 ]
 
-_ClusterFlag = Annotated[Path | None, typer.Option(help="YAML file that describes the cluster.")]
 _LeaseFlag = Annotated[int, typer.Option(help="Life of a job without a sign of its client.")]
+_Systems = Annotated[
+    int | None,
+    typer.Option(help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"),
+]
+_ClusterFile = Annotated[Path | None, typer.Option(help="YAML file that describes the cluster.")]
 _OrphanSeconds = Annotated[
     float, typer.Option(help="How long jobs go on while management is away.")
+]
+_HistoryDays = Annotated[
+    float, typer.Option(help="Forget jobs that ended longer ago, with their logs; 0 keeps all.")
+]
+_Database = Annotated[
+    str, typer.Option(help="postgresql+psycopg://... to use instead of SQLite.", show_default="")
 ]
 _Preemption = Annotated[
     bool, typer.Option("--preemption", help="Let urgent jobs stop preemptible ones.")
@@ -88,13 +98,8 @@ _Preemption = Annotated[
 def up(
     *,
     data_dir: _DataDir = None,
-    systems: Annotated[
-        int | None,
-        typer.Option(
-            help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"
-        ),
-    ] = None,
-    cluster: _ClusterFlag = None,
+    systems: _Systems = None,
+    cluster: _ClusterFile = None,
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
@@ -116,6 +121,8 @@ def up(
     lease_seconds: _LeaseFlag = 30,
     orphan_seconds: _OrphanSeconds = 120.0,
     preemption: _Preemption = False,
+    history_days: _HistoryDays = 365.0,
+    database: _Database = "",
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
     ] = False,
@@ -144,15 +151,14 @@ def up(
             lease_seconds=lease_seconds,
             orphan_seconds=orphan_seconds,
             allows_preemption=preemption,
+            history_days=history_days,
+            database=database,
             machine=table,
             pace=pace,
             stall_seconds=stall_seconds,
             streams=streams,
             memoryx_bytes=int(memoryx_gib * _GIB),
-            entry_modules=tuple(
-                (role, module)
-                for role, _, module in (entry.partition("=") for entry in test_entry or ())
-            ),
+            entry_modules=tuple(map(_entry, test_entry or ())),
         )
         if Instance(directory).is_running():
             raise Instance(directory).already_runs()
@@ -180,6 +186,11 @@ def _machine(name_or_file: str) -> str:
             hint="Write fields, as in `sram_bytes_per_pe: 65536`, and `base` for the rest.",
         )
     return json.dumps(description)
+
+
+def _entry(text: str) -> tuple[str, str]:
+    role, _, module = text.partition("=")
+    return role, module
 
 
 def _cluster(path: Path | None) -> str:

@@ -9,13 +9,16 @@ management ends, what is kept is the state between two turns, and what was to fo
 found out again: `resumption` says how.
 """
 
+import datetime as dt
 import logging
 import queue
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import assert_never
 
 from appliance.cluster.launcher import JobStopped, Launcher, LauncherLost, PodExit, Survivor
@@ -50,6 +53,8 @@ STOP_MESSAGE = "the appliance was stopped while the job was running; submit it a
 
 _LEASE_CHECK_SECONDS = 1.0
 _KEEP_SECONDS = 10.0
+_PRUNE_SECONDS = 60.0
+_MAX_PRUNED = 500
 _MAX_ITEMS = 1000
 """Items of one turn at most, so that nobody waits long for the database."""
 
@@ -78,6 +83,7 @@ class Reconciler:
         model: What the cluster has and who may use how much.
         policy: By which rules jobs are served.
         lease_seconds: Length of a lease that a job lacks when management starts.
+        history_seconds: Jobs that ended longer ago are forgotten; None keeps all.
         on_superseded: Called once another management has taken over; nothing is moved any more.
     """
 
@@ -93,6 +99,7 @@ class Reconciler:
         model: ClusterModel,
         policy: Policy | None = None,
         lease_seconds: int = 30,
+        history_seconds: float | None = None,
         on_superseded: Callable[[], None] = lambda: None,
     ) -> None:
         self._state = state
@@ -102,6 +109,8 @@ class Reconciler:
         self._watch = watch
         self._clock = clock
         self._lease_seconds = lease_seconds
+        self._history_seconds = history_seconds
+        self._next_prune = 0.0
         self._on_superseded = on_superseded
         self._inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
         self._live: dict[JobId, _Live] = {}
@@ -249,6 +258,9 @@ class Reconciler:
         if now >= self._next_lease_check:
             self._next_lease_check = now + _LEASE_CHECK_SECONDS
             self._expire_leases()
+        if self._history_seconds is not None and now >= self._next_prune:
+            self._next_prune = now + _PRUNE_SECONDS
+            self._prune(self._history_seconds)
 
     def _next_item(self) -> inbox.Item | None:
         now = self._clock.monotonic_seconds()
@@ -485,6 +497,16 @@ class Reconciler:
             if self._reservations.expire(WorkflowId(lease.id)):
                 self._is_queue_dirty = True
             self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
+
+    def _prune(self, history_seconds: float) -> None:
+        """Forget jobs that ended long ago, some at a time, with their directories."""
+        before = self._clock.now() - dt.timedelta(seconds=history_seconds)
+        pruned = self._state.jobs.prune(before, limit=_MAX_PRUNED)
+        for _, work_dir in pruned:
+            if work_dir:
+                self._errands.append(partial(shutil.rmtree, work_dir, ignore_errors=True))
+        if pruned:
+            logger.info("Old jobs are forgotten", extra={"jobs": len(pruned)})
 
     def _schedule(self) -> None:
         before = self.published

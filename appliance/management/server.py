@@ -118,6 +118,8 @@ class ManagementOptions:
             seconds; 30 survives two lost beats.
         orphan_seconds: How long running jobs go on without management, as between a crash and a new
             start; clients wait about as long.
+        history_days: Jobs that ended longer ago are forgotten, with their logs; 0 keeps all.
+        database: SQLAlchemy URL of a PostgreSQL database; empty keeps all in SQLite.
         allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
             that they can go on from a checkpoint.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
@@ -150,6 +152,8 @@ class ManagementOptions:
     execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
     orphan_seconds: float = 120.0
+    history_days: float = 365.0
+    database: str = ""
     allows_preemption: bool = False
     machine: str = CS2.name
     pace: float = 0.0
@@ -222,7 +226,11 @@ class Management:
         options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
-        self._database = Database.open_sqlite(options.data_dir / "state.db")
+        self._database = (
+            Database.open(options.database)
+            if options.database
+            else Database.open_sqlite(options.data_dir / "state.db")
+        )
         self._database.claim()
         self._state = State.over(self._database, clock)
         self.access = open_access(
@@ -274,6 +282,7 @@ class Management:
             model=self.model,
             policy=Policy(allows_preemption=self.options.allows_preemption),
             lease_seconds=self.options.lease_seconds,
+            history_seconds=self.options.history_days * 86_400 or None,
             on_superseded=_end_at_once,
         )
         self.model.on_change(self.reconciler.reschedule)

@@ -43,7 +43,12 @@ class Database:
     @classmethod
     def open_sqlite(cls, path: Path) -> "Database":
         """Open or create an SQLite file and bring its schema up to date."""
-        database = cls(f"sqlite:///{path}")
+        return cls.open(f"sqlite:///{path}")
+
+    @classmethod
+    def open(cls, url: str) -> "Database":
+        """Open a database and bring its schema up to date."""
+        database = cls(url)
         database.migrate()
         return database
 

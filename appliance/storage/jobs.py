@@ -263,6 +263,23 @@ class JobRepository:
                 raise ConflictError(f"Job {job} is {row.phase}.", hint="Cancel it first.")
             session.delete(row)
 
+    def prune(self, before: dt.datetime, *, limit: int) -> Sequence[tuple[JobId, str]]:
+        """Forget jobs that ended before a time, with all that belongs to them, the oldest first.
+
+        Args:
+            before: Jobs that ended later stay.
+            limit: At most so many.
+
+        Returns:
+            Each one's id and work directory.
+        """
+        old = select(JobRow.id, JobRow.work_dir).where(JobRow.ended_at < before)
+        with self._database.transaction() as session:
+            found = session.execute(old.order_by(JobRow.ended_at).limit(limit)).all()
+            names = [row.id for row in found]
+            session.execute(delete(JobRow).where(JobRow.id.in_(names)))
+        return [(JobId(row.id), row.work_dir) for row in found]
+
     def add_event(self, event: EventRecord) -> None:
         """Write an event that changes no phase."""
         with self._database.transaction() as session:

@@ -6,7 +6,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from appliance.core.errors import ConflictError, InternalError, NotFoundError
+from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.jobs import JobType, Phase
 from appliance.core.records import Holding, NewJob, PodRecord, Reservation, User
@@ -17,19 +17,6 @@ from appliance.management.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
 from appliance.storage.tables import Base
-from tests.support.clock import FakeClock
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def state(tmp_path, clock):
-    database = Database.open_sqlite(tmp_path / "state.db")
-    yield State.over(database, clock)
-    database.close()
 
 
 def new_job(name: str = "wsjob-a", **changes) -> NewJob:
@@ -247,3 +234,50 @@ def test_what_a_job_requires_and_holds_is_kept(state):
     )
     job = state.jobs.load(JobId("wsjob-a"))
     assert (job.requirements, job.holding) == (wanted, holding)
+
+
+def test_old_jobs_are_forgotten_with_all_that_belongs_to_them(state, clock):
+    for name in ("wsjob-old", "wsjob-older", "wsjob-runs"):
+        state.jobs.create(new_job(name, work_dir=f"/data/{name}", labels={"k": "v"}))
+    run_to(state, "wsjob-older", Phase.SCHEDULED, Phase.FAILED)
+    clock.advance(10)
+    run_to(state, "wsjob-old", Phase.SCHEDULED, Phase.FAILED)
+    clock.advance(10)
+    assert state.jobs.prune(clock.now(), limit=1) == [("wsjob-older", "/data/wsjob-older")]
+    assert state.jobs.prune(clock.now(), limit=9) == [("wsjob-old", "/data/wsjob-old")]
+    assert [job.id for job in state.jobs.list(JobFilter(with_finished=True))] == ["wsjob-runs"]
+    assert state.jobs.events(JobId("wsjob-old")) == []
+
+
+def test_a_batch_is_one_transaction_and_a_step_of_it_can_fail_alone(state):
+    state.jobs.create(new_job("wsjob-a"))
+    with state.database.batch():
+        state.jobs.set_message(JobId("wsjob-a"), "kept")
+        with pytest.raises(ConflictError):
+            fail_halfway(state)
+        assert state.jobs.load(JobId("wsjob-a")).message == "kept"
+    job = state.jobs.load(JobId("wsjob-a"))
+    assert (job.message, job.priority) == ("kept", 299)
+    with pytest.raises(ConflictError), state.database.batch():
+        fail_halfway(state)
+    assert state.jobs.load(JobId("wsjob-a")).message == "kept"
+
+
+def fail_halfway(state):
+    with state.database.step():
+        state.jobs.set_priority(JobId("wsjob-a"), 1)
+        state.jobs.change_phase(JobId("wsjob-a"), Phase.RUNNING, Phase.FAILED)
+
+
+def test_only_the_last_to_claim_a_database_may_write(state):
+    state.jobs.create(new_job("wsjob-a"))
+    state.database.claim()
+    state.jobs.set_message(JobId("wsjob-a"), "mine")
+    other = Database(state.database.url)
+    other.claim()
+    with pytest.raises(StaleWriterError):
+        state.jobs.set_message(JobId("wsjob-a"), "too late")
+    with pytest.raises(StaleWriterError), state.database.batch():
+        state.jobs.set_message(JobId("wsjob-a"), "too late")
+    assert state.jobs.load(JobId("wsjob-a")).message == "mine"
+    other.close()
