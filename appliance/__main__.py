@@ -52,6 +52,9 @@ _DataDir = Annotated[
 _PaceFlag = Annotated[
     float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
 ]
+_StallFlag = Annotated[
+    float, typer.Option(help="How long a system may wait for a batch before its job fails.")
+]
 _ExecutionFlag = Annotated[
     str,
     typer.Option(
@@ -94,6 +97,7 @@ def up(
         str,
         typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
     ] = "ring",
+    stall_seconds: _StallFlag = 630.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -125,6 +129,7 @@ def up(
             lease_seconds=lease_seconds,
             machine=table,
             pace=pace,
+            stall_seconds=stall_seconds,
             streams=streams,
             entry_modules=tuple(
                 (role, module)
