@@ -20,12 +20,16 @@ import yaml
 from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
+from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from appliance.dashboard.pages import install_pages
+from appliance.management.activity import ActivityService
 from appliance.management.cluster_file import parse_cluster
-from appliance.management.instance import Instance, InstanceState
+from appliance.management.instance import STOP_SECONDS, Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
+from appliance.scheduler.policy import Policy
 from appliance.settings import read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.memory import free_bytes
@@ -42,6 +46,7 @@ app = typer.Typer(
 app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 
+_GIB = 1 << 30
 _REST_GRACE_SECONDS = 3
 """How long REST requests may take to end when the appliance does."""
 
@@ -49,6 +54,12 @@ _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
 
+_StreamsFlag = Annotated[
+    str, typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls.")
+]
+_MemoryFlag = Annotated[
+    float, typer.Option(help="GiB that a job's MemoryX may use; more goes to files. 0: all.")
+]
 _PaceFlag = Annotated[
     float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
 ]
@@ -63,6 +74,15 @@ _ExecutionFlag = Annotated[
     ),
 ]
 
+_ClusterFlag = Annotated[Path | None, typer.Option(help="YAML file that describes the cluster.")]
+_LeaseFlag = Annotated[int, typer.Option(help="Life of a job without a sign of its client.")]
+_OrphanSeconds = Annotated[
+    float, typer.Option(help="How long jobs go on while management is away.")
+]
+_Preemption = Annotated[
+    bool, typer.Option("--preemption", help="Let urgent jobs stop preemptible ones.")
+]
+
 
 @app.command()
 def up(
@@ -74,10 +94,7 @@ def up(
             help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"
         ),
     ] = None,
-    cluster: Annotated[
-        Path | None,
-        typer.Option(help="YAML file that describes the cluster."),
-    ] = None,
+    cluster: _ClusterFlag = None,
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
@@ -93,14 +110,12 @@ def up(
     ] = "cs2",
     pace: _PaceFlag = 0.0,
     execution: _ExecutionFlag = "weight-streaming",
-    streams: Annotated[
-        str,
-        typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls."),
-    ] = "ring",
+    streams: _StreamsFlag = "ring",
+    memoryx_gib: _MemoryFlag = 0.0,
     stall_seconds: _StallFlag = 630.0,
-    lease_seconds: Annotated[
-        int, typer.Option(help="Life of a job without a sign of its client.")
-    ] = 30,
+    lease_seconds: _LeaseFlag = 30,
+    orphan_seconds: _OrphanSeconds = 120.0,
+    preemption: _Preemption = False,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
     ] = False,
@@ -127,10 +142,13 @@ def up(
             wafer_bytes=free_bytes(parse_machine(table)),
             execution=execution,
             lease_seconds=lease_seconds,
+            orphan_seconds=orphan_seconds,
+            allows_preemption=preemption,
             machine=table,
             pace=pace,
             stall_seconds=stall_seconds,
             streams=streams,
+            memoryx_bytes=int(memoryx_gib * _GIB),
             entry_modules=tuple(
                 (role, module)
                 for role, _, module in (entry.partition("=") for entry in test_entry or ())
@@ -194,6 +212,8 @@ def down(*, data_dir: _DataDir = None) -> None:
     directory = (data_dir or settings.data_dir).absolute()
     try:
         was_running = Instance(directory).stop()
+        runtime_root = settings.runtime_root(directory)
+        was_running |= end_survivors(runtime_root, timeout_seconds=STOP_SECONDS)
     except WscError as error:
         _fail(error)
     shutil.rmtree(settings.runtime_root(directory), ignore_errors=True)
@@ -258,7 +278,6 @@ async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> No
 async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None:
     instance = Instance(options.data_dir)
     instance.acquire()
-    shutil.rmtree(options.runtime_root, ignore_errors=True)
     listener = _listen(options.bind_host, options.rest_port)
     scheme = "https" if options.has_tls else "http"
     rest_url = f"{scheme}://{options.public_host}:{listener.getsockname()[1]}"
@@ -295,14 +314,17 @@ async def _serve_rest(
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,
+        activity=ActivityService(management.state, Policy()),
         sessions=management.sessions,
         systems=management.systems,
         queue=management.queue,
         logs=management.logs,
         feed=management.feed,
+        collector=management.collector,
         has_tls=tls is not None,
     )
     rest = create_app(services, hosts=management.rest_hosts)
+    install_pages(rest)
     config = uvicorn.Config(
         rest,
         log_config=None,

@@ -18,7 +18,7 @@ from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
-from appliance.coordinator.profiles import profile
+from appliance.coordinator.profiles import profile, wafer_picture_text
 from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
@@ -38,7 +38,7 @@ from appliance.core.step_count import changes_state, steps_taken
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
-from appliance.wire.profiles import keep_profile
+from appliance.wire.profiles import keep_profile, keep_wafer_picture
 from appliance.wire.run_requests import DataLoaders, run_schedule
 from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
@@ -169,8 +169,10 @@ class Execution:
         self._post(machine.Load(state=frozenset(tensor.resource_name for tensor in plan.state)))
         self._streams.meet(self.gang.stream_addresses())
         with self._pods_answering():
-            self._session = Session(self._streams, self._state.session, plan)
-        keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
+            self._session = Session(
+                self._streams, self._state.session, plan, locate=self._locate_snapshot
+            )
+        self._keep_pictures()
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -276,6 +278,8 @@ class Execution:
         wait = is_success and session is not None and not session.was_cut
         if session is not None:
             session.shelf.stop_keeping()
+            with contextlib.suppress(WscError):  # a pod that is gone is reported by others
+                self._release_all_snapshots(session)
         self._post(machine.Finish(wait_for_steps=wait))
 
     def profile(self) -> list[client.FinalizeResponse.EventTrace]:
@@ -293,6 +297,17 @@ class Execution:
             machine=self._around.machine,
             num_systems=self.gang.size.num_systems,
         )
+
+    def _keep_pictures(self) -> None:
+        """Leave in the job's work directory what pages and csctl show of the simulated wafer."""
+        work_dir = self._around.spec.work_dir
+        keep_profile(work_dir, self._profile_of(range(1, 2)))
+        text = wafer_picture_text(
+            self.session.plan,
+            machine=self._around.machine,
+            num_systems=self.gang.size.num_systems,
+        )
+        keep_wafer_picture(work_dir, text)
 
     def close(self, reason: str) -> None:
         """End the job."""
@@ -480,11 +495,29 @@ class Execution:
             raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
         return session
 
+    def _release_all_snapshots(self, session: Session) -> None:
+        """Let the steps go on to the end; the client will fetch no state any more."""
+        if session.is_started and session.schedule is not None:
+            self._release_snapshots(session, session.schedule.num_steps)
+
     def _release_snapshots(self, session: Session, step: int) -> None:
         for number in session.passed_snapshots(step):
             request = pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
             with contextlib.suppress(NotFoundError):
                 self._ask_memoryx("ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply)
+
+    def _locate_snapshot(self, number: int, name: str) -> str:
+        request = pods_pb2.LocateSnapshotRequest(
+            session=self.session.number, step=number, resource_name=name
+        )
+        reply = self.gang.ask(
+            (Role.WEIGHT, 0),
+            pods_pb2_grpc.MemoryXStub,
+            "LocateSnapshot",
+            request,
+            pods_pb2.LocateSnapshotReply,
+        )
+        return reply.segment
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:

@@ -38,22 +38,32 @@ class Session:
         streams: The coordinator's end of the job's streams.
         number: Counts the job's sessions from 1.
         plan: What is run.
+        locate: Asks MemoryX for the segment that holds a state tensor, given by resource name, as
+            it was after a step, counted from 1.
     """
 
-    def __init__(self, streams: StreamEndpoint, number: int, plan: Plan) -> None:
+    def __init__(
+        self,
+        streams: StreamEndpoint,
+        number: int,
+        plan: Plan,
+        *,
+        locate: Callable[[int, str], str],
+    ) -> None:
         self._streams, self.number, self.plan = streams, number, plan
+        self._locate = locate
         self.shelf = OutputShelf()
         self.schedule: RunSchedule | None = None
         self.has_fetched = False
         self._outputs = {output.output_name: output for output in plan.outputs}
-        self._layout = state_layout(plan)
-        self._items = {item.name: item for item in self._layout.items}
+        layout = state_layout(plan)
+        self._items = {item.name: item for item in layout.items}
         self._store = streams.attach_store(number)
         self._reader: SharedMemoryRingReader | None = None
         self._thread: threading.Thread | None = None
         self._released: set[int] = set()
         self._closed = threading.Event()
-        views = self._layout.views(self._store.attach_to_write(STATE_SEGMENT))
+        views = layout.views(self._store.attach_to_write(STATE_SEGMENT))
         self.ingress = WeightIngress(
             plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
         )
@@ -106,7 +116,7 @@ class Session:
             is_over: Whether the job has ended meanwhile, so that waiting is in vain.
 
         Returns:
-            A view of the snapshot; None if the job is over.
+            Its value; None if the job is over.
 
         Raises:
             NotFoundError: The state after that step is not kept.
@@ -120,17 +130,23 @@ class Session:
                 hint="Save checkpoints at steps of the run's checkpoint schedule.",
             )
         self.shelf.advance(step)
+        item = self._items[tensor.value]
+        buffer = np.empty(item.type.num_bytes, dtype=np.uint8)
         while not is_over():
             try:
-                memory = self._store.attach(snapshot_segment(step + 1))
+                segment = self._locate(step + 1, tensor.resource_name)
+                self._store.read([Piece(segment=segment, source=item.offset, target=buffer)])
             except NotFoundError:
                 self._closed.wait(_SNAPSHOT_POLL_SECONDS)
                 continue
-            return self._layout.views(memory)[tensor.value]
+            return buffer.view(item.type.dtype.container).reshape(item.type.shape)
         return None
 
     def passed_snapshots(self, step: int) -> list[int]:
-        """Return the snapshots, by 1-based step, that a client at this step (0-based) is past."""
+        """Return the snapshots, by 1-based step, that a client at this step (0-based) is past.
+
+        Each is named once, whether it has been taken yet or not.
+        """
         if self.schedule is None:
             return []
         passed = {number for number in self.schedule.checkpoint_steps if number - 1 < step}

@@ -38,6 +38,7 @@ class Surroundings:
         num_cores: CPU cores to share out.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
+        memoryx_bytes: Memory that MemoryX of a job may use; 0 for what there is.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
         stall_seconds: Longest wait of a system for one batch before its job counts as stalled.
         streams: How weights reach the systems on one host: `ring` or `mapped`.
@@ -65,6 +66,7 @@ class Surroundings:
     driver_tokens: DriverTokens
     stall_seconds: float
     streams: str
+    memoryx_bytes: int = 0
     has_network: bool = False
     stream_secret: bytes = b""
     stream_identity: str = ""
@@ -155,6 +157,8 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "user_name": job.user.name,
         }
     options = {"torch_threads": str(_num_threads(role, job.num_systems, surroundings.num_cores))}
+    if role is Role.WEIGHT:
+        options["memory_bytes"] = str(surroundings.memoryx_bytes)
     if role is Role.CHIEF:
         options["machine"] = surroundings.machine
         options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,7 @@ from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
 from appliance.management.log_exports import LogExports
+from appliance.management.metrics import ApplianceCollector
 from appliance.management.queue_servicer import QueueServicer
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
@@ -55,6 +57,7 @@ from appliance.management.submissions import SubmissionOptions, SubmissionServic
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
+from appliance.scheduler.policy import Policy
 from appliance.storage.database import Database
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
@@ -113,6 +116,10 @@ class ManagementOptions:
             does not fit, or `auto`, pipelined where a program fits on one wafer.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
+        orphan_seconds: How long running jobs go on without management, as between a crash and a new
+            start; clients wait about as long.
+        allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
+            that they can go on from a checkpoint.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
@@ -122,6 +129,9 @@ class ManagementOptions:
             that all systems read, `mapped` lets every system read MemoryX's own memory. With
             `network` every pod counts as a host of its own and all its streams cross TCP on
             loopback; `network-tls` encrypts them.
+        memoryx_bytes: Memory that MemoryX of a job may use; tensors that take most of it are kept
+            in a file in the data directory and paged in and out. 0, the default, means what the
+            machine or the control group has.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
     """
@@ -139,10 +149,13 @@ class ManagementOptions:
     wafer_bytes: int = 0
     execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
+    orphan_seconds: float = 120.0
+    allows_preemption: bool = False
     machine: str = CS2.name
     pace: float = 0.0
     stall_seconds: float = 630.0
     streams: str = StreamMode.RING.value
+    memoryx_bytes: int = 0
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
 
@@ -165,6 +178,8 @@ class ManagementOptions:
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
+        if self.memoryx_bytes < 0:
+            raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
         if not self.stall_seconds > 0:
             raise UserError(f"A stall after {self.stall_seconds} seconds is not possible.")
         if self.lease_seconds < 1:
@@ -208,6 +223,7 @@ class Management:
         options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
         self._database = Database.open_sqlite(options.data_dir / "state.db")
+        self._database.claim()
         self._state = State.over(self._database, clock)
         self.access = open_access(
             options.data_dir, self._database, clock, needs_token=options.needs_token
@@ -256,6 +272,9 @@ class Management:
             watch=self._watch,
             clock=self._clock,
             model=self.model,
+            policy=Policy(allows_preemption=self.options.allows_preemption),
+            lease_seconds=self.options.lease_seconds,
+            on_superseded=_end_at_once,
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
@@ -263,6 +282,7 @@ class Management:
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
         self.logs = LogService(self._state)
+        self.collector = ApplianceCollector(self._state, self.inventory, self._clock)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state,
@@ -354,6 +374,7 @@ class Management:
                 log_path=self.options.data_dir / "fork-server.log",
                 node=this_node().name,
                 preload=self.options.preload,
+                orphan_seconds=self.options.orphan_seconds,
                 entry_modules={Role(role): module for role, module in self.options.entry_modules},
             )
         )
@@ -455,8 +476,14 @@ class Management:
             driver_tokens=self._driver_tokens,
             stall_seconds=self.options.stall_seconds,
             streams=self.options.streams,
+            memoryx_bytes=self.options.memoryx_bytes,
             has_network=self.options.streams in NETWORK_STREAMS,
             stream_secret=self._stream_secret,
             stream_identity=self._stream_identity,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)
+
+
+def _end_at_once() -> None:
+    """End this process without an orderly stop: everything belongs to another management now."""
+    os._exit(3)

@@ -1,6 +1,8 @@
 """Entry point of the weight pod: `python -m appliance.memoryx --spec FILE`.
 
-Options of the spec: `threads`, how many threads an update may use (default: half the cores).
+Options of the spec: `threads`, how many threads an update may use (default: half the cores);
+`memory_bytes`, the memory that tensors and all else may take, beyond which tensors go to a file
+(default: what the machine or the control group has).
 """
 
 import sys

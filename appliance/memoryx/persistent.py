@@ -1,4 +1,8 @@
-"""Tensors that outlive the sessions of a job, by the number the client gave them."""
+"""Tensors that outlive the sessions of a job, by the number the client gave them.
+
+They stay where the session that made them had them: nothing writes there any more, and the memory
+lives as long as a view of it does.
+"""
 
 import threading
 
@@ -19,10 +23,9 @@ class PersistentTensors:
         self._lock = threading.Lock()
 
     def keep(self, persistent_id: int, type_: TensorType, value: NDArray[np.generic]) -> None:
-        """Copy a value; replaces an older one of the same number."""
-        copy = np.array(value)
+        """Keep a value that nobody writes to any more; replaces an older one of that number."""
         with self._lock:
-            self._tensors[persistent_id] = type_, copy
+            self._tensors[persistent_id] = type_, value
 
     def get(self, persistent_id: int) -> Tensor:
         """Return a tensor's type and value.

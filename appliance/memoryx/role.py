@@ -9,16 +9,18 @@ import threading
 
 import grpc
 
-from appliance.core.errors import ConflictError
+from appliance.core.errors import ConflictError, WscError
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
+from appliance.memoryx.backing import choose_backing, memory_limit, return_freed_memory
 from appliance.memoryx.persistent import PersistentTensors
 from appliance.memoryx.session import WeightSession
-from appliance.memoryx.tensor_store import TensorStore
+from appliance.memoryx.tensor_store import TensorStore, tensor_bytes
 from appliance.pods.context import PodContext
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 THREADS_OPTION = "threads"
+MEMORY_OPTION = "memory_bytes"
 
 
 class WeightRole:
@@ -32,6 +34,7 @@ class WeightRole:
         self._context = context
         default = max(1, (os.cpu_count() or 1) // 2)
         self._num_threads = int(context.spec.options.get(THREADS_OPTION, default))
+        self._limit_bytes = int(context.spec.options.get(MEMORY_OPTION) or 0)
         self._lock = threading.Lock()
         self._number = 0
         self._store: TensorStore | None = None
@@ -45,7 +48,19 @@ class WeightRole:
         with self._lock:
             self._drop_store()
             server = self._context.serve_store(request.session)
-            self._store, self._number = TensorStore(plan, server), request.session
+            backing = choose_backing(
+                tensor_bytes(plan),
+                limit_bytes=self._limit_bytes or memory_limit(),
+                directory=self._context.spec.work_dir,
+            )
+            if backing.is_on_disk:
+                return_freed_memory()
+            try:
+                self._store = TensorStore(plan, server, backing)
+            except WscError:
+                server.close()
+                raise
+            self._number = request.session
             self._session = WeightSession(
                 self._context,
                 number=request.session,
@@ -146,9 +161,17 @@ class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
         store.expose(request.persistent_id, request.resource_name, type_, value)
         return pods_pb2.PersistentReply(dtype=type_.dtype.value, shape=type_.shape)
 
+    def LocateSnapshot(
+        self, request: pods_pb2.LocateSnapshotRequest, context: grpc.ServicerContext
+    ) -> pods_pb2.LocateSnapshotReply:
+        """Say where a state tensor's value after a checkpoint step can be read."""
+        store = self._role.store_of(request.session)
+        segment = store.locate(request.resource_name, request.step)
+        return pods_pb2.LocateSnapshotReply(segment=segment)
+
     def ReleaseSnapshot(
         self, request: pods_pb2.ReleaseSnapshotRequest, context: grpc.ServicerContext
     ) -> pods_pb2.ReleaseSnapshotReply:
         """Drop the state that was kept after a checkpoint step."""
-        self._role.store_of(request.session).release_snapshot(request.step)
+        self._role.store_of(request.session).snapshots.release(request.step)
         return pods_pb2.ReleaseSnapshotReply()

@@ -14,7 +14,9 @@ import torch
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
 from appliance.core.plan import STEP_START, Plan
+from appliance.core.readings import MEMORYX_SUMS_WAIT, MEMORYX_UPDATE
 from appliance.core.run import RunSchedule
+from appliance.memoryx.paging import Paging
 from appliance.memoryx.readiness import Readiness
 from appliance.memoryx.tensor_store import TensorStore
 from appliance.memoryx.updates import Updates
@@ -88,13 +90,20 @@ class WeightSession:
         self._store, self._num_threads = store, num_threads
         self._readiness = Readiness(plan)
         self._layer_steps = tuple(visit.layer_step for visit in visits(plan, num_systems))
-        self._updates = Updates(plan, state=store.state, computed=store.computed)
+        self._updates = Updates(
+            plan, state=store.state, computed=store.computed, late_sums=store.late_sums
+        )
+        self._overwritten = tuple(
+            tuple(commit.state for commit in update.commits) for update in plan.updates
+        )
         self._output_layout = output_layout(plan)
         self._sums_stream = sums_stream(plan, num_systems)
         self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
         self._events = EventCount()
+        self._update_seconds = self._sums_wait_seconds = 0.0
         self._idle = threading.Event()
         self._idle.set()
+        self._paging: Paging | None = None
         with contextlib.ExitStack() as stack:
             self._announce = stack.enter_context(
                 context.serve_ring(number, ANNOUNCE, num_slots=NUM_ANNOUNCE_SLOTS, slot_bytes=0)
@@ -107,6 +116,15 @@ class WeightSession:
                     slot_bytes=self._output_layout.num_bytes,
                 )
             )
+            if store.backing.is_on_disk:
+                self._paging = Paging(
+                    plan,
+                    store.layout,
+                    store.memory,
+                    store.descriptor,
+                    self._layer_steps,
+                )
+                stack.callback(self._paging.close)
             self._streams = stack.pop_all()
 
     def start(self, schedule: RunSchedule) -> Loops:
@@ -128,11 +146,14 @@ class WeightSession:
     def close(self) -> None:
         """Close the streams and wake both loops."""
         self._events.close()
+        self._store.snapshots.close()
         self._streams.close()
 
     def _announce_loads(self, num_steps: int) -> None:
         for step in range(num_steps):
-            for layer_step in self._layer_steps:
+            for position, layer_step in enumerate(self._layer_steps):
+                if self._paging is not None:
+                    self._paging.before_announcing(position)
                 if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
                     return
                 self._announce.reserve()
@@ -143,10 +164,15 @@ class WeightSession:
         torch.set_num_threads(self._num_threads)
         try:
             for step in range(schedule.num_steps):
+                began = self._context.clock.monotonic_seconds()
+                waited = self._sums_wait_seconds
                 self._update_step(schedule, step, sums)
                 if schedule.keeps_state(step):
-                    self._store.keep_snapshot(step + 1)
-                self._context.progress.record(step=step + 1)
+                    self._store.snapshots.keep(step + 1)
+                spent = self._context.clock.monotonic_seconds() - began
+                self._update_seconds += spent - (self._sums_wait_seconds - waited)
+                self._context.progress.record(step=step + 1, readings=self._readings())
+            self._store.snapshots.settle()
             self._outputs.end()
         finally:
             self._idle.set()
@@ -160,7 +186,7 @@ class WeightSession:
                 self._updates.arrive(point.layer_step, self._take_sums(sums, point.layer_step))
             self._events.advance()
             for update in point.updates:
-                self._updates.run(update)
+                self._run(update)
                 self._events.advance()
             if point.layer_step != STEP_START:
                 self._updates.depart(point.layer_step)
@@ -168,8 +194,27 @@ class WeightSession:
         if keeps_outputs:
             self._outputs.publish()
 
+    def _run(self, update: int) -> None:
+        if self._paging is not None:
+            self._paging.before_update(update)
+        self._store.snapshots.preserve(self._overwritten[update])
+        self._updates.run(update)
+        if self._paging is not None:
+            self._paging.after_update(update)
+
+    def _readings(self) -> Mapping[str, float]:
+        return {
+            MEMORYX_UPDATE: self._update_seconds,
+            MEMORYX_SUMS_WAIT: self._sums_wait_seconds,
+            "wsc_memoryx_state_bytes": float(self._store.layout.num_bytes),
+            "wsc_memoryx_state_on_disk": float(self._store.backing.is_on_disk),
+            "wsc_memoryx_snapshot_copied_bytes": float(self._store.snapshots.num_bytes_copied),
+        }
+
     def _take_sums(self, sums: RingReader, layer_step: int) -> Tensors:
+        began = self._context.clock.monotonic_seconds()
         slot = sums.acquire()
+        self._sums_wait_seconds += self._context.clock.monotonic_seconds() - began
         if slot is None:
             name = self._plan.layer_steps[layer_step].name
             raise StreamClosedError(

@@ -1,4 +1,8 @@
-"""The tensors of a session: the segments they lie in, and which of them have a value."""
+"""The tensors of a session: the segments they lie in, and which of them have a value.
+
+State lies in memory or in a file (`appliance.memoryx.backing`), and with it the sums that an update
+needs long after they have come.
+"""
 
 import contextlib
 
@@ -8,6 +12,9 @@ from numpy.typing import NDArray
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.plan import Plan, StateTensor
 from appliance.core.tensors import TensorType
+from appliance.memoryx.backing import Backing
+from appliance.memoryx.readiness import late_sum_layout
+from appliance.memoryx.snapshots import Snapshots
 from appliance.streams.layout import LayoutItem, SlotLayout
 from appliance.streams.store import StoreServer
 from appliance.streams.topology import (
@@ -15,10 +22,17 @@ from appliance.streams.topology import (
     STATE_SEGMENT,
     computed_layout,
     persistent_segment,
-    snapshot_segment,
     state_layout,
 )
 from appliance.streams.torch_views import tensors_of
+
+_LATE_SUMS = "late-sums"
+
+
+def tensor_bytes(plan: Plan) -> int:
+    """Return the bytes of all tensors that a store of the plan holds, snapshots apart."""
+    layouts = state_layout(plan), computed_layout(plan), late_sum_layout(plan)
+    return sum(layout.num_bytes for layout in layouts)
 
 
 class TensorStore:
@@ -27,23 +41,36 @@ class TensorStore:
     Args:
         plan: The session's plan.
         server: Where the segments are served; closed with this object.
+        backing: Where they lie.
     """
 
-    def __init__(self, plan: Plan, server: StoreServer) -> None:
-        self._server = server
-        self._layout = state_layout(plan)
+    def __init__(self, plan: Plan, server: StoreServer, backing: Backing) -> None:
+        self._server, self.backing = server, backing
+        self.layout = self._layout = state_layout(plan)
         self._items = {item.name: item for item in self._layout.items}
         self._by_resource = {tensor.resource_name: tensor for tensor in plan.state}
         self._missing = set(self._by_resource)
-        self._bytes: NDArray[np.uint8] = server.add_segment(STATE_SEGMENT, self._layout)
+        self._bytes: NDArray[np.uint8] = server.add_segment(
+            STATE_SEGMENT, self._layout, directory=backing.state_directory
+        )
         self.state = tensors_of(self._layout, self._bytes)
+        late = late_sum_layout(plan)
+        self.late_sums = tensors_of(
+            late, server.add_segment(_LATE_SUMS, late, directory=backing.state_directory)
+        )
+        self.snapshots = Snapshots(server, self._layout, self._bytes, backing.directory)
         computed = computed_layout(plan)
         self.computed = tensors_of(computed, server.add_segment(COMPUTED_SEGMENT, computed))
 
     @property
-    def num_bytes(self) -> int:
-        """Bytes of the state."""
-        return self._layout.num_bytes
+    def memory(self) -> NDArray[np.uint8]:
+        """The bytes of the state."""
+        return self._bytes
+
+    @property
+    def descriptor(self) -> int:
+        """What holds the state."""
+        return self._server.descriptor(STATE_SEGMENT)
 
     def commit_ingest(self, resource_names: list[str]) -> int:
         """Note that state tensors have their value now; return how many have none yet.
@@ -92,18 +119,13 @@ class TensorStore:
         self.item(resource_name).view(self._bytes)[...] = value
         self._missing.discard(resource_name)
 
-    def keep_snapshot(self, step_number: int) -> None:
-        """Copy the state into the segment of a step's snapshot (steps counted from 1)."""
-        name = snapshot_segment(step_number)
-        self._server.add_segment(name, self._layout, content=self._bytes)
-
-    def release_snapshot(self, step_number: int) -> None:
-        """Drop a snapshot.
+    def locate(self, resource_name: str, step_number: int) -> str:
+        """Return the segment that holds a state tensor as it was after a step (counted from 1).
 
         Raises:
-            NotFoundError: It was not kept, or dropped before.
+            NotFoundError: The plan has no such state tensor, or the snapshot is not there.
         """
-        self._server.remove_segment(snapshot_segment(step_number))
+        return self.snapshots.locate(step_number, self._tensor(resource_name).value)
 
     def expose(
         self, persistent_id: int, name: str, type_: TensorType, value: NDArray[np.generic]
@@ -118,6 +140,7 @@ class TensorStore:
 
     def close(self) -> None:
         """Stop serving the segments."""
+        self.snapshots.close()
         self._server.close()
 
     def _tensor(self, resource_name: str) -> StateTensor:

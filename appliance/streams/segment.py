@@ -1,17 +1,27 @@
 """Memory that several processes map: anonymous files, so nothing can be left behind by name.
 
-A segment is a memfd. Its bytes live as long as any process maps it or holds the descriptor, and the
-kernel frees them when the last one goes, however it goes. Descriptors travel between processes over
-Unix sockets (`appliance.streams.handshake`).
+A segment is a memfd or, if it may be larger than the memory, a file on disk that has no name. Its
+bytes live as long as any process maps it or holds the descriptor, and the kernel frees them when
+the last one goes, however it goes. Descriptors travel between processes over Unix sockets
+(`appliance.streams.handshake`).
 """
 
+import ctypes
+import errno
 import fcntl
 import mmap
 import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.errors import ClusterError
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_SYNC_FILE_RANGE_WRITE = 2
+"""From the kernel's linux/fs.h; Python has no name for it."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """Fix the size: a peer that shrank the file would kill whoever reads beyond its end."""
 
@@ -27,6 +37,58 @@ def create_segment(name: str, num_bytes: int) -> int:
     os.ftruncate(descriptor, num_bytes)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     return descriptor
+
+
+def create_file_segment(directory: Path, name: str, num_bytes: int) -> int:
+    """Return the descriptor of a new zeroed segment that lies in a file without a name.
+
+    Args:
+        directory: Where on which file system; made if missing.
+        name: For messages.
+        num_bytes: Its size; the room is taken at once, so that no later write can lack it.
+
+    Raises:
+        ClusterError: The file system has no room for it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode=0o600)
+    try:
+        if num_bytes:
+            os.posix_fallocate(descriptor, 0, num_bytes)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise ClusterError(
+            f"Segment {name!r} needs {num_bytes:,} bytes in {directory}, where "
+            f"{shutil.disk_usage(directory).free:,} are free.",
+            hint="Free some, or start the appliance with a data directory that has more.",
+        ) from error
+    return descriptor
+
+
+def read_ahead(descriptor: int, start: int, end: int) -> None:
+    """Begin to read bytes of a file-backed segment into memory."""
+    os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
+
+
+def write_behind(descriptor: int, memory: NDArray[np.uint8], start: int, end: int) -> None:
+    """Begin to write bytes of a file-backed segment, and count them as this process's no more.
+
+    They stay what they are, and mapped; the next use may find them in memory still. Nothing follows
+    if the kernel declines: it is told what will be good, not what must happen.
+    """
+    _LIBC.sync_file_range(
+        descriptor,
+        ctypes.c_int64(start),
+        ctypes.c_int64(end - start),
+        ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
+    )
+    address = memory.ctypes.data + start
+    rest = -address % mmap.PAGESIZE
+    whole = (end - start - rest) // mmap.PAGESIZE * mmap.PAGESIZE
+    if whole > 0:
+        _LIBC.madvise(ctypes.c_void_p(address + rest), ctypes.c_size_t(whole), mmap.MADV_DONTNEED)
 
 
 def map_segment(descriptor: int, *, is_read_only: bool = False) -> NDArray[np.uint8]:

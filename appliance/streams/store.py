@@ -14,6 +14,7 @@ import socket
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -33,7 +34,12 @@ from appliance.streams.handshake import (
 )
 from appliance.streams.layout import LayoutItem, SlotLayout
 from appliance.streams.protocol import Piece
-from appliance.streams.segment import create_segment, map_segment, segment_of_bytes
+from appliance.streams.segment import (
+    create_file_segment,
+    create_segment,
+    map_segment,
+    segment_of_bytes,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -71,34 +77,45 @@ class StoreServer:
         self._thread.start()
 
     def add_segment(
-        self, name: str, layout: SlotLayout, *, content: NDArray[np.uint8] | None = None
+        self, name: str, layout: SlotLayout, *, directory: Path | None = None
     ) -> NDArray[np.uint8]:
         """Create a segment and return its bytes.
 
         Args:
             name: The segment's name.
             layout: Where each tensor lies in it.
-            content: What it holds from the first moment it can be attached; None means zeros.
+            directory: Where the file that holds it is made; None holds it in memory.
 
         Raises:
             InternalError: A segment of that name exists, or the store is closed.
+            ClusterError: There is no room in the directory.
         """
         items = json.dumps([_item_fields(item) for item in layout.items]).encode()
-        descriptor = create_segment(name, layout.num_bytes)
+        if directory is None:
+            descriptor = create_segment(name, layout.num_bytes)
+        else:
+            descriptor = create_file_segment(directory, name, layout.num_bytes)
         memory = map_segment(descriptor)
         segment = _Segment(
             memory=descriptor,
             layout=segment_of_bytes(f"{name}-layout", items),
             content=memory,
         )
-        if content is not None:
-            memory[:] = content
         with self._lock:
             if self._is_closed or name in self._segments:
                 segment.close()
                 raise InternalError(f"Segment {name!r} exists already, or the store is closed.")
             self._segments[name] = segment
         return memory
+
+    def descriptor(self, name: str) -> int:
+        """Return what holds a segment; it is valid until the segment is removed.
+
+        Raises:
+            NotFoundError: There is no segment of that name.
+        """
+        with self._lock:
+            return self._find(name).memory
 
     @property
     def is_closed(self) -> bool:
@@ -112,9 +129,7 @@ class StoreServer:
             NotFoundError: There is no segment of that name.
         """
         with self._lock:
-            if name not in self._segments:
-                raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
-            segment = self._segments[name]
+            segment = self._find(name)
             return segment.content, map_segment(segment.layout).tobytes()
 
     def remove_segment(self, name: str) -> None:
@@ -124,9 +139,13 @@ class StoreServer:
             NotFoundError: There is no segment of that name.
         """
         with self._lock:
-            if name not in self._segments:
-                raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
-            self._segments.pop(name).close()
+            self._find(name).close()
+            del self._segments[name]
+
+    def _find(self, name: str) -> _Segment:
+        if name not in self._segments:
+            raise NotFoundError(f"The store of {self._owner} has no segment {name!r}.")
+        return self._segments[name]
 
     def close(self) -> None:
         """Forget every segment and stop serving."""

@@ -40,8 +40,8 @@ STATE_SEGMENT = "state"
 COMPUTED_SEGMENT = "computed"
 
 NUM_ANNOUNCE_SLOTS = 8
-NUM_RING_SLOTS = 3
-"""Of the broadcast, gradient and sum rings: one being written, one waiting, one being read."""
+_NUM_RING_SLOTS = 3
+_LARGE_SLOT_BYTES = 128 << 20
 NUM_BATCH_SLOTS = 3
 NUM_OUTPUT_SLOTS = 4
 STEP_FIELD = "step"
@@ -123,14 +123,33 @@ def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:
     return SlotLayout.of(plan.sum_types(step))
 
 
+def num_ring_slots(slot_bytes: int) -> int:
+    """Return the slots of a broadcast, gradient or sum ring.
+
+    One is written, one waits, one is read. Where a slot is large, the computation that it belongs
+    to takes so long that nothing has to wait in between, and a third slot would only cost memory.
+    """
+    return _NUM_RING_SLOTS if slot_bytes < _LARGE_SLOT_BYTES else _NUM_RING_SLOTS - 1
+
+
 def largest(layouts: Iterable[SlotLayout]) -> int:
     """Return the slot size that fits each of the layouts."""
     return max((layout.num_bytes for layout in layouts), default=0)
 
 
 def state_layout(plan: Plan) -> SlotLayout:
-    """Return where the state tensors lie in the store, by value name."""
-    return SlotLayout.of((tensor.value, tensor.type) for tensor in plan.state)
+    """Return where the state tensors lie in the store, by value name.
+
+    What is streamed comes first, in the order of its first load, so that a layer step's weights lie
+    side by side; then the rest, in the order in which updates overwrite it.
+    """
+    types = {tensor.value: tensor.type for tensor in plan.state}
+    order = [
+        *(name for step in plan.layer_steps for name in step.loads),
+        *(commit.state for update in plan.updates for commit in update.commits),
+        *types,
+    ]
+    return SlotLayout.of((name, types[name]) for name in dict.fromkeys(order) if name in types)
 
 
 def computed_layout(plan: Plan) -> SlotLayout:

@@ -14,13 +14,13 @@ from appliance.streams.protocol import RingReader, Store
 from appliance.streams.topology import (
     ANNOUNCE,
     BROADCAST,
-    NUM_RING_SLOTS,
     STREAMS_OPTION,
     SUMS,
     StreamMode,
     gradients,
     largest,
     load_layout,
+    num_ring_slots,
     sum_layout,
     sums_stream,
 )
@@ -57,13 +57,14 @@ class BroadcastReduceSession:
         self._spans = tuple(spans(layout) for layout in layouts)
         self._accumulation = Accumulation(layouts)
         self._num_bytes_copied = 0
+        broadcast_bytes, sum_bytes = max(self._row_bytes, default=0), largest(layouts)
         with contextlib.ExitStack() as stack:
             self._broadcast = stack.enter_context(
                 context.serve_ring(
                     number,
                     BROADCAST,
-                    num_slots=NUM_RING_SLOTS,
-                    slot_bytes=max(self._row_bytes, default=0),
+                    num_slots=num_ring_slots(broadcast_bytes),
+                    slot_bytes=broadcast_bytes,
                     num_readers=num_systems,
                 )
             )
@@ -72,8 +73,8 @@ class BroadcastReduceSession:
                     context.serve_ring(
                         number,
                         SUMS,
-                        num_slots=NUM_RING_SLOTS,
-                        slot_bytes=largest(layouts),
+                        num_slots=num_ring_slots(sum_bytes),
+                        slot_bytes=sum_bytes,
                     )
                 )
             self._streams = stack.pop_all()

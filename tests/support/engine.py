@@ -115,17 +115,25 @@ class Engine:
         self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
         self._reader.start()
 
-    def outputs(self):
+    def outputs(self, timeout_seconds=SECONDS):
         """Return the outputs of all steps, once the last has come."""
-        self._reader.join(SECONDS)
+        self._reader.join(timeout_seconds)
         assert not self._reader.is_alive()
         return self._outputs
 
     def snapshot(self, plan, step_number, session=1):
+        items = {item.name: item for item in topology.state_layout(plan).items}
+        found = {}
         with attach_store(self.address(session, topology.STORE)) as store:
-            memory = store.attach(topology.snapshot_segment(step_number))
-            views = topology.state_layout(plan).views(memory)
-            return {tensor.resource_name: np.array(views[tensor.value]) for tensor in plan.state}
+            for tensor in plan.state:
+                request = pods_pb2.LocateSnapshotRequest(
+                    session=session, step=step_number, resource_name=tensor.resource_name
+                )
+                segment = self.weight.memoryx.LocateSnapshot(request).segment
+                found[tensor.resource_name] = np.array(
+                    items[tensor.value].view(store.attach(segment))
+                )
+        return found
 
     def finish(self, session=1, wait_for_steps=True):
         request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait_for_steps)

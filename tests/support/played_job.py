@@ -120,6 +120,7 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
         self.calls = []
         self.load_error = None
         self.persistent = {}
+        self._snapshots = set()
         self.stopped = threading.Event()
         self.hold = threading.Event()
         self._store = self._ring = self._plan = self._thread = None
@@ -221,6 +222,11 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
         layout.items[0].view(self._store.add_segment(segment, layout))[...] = value
         return pods_pb2.PersistentReply(dtype=dtype.value, shape=value.shape)
 
+    def LocateSnapshot(self, request, context):
+        if request.step not in self._snapshots:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"No state after step {request.step}.")
+        return pods_pb2.LocateSnapshotReply(segment=snapshot_segment(request.step))
+
     def ReleaseSnapshot(self, request, context):
         self.calls.append(request)
         self._store.remove_segment(snapshot_segment(request.step))
@@ -253,7 +259,9 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
                 slot["output_loss"][...] = step + 0.5
                 self._ring.publish()
             if schedule.keeps_state(step):
-                self._store.add_segment(snapshot_segment(step + 1), state, content=self.state)
+                memory = self._store.add_segment(snapshot_segment(step + 1), state)
+                memory[:] = self.state
+                self._snapshots.add(step + 1)
             if self.hold.is_set():
                 self.stopped.wait(SECONDS)
                 return

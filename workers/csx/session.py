@@ -26,7 +26,6 @@ from appliance.streams.protocol import RingReader
 from appliance.streams.topology import (
     BROADCAST,
     COMPUTED_SEGMENT,
-    NUM_RING_SLOTS,
     STATE_SEGMENT,
     STREAMS_OPTION,
     StreamMode,
@@ -36,6 +35,7 @@ from appliance.streams.topology import (
     gradients,
     largest,
     load_layout,
+    num_ring_slots,
     state_layout,
     sum_layout,
 )
@@ -106,13 +106,14 @@ class CsxSession:
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
         self._weight_wait_seconds = 0.0
+        sum_bytes = largest(sum_layouts)
         self._streams = contextlib.ExitStack()
         self._gradients = self._streams.enter_context(
             context.serve_ring(
                 number,
                 gradients(context.spec.index),
-                num_slots=NUM_RING_SLOTS,
-                slot_bytes=largest(sum_layouts),
+                num_slots=num_ring_slots(sum_bytes),
+                slot_bytes=sum_bytes,
             )
         )
 

@@ -559,6 +559,52 @@ class PersistentReply(_message.Message):
 Global___PersistentReply: _TypeAlias = PersistentReply  # noqa: Y015
 
 @_typing.final
+class LocateSnapshotRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    session: _builtins.int
+    step: _builtins.int
+    """1-based."""
+    resource_name: _builtins.str
+    def __init__(
+        self,
+        *,
+        session: _builtins.int = ...,
+        step: _builtins.int = ...,
+        resource_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource_name", b"resource_name", "session", b"session", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LocateSnapshotRequest: _TypeAlias = LocateSnapshotRequest  # noqa: Y015
+
+@_typing.final
+class LocateSnapshotReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    segment: _builtins.str
+    """Segment of the store; its layout is that of the state."""
+    def __init__(
+        self,
+        *,
+        segment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["segment", b"segment"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LocateSnapshotReply: _TypeAlias = LocateSnapshotReply  # noqa: Y015
+
+@_typing.final
 class ReleaseSnapshotRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

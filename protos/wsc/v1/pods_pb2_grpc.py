@@ -438,6 +438,11 @@ class MemoryXStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentTensor.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentReply.FromString,
                 _registered_method=True)
+        self.LocateSnapshot = channel.unary_unary(
+                '/wsc.v1.MemoryX/LocateSnapshot',
+                request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.LocateSnapshotRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.LocateSnapshotReply.FromString,
+                _registered_method=True)
         self.ReleaseSnapshot = channel.unary_unary(
                 '/wsc.v1.MemoryX/ReleaseSnapshot',
                 request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.ReleaseSnapshotRequest.SerializeToString,
@@ -483,8 +488,15 @@ class MemoryXServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LocateSnapshot(self, request, context):
+        """Where a state tensor's value after a checkpoint step can be read until the snapshot is released.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReleaseSnapshot(self, request, context):
-        """The state kept after a checkpoint step has been fetched.
+        """The state kept after a checkpoint step has been fetched, or will not be.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -517,6 +529,11 @@ def add_MemoryXServicer_to_server(servicer, server):
                     servicer.ExposePersistent,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentTensor.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentReply.SerializeToString,
+            ),
+            'LocateSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocateSnapshot,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.LocateSnapshotRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.LocateSnapshotReply.SerializeToString,
             ),
             'ReleaseSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseSnapshot,
@@ -660,6 +677,33 @@ class MemoryX:
             '/wsc.v1.MemoryX/ExposePersistent',
             protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentTensor.SerializeToString,
             protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LocateSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.MemoryX/LocateSnapshot',
+            protos_dot_wsc_dot_v1_dot_pods__pb2.LocateSnapshotRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_pods__pb2.LocateSnapshotReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -173,8 +173,10 @@ class MemoryXStub:
     DeletePersistent: _grpc.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]
     ExposePersistent: _grpc.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]
     """Puts a persistent tensor where store readers can attach it, segment "persistent/<id>"."""
+    LocateSnapshot: _grpc.UnaryUnaryMultiCallable[_pods_pb2.LocateSnapshotRequest, _pods_pb2.LocateSnapshotReply]
+    """Where a state tensor's value after a checkpoint step can be read until the snapshot is released."""
     ReleaseSnapshot: _grpc.UnaryUnaryMultiCallable[_pods_pb2.ReleaseSnapshotRequest, _pods_pb2.ReleaseSnapshotReply]
-    """The state kept after a checkpoint step has been fetched."""
+    """The state kept after a checkpoint step has been fetched, or will not be."""
 
 @_typing.type_check_only
 class MemoryXAsyncStub(MemoryXStub):
@@ -190,8 +192,10 @@ class MemoryXAsyncStub(MemoryXStub):
     DeletePersistent: _aio.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]  # type: ignore[assignment]
     ExposePersistent: _aio.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]  # type: ignore[assignment]
     """Puts a persistent tensor where store readers can attach it, segment "persistent/<id>"."""
+    LocateSnapshot: _aio.UnaryUnaryMultiCallable[_pods_pb2.LocateSnapshotRequest, _pods_pb2.LocateSnapshotReply]  # type: ignore[assignment]
+    """Where a state tensor's value after a checkpoint step can be read until the snapshot is released."""
     ReleaseSnapshot: _aio.UnaryUnaryMultiCallable[_pods_pb2.ReleaseSnapshotRequest, _pods_pb2.ReleaseSnapshotReply]  # type: ignore[assignment]
-    """The state kept after a checkpoint step has been fetched."""
+    """The state kept after a checkpoint step has been fetched, or will not be."""
 
 class MemoryXServicer(metaclass=_abc_1.ABCMeta):
     """Served by the weight pod beside Pod."""
@@ -236,12 +240,20 @@ class MemoryXServicer(metaclass=_abc_1.ABCMeta):
         """Puts a persistent tensor where store readers can attach it, segment "persistent/<id>"."""
 
     @_abc_1.abstractmethod
+    def LocateSnapshot(
+        self,
+        request: _pods_pb2.LocateSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pods_pb2.LocateSnapshotReply, _abc.Awaitable[_pods_pb2.LocateSnapshotReply]]:
+        """Where a state tensor's value after a checkpoint step can be read until the snapshot is released."""
+
+    @_abc_1.abstractmethod
     def ReleaseSnapshot(
         self,
         request: _pods_pb2.ReleaseSnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pods_pb2.ReleaseSnapshotReply, _abc.Awaitable[_pods_pb2.ReleaseSnapshotReply]]:
-        """The state kept after a checkpoint step has been fetched."""
+        """The state kept after a checkpoint step has been fetched, or will not be."""
 
 def add_MemoryXServicer_to_server(servicer: MemoryXServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

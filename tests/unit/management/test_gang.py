@@ -29,6 +29,7 @@ SURROUNDINGS = Surroundings(
     pace=2.5,
     driver_tokens=DriverTokens(b"key"),
     streams="mapped",
+    memoryx_bytes=0,
 )
 
 

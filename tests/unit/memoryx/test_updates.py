@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import torch
 
 from appliance.core.plan import Commit, Update
-from appliance.memoryx.readiness import Readiness
+from appliance.memoryx.readiness import Readiness, late_sum_layout
 from appliance.memoryx.updates import Updates
+from appliance.streams.torch_views import tensors_of
 from tests.support.plans import f32, node, two_layer_data, two_layer_plan
 
 
@@ -14,7 +16,10 @@ def prepare(plan):
     state, _ = two_layer_data(plan, num_steps=1)
     tensors = {t.value: torch.from_numpy(state[t.resource_name].copy()) for t in plan.state}
     computed = {"gs": torch.zeros(())}
-    return Updates(plan, state=tensors, computed=computed), tensors, computed
+    late = late_sum_layout(plan)
+    kept = tensors_of(late, np.zeros(late.num_bytes, dtype=np.uint8))
+    updates = Updates(plan, state=tensors, computed=computed, late_sums=kept)
+    return updates, tensors, computed
 
 
 def run_step(plan, updates, sums):

@@ -1,0 +1,151 @@
+"""The state as it was after a checkpoint step, kept until the client has fetched it.
+
+Nothing is copied when a snapshot is taken. A tensor is copied when the next update is about to
+overwrite it, or when it is fetched while updates go on, whichever comes first; after the last step
+it is read where it lies. Copies go to a file without a name, so that a snapshot takes no memory
+that the kernel cannot have back.
+
+The number of snapshots is bounded: a step that would take one too many waits until the client has
+come past the oldest.
+"""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.errors import NotFoundError
+from appliance.streams.layout import SlotLayout
+from appliance.streams.store import StoreServer
+from appliance.streams.topology import STATE_SEGMENT, snapshot_segment
+
+MAX_SNAPSHOTS = 2
+"""One that is being fetched and one that is waiting."""
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """One snapshot.
+
+    Attributes:
+        saved: Tensors that have been copied.
+        memory: Where to; None as long as none has.
+    """
+
+    saved: set[str] = field(default_factory=set)
+    memory: NDArray[np.uint8] | None = None
+
+
+class Snapshots:
+    """The snapshots of one session.
+
+    Args:
+        server: Where the copies are served.
+        layout: Where each state tensor lies.
+        state: The state's bytes.
+        directory: Where the files of copies are made.
+    """
+
+    def __init__(
+        self, server: StoreServer, layout: SlotLayout, state: NDArray[np.uint8], directory: Path
+    ) -> None:
+        self._server, self._layout, self._state = server, layout, state
+        self._directory = directory
+        self._items = {item.name: item for item in layout.items}
+        self._kept: dict[int, _Snapshot] = {}
+        self._released: set[int] = set()
+        self._is_settled = False
+        self._is_closed = False
+        self._num_bytes_copied = 0
+        self._changed = threading.Condition()
+
+    @property
+    def num_bytes_copied(self) -> int:
+        """Bytes copied since the session began."""
+        return self._num_bytes_copied
+
+    def keep(self, number: int) -> None:
+        """Keep the present state as that after a step; waits while too many are kept.
+
+        Args:
+            number: The step, counted from 1.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._is_closed or number in self._released or len(self._kept) < MAX_SNAPSHOTS
+                )
+            )
+            if not self._is_closed and number not in self._released:
+                self._kept[number] = _Snapshot()
+
+    def preserve(self, names: Iterable[str]) -> None:
+        """Copy what is about to be overwritten and has not been copied, for every snapshot."""
+        if not self._kept:
+            return
+        names = tuple(names)
+        with self._changed:
+            for number, snapshot in self._kept.items():
+                for name in names:
+                    self._save(number, snapshot, name)
+
+    def settle(self) -> None:
+        """Note that nothing overwrites the state any more."""
+        with self._changed:
+            self._is_settled = True
+
+    def locate(self, number: int, name: str) -> str:
+        """Return the segment that holds a tensor's value after a step, in the state's layout.
+
+        Args:
+            number: The step, counted from 1.
+            name: The tensor's value name.
+
+        Raises:
+            NotFoundError: The snapshot is not there: not yet, or not any more.
+        """
+        with self._changed:
+            snapshot = self._kept.get(number)
+            if snapshot is None:
+                raise NotFoundError(f"The state after step {number} is not kept.")
+            if self._is_settled and name not in snapshot.saved:
+                return STATE_SEGMENT
+            self._save(number, snapshot, name)
+            return snapshot_segment(number)
+
+    def release(self, number: int) -> None:
+        """Drop a snapshot; one that would be taken later is not taken.
+
+        Raises:
+            NotFoundError: It was dropped before.
+        """
+        with self._changed:
+            if number in self._released:
+                raise NotFoundError(f"The state after step {number} was released before.")
+            self._released.add(number)
+            snapshot = self._kept.pop(number, None)
+            self._changed.notify_all()
+        if snapshot is not None and snapshot.memory is not None:
+            self._server.remove_segment(snapshot_segment(number))
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _save(self, number: int, snapshot: _Snapshot, name: str) -> None:
+        if name in snapshot.saved:
+            return
+        if snapshot.memory is None:
+            snapshot.memory = self._server.add_segment(
+                snapshot_segment(number), self._layout, directory=self._directory
+            )
+        item = self._items[name]
+        part = slice(item.offset, item.offset + item.type.num_bytes)
+        snapshot.memory[part] = self._state[part]
+        snapshot.saved.add(name)
+        self._num_bytes_copied += item.type.num_bytes
