@@ -48,7 +48,7 @@ def test_without_permission_nobody_is_stopped(tmp_path):
 
 def test_a_job_ends_at_its_time_limit(tmp_path):
     with running_desk(tmp_path) as desk:
-        job = run(desk, "wsjob-l", requirements=Requirements(limit_seconds=0.2))
+        job = desk.submit(new_job("wsjob-l", requirements=Requirements(limit_seconds=0.2)))
         wait_for(lambda: desk.jobs.load(job).phase is Phase.FAILED)
         assert desk.jobs.load(job).message == "job time limit reached: it has run for 0.2 seconds"
 

@@ -168,9 +168,10 @@ def test_preemption_never_lowers_the_admitted_priority(snapshot, jobs):
 
 @given(clusters(), queues())
 def test_after_preemption_its_beneficiary_starts(snapshot, jobs):
-    # The use of the jobs that were stopped is charged elsewhere, so order must not rest on use.
+    # What the stopped jobs used and held changes who is entitled to more, by fair share and by
+    # quota; the freed systems then go to whoever is entitled, so order must not rest on either.
     policy = replace(snapshot.policy, allows_preemption=True, uses_fair_share=False)
-    snapshot = replace(snapshot, policy=policy)
+    snapshot = replace(snapshot, policy=policy, sessions=())
     queue = JobQueue(jobs)
     outcome = run_cycle(snapshot, queue)
     beneficiaries = {d.beneficiary for d in outcome.decisions if isinstance(d, Preempt)}
