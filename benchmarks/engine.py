@@ -108,6 +108,18 @@ class Table:
         """Return our engine."""
         return self._ours(EngineParty, name, num_systems, threads, options)
 
+    def networked(self, name: str, *, num_systems: int, threads: int) -> Party:
+        """Return our engine with every system on a host of its own."""
+        hosts = {
+            "weight-0": "memory",
+            "broadcastreduce-0": "memory",
+            **{f"chief-{system}": f"csx-{system}" for system in range(num_systems)},
+            **{f"activation-{system}": f"csx-{system}" for system in range(num_systems)},
+        }
+        party = self._ours(EngineParty, name, num_systems, threads, {})
+        party.hosts = hosts
+        return party
+
     def profiled(self, *, num_systems: int, threads: int) -> ProfiledParty:
         """Return our engine with pods that note where their time goes."""
         return self._ours(ProfiledParty, "profiled", num_systems, threads, {})
@@ -151,10 +163,18 @@ def _offload(table: Table) -> list[Party]:
     ]
 
 
+def _network(table: Table) -> list[Party]:
+    return [
+        table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.networked("ours-2x1-network", num_systems=2, threads=1),
+    ]
+
+
 GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "ours": _ours,
     "ranks": _ranks,
     "offload": _offload,
+    "network": _network,
 }
 """Who is resident at the same time: together they must fit the memory."""
 
@@ -164,6 +184,7 @@ DEMANDS = (
     ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
+    ("network", "ours-2x1-network", "ours-2x1-ring", 0.85, None),
 )
 """Group, ours, the other, least ratio at 512 tokens a step and at 128."""
 

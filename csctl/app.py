@@ -19,32 +19,54 @@ from csctl.version import csctl_version
 BRANCHES = {
     "attach": Branch(module="attach", attribute="attach_job", example="csctl attach wsjob-0001"),
     "cancel": Branch(module="cancel"),
+    "check-volumes": Branch(
+        module="check_volumes", attribute="check_volumes", example="csctl check-volumes"
+    ),
+    "clear-worker-cache": Branch(
+        module="worker_cache",
+        attribute="clear_worker_cache",
+        example="csctl clear-worker-cache",
+    ),
+    "cluster": Branch(module="cluster"),
     "completion": Branch(
         module="completion",
         attribute="print_completion",
         example='eval "$(csctl completion bash)", say in ~/.bashrc',
     ),
     "config": Branch(module="config"),
+    "debug-artifact": Branch(module="log_export"),
     "estimate": Branch(
         module="estimate",
         attribute="estimate_model",
         example="csctl estimate --layers 32 --hidden 4096 --systems 1,4,16",
     ),
+    "explain": Branch(module="queue"),
     "get": Branch(module="get"),
     "job": Branch(module="job"),
     "label": Branch(module="label"),
+    "log-export": Branch(
+        module="log_export",
+        attribute="export_logs",
+        example="csctl log-export wsjob-0001 --num-lines 1000 --path logs",
+    ),
     "logs": Branch(
         module="logs",
         attribute="show_logs",
         example="csctl logs wsjob-0001 --pod chief-0 --tail 20 -f",
     ),
+    "plan": Branch(
+        module="queue", attribute="plan_job", example="csctl plan --systems 4 --time-limit 3600"
+    ),
     "profile": Branch(module="profile"),
+    "session": Branch(module="session"),
     "submit": Branch(
         module="submit",
         attribute="submit_run",
         example="csctl submit --name gpt --restart-policy on=pod,limit=3 -- python train.py",
     ),
+    "system-maintenance": Branch(module="maintenance"),
     "types": Branch(module="types", attribute="list_types", example="csctl types"),
+    "user": Branch(module="user"),
 }
 """Every command by name."""
 

@@ -1,6 +1,7 @@
 """One run of csctl: what its process gives it, and the flags that hold for every command."""
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -97,6 +98,11 @@ class Invocation:
         """Print the text as it is, at once."""
         self._stdout.write(text)
         self._stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Tell the reader something that is no part of the answer."""
+        self._stdout.flush()
+        sys.stderr.write(f"{text}\n")
 
     def write(self, text: str) -> None:
         """Print the text and a newline."""

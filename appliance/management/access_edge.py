@@ -194,6 +194,12 @@ RULES: Mapping[str, Rule] = {
         "cluster.cluster_mgmt_pb.csctl.CsCtlV1": _CSCTL,
         "cluster.cluster_mgmt_pb.csadm.CsAdmV1": _CSADM,
         "wsc.v1.Drivers": _DRIVERS,
+        "wsc.v1.Queue": {"ListQueue": _READ, "ExplainJob": _READ, "WouldStart": _READ},
+        "wsc.v1.Maintenance": {
+            "PlanMaintenance": _SYSTEMS,
+            "EndMaintenance": _SYSTEMS,
+            "SetSystemState": _SYSTEMS,
+        },
         "wsc.v1.Logs": _LOG_STREAMS,
         "wsc.v1.Events": {"ListJobEvents": _READ},
     }.items()

@@ -1,6 +1,7 @@
 """The CsCtlV1 service, for csctl and for the client's own questions about the cluster."""
 
 import asyncio
+import datetime as dt
 import json
 from collections.abc import AsyncIterator, Mapping
 
@@ -9,9 +10,12 @@ from google.protobuf.message import DecodeError, Message
 
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.management import topology
 from appliance.management.cluster_servicer import Context, wait_until_ended
 from appliance.management.jobs import JobService
+from appliance.management.log_exports import ExportWish, LogExports
 from appliance.management.resource_views import ResourceViews
+from appliance.management.systems import SystemService
 from appliance.management.watch import JobWatch
 from appliance.wire.caller import caller
 from protos.csctl import api_pb2 as pb
@@ -30,8 +34,12 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         jobs: JobService,
         views: ResourceViews,
         watch: JobWatch,
+        exports: LogExports,
+        systems: SystemService,
         needs_token: bool = False,
     ) -> None:
+        self._exports = exports
+        self._systems = systems
         self._needs_token = needs_token
         self._jobs = jobs
         self._views = views
@@ -117,6 +125,79 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         return pb.UpdateJobPriorityResponse(
             message=f"successfully updated {request.job_id} job priority to p{value // 100}"
         )
+
+    def CreateLogExport(
+        self, request: pb.CreateLogExportRequest, context: Context
+    ) -> pb.CreateLogExportResponse:
+        """Begin to gather a job's logs."""
+        if request.export_target_type not in (
+            pb.EXPORT_TARGET_TYPE_UNSPECIFIED,
+            pb.EXPORT_TARGET_TYPE_CLIENT_LOCAL,
+        ):
+            raise UserError(
+                "Log exports of this appliance are downloaded; it copies none to a volume or NFS.",
+                hint="Leave the target type out.",
+            )
+        wish = ExportWish(
+            job=JobId(request.name),
+            tasks=tuple(word for word in request.tasks.split(",") if word),
+            num_lines=max(0, request.num_lines),
+            has_artifacts=request.include_compile_artifacts or request.binaries,
+            has_pod_logs=not request.skip_cluster_logs,
+        )
+        return pb.CreateLogExportResponse(export_id=self._exports.create(wish).id)
+
+    def GetLogExport(
+        self, request: pb.GetLogExportRequest, context: Context
+    ) -> pb.GetLogExportResponse:
+        """Say how far the gathering is."""
+        export = self._exports.load(request.export_id)
+        status = pb.LogExportStatus.Value(f"LOG_EXPORT_STATUS_{export.status.name}")
+        return pb.GetLogExportResponse(status=status, status_detail=export.detail)
+
+    def DownloadLogExport(
+        self, request: pb.DownloadLogExportRequest, context: Context
+    ) -> pb.DownloadLogExportResponse:
+        """Return one page of an archive."""
+        page = self._exports.page(request.export_id, request.page_token)
+        return pb.DownloadLogExportResponse(
+            chunk=page.data,
+            next_page_token=page.next_token,
+            signature=page.signature,
+            estimated_remaining_bytes=page.remaining_bytes,
+        )
+
+    def GetDebugArtifactStatus(
+        self, request: pb.GetDebugArtifactStatusRequest, context: Context
+    ) -> pb.GetDebugArtifactStatusResponse:
+        """Say until when an export is kept."""
+        export = self._exports.load(request.export_id)
+        answer = pb.GetDebugArtifactStatusResponse()
+        answer.retention_deadline.FromDatetime(dt.datetime.fromisoformat(export.kept_until))
+        return answer
+
+    def UpdateDebugArtifactStatus(
+        self, request: pb.UpdateDebugArtifactStatusRequest, context: Context
+    ) -> pb.UpdateDebugArtifactStatusResponse:
+        """Change until when an export is kept."""
+        until = request.retention_deadline.ToDatetime(tzinfo=dt.UTC)
+        export = self._exports.keep_until(request.export_id, until)
+        return pb.UpdateDebugArtifactStatusResponse(
+            message=f"Export {export.id} is kept until {export.kept_until}."
+        )
+
+    def GetClusterTopology(
+        self, request: pb.GetClusterTopologyRequest, context: Context
+    ) -> pb.GetClusterTopologyResponse:
+        """Return which system hangs on which switch, as far as the cluster's file says."""
+        return topology.cluster_topology(self._systems.list())
+
+    def GetJobTopology(
+        self, request: pb.GetJobTopologyRequest, context: Context
+    ) -> pb.GetJobTopologyResponse:
+        """Return where a job's pods are."""
+        view = self._jobs.view(JobId(request.job_id))
+        return topology.job_topology(view.job, view.pods, self._systems.list())
 
     def ClearWorkerCache(
         self, request: pb.ClearWorkerCacheRequest, context: Context

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.drivers import DRIVER_FILE, RESTART_EVENT, DriverSpec, Losses, Restart, decide
-from appliance.core.errors import UnschedulableError, UserError
+from appliance.core.errors import ConflictError, UnschedulableError, UserError
 from appliance.core.ids import JobId, WorkflowId, new_job_id, new_workflow_id
 from appliance.core.jobs import JobType
 from appliance.core.records import EventRecord, JobRecord, NewJob, User
@@ -19,6 +19,9 @@ from appliance.storage.jobs import JobFilter
 from appliance.wire.submissions import check_labels
 
 logger = logging.getLogger(__name__)
+
+MAX_DRIVERS = 64
+"""Unfinished drivers of one user: each is a process of some hundred megabytes that mostly waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +72,14 @@ class DriverService:
         """Start a driver; it waits for nothing, as it needs no system: its jobs do.
 
         Raises:
+            ConflictError: The user has too many drivers already.
             UserError: We may not run a program as that user, or a label is not valid.
             NotFoundError: There is no such session.
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
         _check_user(submission.user)
         self._check_systems(submission.spec.num_systems)
+        self._check_number(submission.user)
         labels = check_labels(submission.labels)
         session = self._sessions.session_for(submission.session, submission.user.name)
         job, workflow = new_job_id(), new_workflow_id()
@@ -166,6 +171,17 @@ class DriverService:
             raise UnschedulableError(
                 f"The run asks for {wanted} systems; the cluster has {there}.",
                 hint="Ask for fewer.",
+            )
+
+    def _check_number(self, user: User) -> None:
+        """Refuse one driver too many."""
+        mine = self._state.jobs.list(JobFilter(uid=user.uid))
+        count = sum(job.type is JobType.DRIVER for job in mine)
+        if count >= MAX_DRIVERS:
+            raise ConflictError(
+                f"User {user.name or user.uid} has {count} unfinished drivers; the most is "
+                f"{MAX_DRIVERS}.",
+                hint="Wait for one, or cancel one.",
             )
 
     def _write_event(self, job: JobId, message: str) -> None:

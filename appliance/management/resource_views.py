@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
 from google.protobuf.message import Message
 
 from appliance.core.errors import NotFoundError, UserError
@@ -35,11 +36,19 @@ class ResourceViews:
         jobs: The jobs.
         inventory: Systems and nodes.
         machine: What each system simulates.
+        data_dir: Where jobs work.
     """
 
     def __init__(
-        self, state: State, jobs: JobService, inventory: Inventory, *, machine: str
+        self,
+        state: State,
+        jobs: JobService,
+        inventory: Inventory,
+        *,
+        machine: str,
+        data_dir: Path,
     ) -> None:
+        self._data_dir = data_dir
         self._clock = state.clock
         self._jobs = jobs
         self._inventory = inventory
@@ -53,6 +62,7 @@ class ResourceViews:
             "nodegroup": self._node_groups,
             "volume": self._volumes,
             "version": self._version,
+            "worker-cache": self._worker_caches,
         }
 
     @property
@@ -98,6 +108,9 @@ class ResourceViews:
                 return resources.table(
                     resources.NODE_GROUP_COLUMNS, map(resources.node_group_row, message.items)
                 )
+            case pb.WorkerCacheList():
+                rows = [[item.meta.name, item.status.disk_usage_percent] for item in message.items]
+                return resources.table(("NODE", "DISK USAGE"), rows)
             case _:
                 return resources.table(("NAME", "VALUE"), resources.scalar_rows(message))
 
@@ -192,6 +205,20 @@ class ResourceViews:
 
     def _volumes(self, name: str, options: GetOptions, user: User) -> Message:
         return pb.VolumeList(items=[resources.root_volume(this_node().name)])
+
+    def _worker_caches(self, name: str, options: GetOptions, user: User) -> Message:
+        """Say how full the disk is on which worker nodes work."""
+        percent = psutil.disk_usage(str(self._data_dir)).percent
+        return pb.WorkerCacheList(
+            items=[
+                pb.WorkerCache(
+                    meta=pb.ObjectMeta(type="worker-cache", name=node.name),
+                    status=pb.WorkerCacheStatus(disk_usage_percent=f"{percent:.2f}%"),
+                )
+                for node in self._inventory.nodes
+                if "worker" in node.roles
+            ]
+        )
 
     def _version(self, name: str, options: GetOptions, user: User) -> Message:
         version, githash = versions.client_build(options.version)

@@ -19,6 +19,7 @@ from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
 from appliance.management.access import open_access
 from appliance.management.access_edge import Gate
+from appliance.management.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.certificates import Certificates, ensure_certificates
 from appliance.management.client_config import write_client_config
 from appliance.management.cluster_file import parse_cluster
@@ -41,6 +42,8 @@ from appliance.management.inventory import Inventory, simulated_cluster, this_no
 from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.log_exports import LogExports
+from appliance.management.queue_servicer import QueueServicer
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
 from appliance.management.resource_views import ResourceViews
@@ -57,6 +60,7 @@ from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
 from appliance.wire.executions import parse_execution
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
+from protos.csadm.csadm_pb2_grpc import add_CsAdmV1Servicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
 from protos.wsc.v1.drivers_pb2_grpc import (
     add_DriverControlServicer_to_server,
@@ -64,7 +68,9 @@ from protos.wsc.v1.drivers_pb2_grpc import (
 )
 from protos.wsc.v1.events_pb2_grpc import add_EventsServicer_to_server
 from protos.wsc.v1.logs_pb2_grpc import add_LogsServicer_to_server
+from protos.wsc.v1.maintenance_pb2_grpc import add_MaintenanceServicer_to_server
 from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
+from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +217,7 @@ class Management:
         self._stream_secret = ensure_secret(options.data_dir / "streams.key")
         self._stream_identity = self._ensure_stream_identity()
         self._driver_tokens = open_driver_tokens(options.data_dir)
+        self._exports = LogExports(self._state, options.data_dir / "exports", clock)
         self._watch = JobWatch()
         self._coordinators = Coordinators()
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
@@ -259,7 +266,11 @@ class Management:
         self.logs = LogService(self._state)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
-            self._state, self.jobs, self.inventory, machine=parse_machine(self.options.machine).name
+            self._state,
+            self.jobs,
+            self.inventory,
+            machine=parse_machine(self.options.machine).name,
+            data_dir=self.options.data_dir,
         )
         self.reconciler.start()
         await self._listen()
@@ -306,6 +317,7 @@ class Management:
         if hasattr(self, "launcher"):
             self.launcher.close()
         self._coordinators.close()
+        self._exports.close()
         self._threads.shutdown(wait=False)
         self._database.close()
 
@@ -382,10 +394,18 @@ class Management:
             jobs=self.jobs,
             views=self.views,
             watch=self._watch,
+            exports=self._exports,
+            systems=self.systems,
             needs_token=self.options.needs_token,
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
         add_CsCtlV1Servicer_to_server(csctl, outer)
+        admin = AdminServicer(
+            sessions=self.sessions, systems=self.systems, access=self.access, clock=self._clock
+        )
+        add_CsAdmV1Servicer_to_server(admin, outer)
+        add_MaintenanceServicer_to_server(MaintenanceServicer(self.systems), outer)
+        add_QueueServicer_to_server(QueueServicer(self.queue, self.jobs), outer)
         add_EventsServicer_to_server(EventServicer(self.jobs), outer)
         add_DriversServicer_to_server(DriverServicer(drivers), outer)
         add_LogsServicer_to_server(LogServicer(self.logs, self._watch), outer)

@@ -121,6 +121,7 @@ class EngineParty:
         threads: Threads of each.
         directory: Where sockets and logs go; its path must be short.
         options: Further options of the pods.
+        hosts: Host of each pod by member name; pods on different hosts meet over TCP on loopback.
     """
 
     def __init__(
@@ -134,8 +135,10 @@ class EngineParty:
         threads: int,
         directory: Path,
         options: Mapping[str, str] | None = None,
+        hosts: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
+        self.hosts = hosts or {}
         self._plan, self._state, self._gate = plan, state, Gate(batches)
         self._num_systems, self.directory = num_systems, directory
         self._options = {"threads": str(threads), **(options or {})}
@@ -159,7 +162,7 @@ class EngineParty:
 
     def make_job(self) -> Job:
         """Return the surroundings of the pods."""
-        return Job(self.directory)
+        return Job(self.directory, self.hosts)
 
     def run(self, num_steps: int) -> float:
         """Let the batches of so many steps in; return the last one's loss."""

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
 import yaml
 
 from appliance.compiler.estimation import captured_program
@@ -30,95 +29,86 @@ _MAX_SYSTEMS = 100_000
 
 LayersFlag = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, show_default=False, help="Blocks of a transformer."),
+    option(metavar="N", min=1, help="Blocks of a transformer."),
 ]
 HiddenFlag = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, show_default=False, help="Width of the residual stream."),
+    option(metavar="N", min=1, help="Width of the residual stream."),
 ]
 HeadsFlag = Annotated[
     int | None,
-    typer.Option(
+    option(
         metavar="N",
         min=1,
-        show_default=False,
         help="Attention heads. [default: heads of 128 features, or as near as divides]",
     ),
 ]
 KvHeadsFlag = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, show_default=False, help="Key and value heads. [default: all heads]"
-    ),
+    option(metavar="N", min=1, help="Key and value heads. [default: all heads]"),
 ]
 FfnFlag = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, show_default=False, help="Feed-forward width. [default: 4 x hidden]"
-    ),
+    option(metavar="N", min=1, help="Feed-forward width. [default: 4 x hidden]"),
 ]
 VocabFlag = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Entries of the embedding table and of the head.")
+    int, option(metavar="N", min=0, help="Entries of the embedding table and of the head.")
 ]
-SequenceFlag = Annotated[int, typer.Option(metavar="N", min=1, help="Tokens of a sample.")]
-GatedFlag = Annotated[bool, typer.Option("--gated", help="The feed-forward is gated (SwiGLU).")]
-UntiedFlag = Annotated[bool, typer.Option("--untied", help="The head has a table of its own.")]
+SequenceFlag = Annotated[int, option(metavar="N", min=1, help="Tokens of a sample.")]
+GatedFlag = Annotated[bool, option("--gated", help="The feed-forward is gated (SwiGLU).")]
+UntiedFlag = Annotated[bool, option("--untied", help="The head has a table of its own.")]
 DensityFlag = Annotated[
-    float, typer.Option(metavar="FRACTION", help="Non-zero part of the block weights.")
+    float, option(metavar="FRACTION", help="Non-zero part of the block weights.")
 ]
 ProgramFlag = Annotated[
     Path | None,
-    typer.Option(
+    option(
         metavar="PATH",
-        show_default=False,
         help="Instead of a description, a program: the cirh.mlir that a client's validate_only run "
         "leaves, or a cs_... directory of the appliance's compile cache.",
     ),
 ]
-SystemsFlag = Annotated[str, typer.Option(metavar="LIST", help="Numbers of systems, as in 1,4,16.")]
+SystemsFlag = Annotated[str, option(metavar="LIST", help="Numbers of systems, as in 1,4,16.")]
 MachineFlag = Annotated[
     str,
-    typer.Option(metavar="NAME", help="cs2, cs3, or a YAML file with `base` and what differs."),
+    option(metavar="NAME", help="cs2, cs3, or a YAML file with `base` and what differs."),
 ]
 BatchFlag = Annotated[
     int | None,
-    typer.Option(
+    option(
         metavar="N",
         min=1,
-        show_default=False,
         help="Global batch. [default: the program's; for a description, what fills each wafer]",
     ),
 ]
 MicroBatchFlag = Annotated[
     int | None,
-    typer.Option(
+    option(
         metavar="N",
         min=1,
-        show_default=False,
         help="Samples of one pass on each system. [default: the fastest that fits]",
     ),
 ]
 TokensFlag = Annotated[
     float | None,
-    typer.Option(
+    option(
         metavar="N",
         min=1,
-        show_default=False,
         help="Training tokens, as in 300e9. [default: 20 for each parameter]",
     ),
 ]
-WorkersFlag = Annotated[int, typer.Option(metavar="N", min=1, help="Input workers per system.")]
+WorkersFlag = Annotated[int, option(metavar="N", min=1, help="Input workers per system.")]
 PlotFlag = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.svg", show_default=False, help="Draw the scaling curves here."),
+    option(metavar="FILE.svg", help="Draw the scaling curves here."),
 ]
 LossPlotFlag = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.svg", show_default=False, help="Draw the expected loss here."),
+    option(metavar="FILE.svg", help="Draw the expected loss here."),
 ]
 ExecutionFlag = Annotated[
     str,
-    typer.Option(
+    option(
         metavar="NAME",
         help="weight-streaming, pipelined (all weights on the wafer), or auto (pipelined where "
         "that fits).",

@@ -29,6 +29,9 @@ group = new_tree(
             aliases=("node",),
             example="csctl get nodes --role memory",
         ),
+        "queue": Branch(
+            module="queue", attribute="list_queue", example="csctl get queue -A -o wide"
+        ),
         "systems": Branch(
             module="nodes",
             attribute="list_systems",
@@ -46,6 +49,12 @@ group = new_tree(
             attribute="list_volumes",
             aliases=("volume",),
             example="csctl get volumes",
+        ),
+        "worker-cache": Branch(
+            module="worker_cache",
+            attribute="list_worker_caches",
+            aliases=("worker-caches",),
+            example="csctl get worker-cache",
         ),
     },
 )

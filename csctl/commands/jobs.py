@@ -36,6 +36,10 @@ WatchFlag = Annotated[
 ]
 
 
+TABLE_LIMIT = 500
+"""Rows that a person may still read, and that are shown at once however long the queue is."""
+
+
 class JobOrder(StrEnum):
     """Value of `--sort-by`."""
 
@@ -64,12 +68,20 @@ def list_jobs(
     ] = None,
     descending: Annotated[bool, option("--desc", help="With --sort-by, the other way.")] = False,
     limit: Annotated[
-        int | None, option("--limit", min=1, metavar="N", help="At most N jobs.")
+        int | None,
+        option(
+            "--limit",
+            min=0,
+            metavar="N",
+            help=f"At most N jobs, 0 for all. [default: {TABLE_LIMIT} in tables, else all]",
+        ),
     ] = None,
     watch: WatchFlag = False,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """List jobs that wait or run: by priority, then newest first."""
+    is_table = output in (OutputFormat.TABLE, OutputFormat.WIDE)
+    at_most = (TABLE_LIMIT if is_table else 0) if limit is None else limit
     options = GetOptions(
         all_states=all_states,
         current_user_only=mine,
@@ -78,7 +90,7 @@ def list_jobs(
         uid=uid or 0,
         sort_by=sort_by or "",
         order_by="desc" if descending else "",
-        limit=limit or 0,
+        limit=at_most + 1 if at_most else 0,  # one more tells that there are more
         show_pending_status=output is not OutputFormat.TABLE,
     )
     with invocation.connect() as client:
@@ -94,7 +106,10 @@ def list_jobs(
         if watch:
             invocation.watch_list(fetch, table=table, output=output)
         jobs = fetch()
-    invocation.show_list(jobs, table=table(jobs), output=output)
+    shown = jobs[: at_most or None]
+    invocation.show_list(shown, table=table(shown), output=output)
+    if len(jobs) > len(shown):
+        invocation.note(f"{len(shown)} jobs are shown; there are more, which --limit 0 shows.")
 
 
 def get_job(

@@ -201,9 +201,9 @@ def separate_hosts(num_systems):
 
 
 @contextlib.contextmanager
-def make_engine(directory, *, num_systems, hosts=(), **options):
+def make_engine(directory, *, num_systems, hosts=(), places=(), **options):
     """Yield a running engine; prints the pods' logs if the test fails."""
-    with make_job(directory, hosts) as job:
+    with make_job(directory, hosts, places) as job:
         engine = Engine(job, num_systems, options)
         try:
             yield engine

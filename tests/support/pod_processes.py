@@ -67,14 +67,14 @@ class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
 class PodProcess:
     """One pod, started with `python -m MODULE --spec FILE`."""
 
-    def __init__(self, module, spec):
+    def __init__(self, module, spec, prefix=()):
         self.spec = spec
         spec.log_path.parent.mkdir(parents=True, exist_ok=True)
         spec_path = spec.work_dir / f"{spec.role.value}-{spec.index}.json"
         spec_path.write_text(spec.to_json())
         with spec.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, "--spec", str(spec_path)],
+                [*prefix, sys.executable, "-m", module, "--spec", str(spec_path)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=_ROOT,
@@ -98,8 +98,8 @@ class PodProcess:
 class Job:
     """The surroundings of one job's pods: directories, played coordinator, processes."""
 
-    def __init__(self, directory, hosts):
-        self.hosts = hosts
+    def __init__(self, directory, hosts=(), places=()):
+        self.hosts, self.places = dict(hosts), dict(places)
         self.runtime_dir = directory / "run"
         self.work_dir = directory / "work"
         self.runtime_dir.mkdir()
@@ -107,7 +107,14 @@ class Job:
         self.coordinator = PlayedCoordinator(self.runtime_dir)
         self.processes = []
 
+    def place(self, role, index):
+        """Return where a pod runs, if that is not this process's own network."""
+        return self.places.get(self.hosts.get(f"{role}-{index}"))
+
     def spec(self, role, index=0, **options):
+        place = self.place(role, index)
+        if place is not None:
+            options["stream_host"] = place.address
         return PodSpec(
             job=JobId("wsjob-test"),
             role=Role(role),
@@ -120,7 +127,9 @@ class Job:
         )
 
     def launch(self, module, role, index=0, **options):
-        process = PodProcess(module, self.spec(role, index, **options))
+        place = self.place(role, index)
+        prefix = () if place is None else place.prefix
+        process = PodProcess(module, self.spec(role, index, **options), prefix)
         self.processes.append(process)
         return process
 
@@ -146,14 +155,15 @@ class Job:
 
 
 @contextlib.contextmanager
-def make_job(directory, hosts=()):
+def make_job(directory, hosts=(), places=()):
     """Yield a job; prints the pods' logs if the test fails.
 
     Args:
         directory: Where its directories are made.
         hosts: Host of each pod by member name; none for one host.
+        places: Where each host is, by its name; a host that is not named is this process's own.
     """
-    job = Job(directory, dict(hosts))
+    job = Job(directory, hosts, places)
     try:
         yield job
     except BaseException:

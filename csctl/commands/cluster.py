@@ -1,0 +1,59 @@
+"""`csctl cluster`: what is connected to what."""
+
+from collections.abc import Callable
+from functools import partial
+
+from csctl.flags import JobNameArgument, OutputOption, command, new_group
+from csctl.invocation import Invocation
+from csctl.names import parse_job_name
+from csctl.output.formats import OutputFormat
+from csctl.output.table import NOT_APPLICABLE, Column, render
+from protos.csctl import api_pb2 as pb
+from protos.csctl.api_pb2_grpc import CsCtlV1Stub
+
+group = new_group("Manage cluster resources and information.")
+
+_CABLES: tuple[Column[pb.SwitchPortConnection], ...] = (
+    Column(header="SWITCH", cell=lambda each: each.switch_name),
+    Column(header="SWITCH-PORT", cell=lambda each: each.switch_port or NOT_APPLICABLE),
+    Column(header="PEER", cell=lambda each: each.peer_name),
+    Column(header="PEER-PORT", cell=lambda each: each.peer_port or NOT_APPLICABLE),
+)
+
+
+@command(group, "topology", example="csctl cluster topology")
+def show_topology(invocation: Invocation, output: OutputOption = OutputFormat.TABLE) -> None:
+    """Show which system hangs on which switch, as far as the cluster's file says."""
+    with invocation.connect() as client:
+        stub = CsCtlV1Stub(client.channel)
+        reply = client.call(stub.GetClusterTopology, pb.GetClusterTopologyRequest())
+    invocation.show(reply, table=partial(render, _CABLES, reply.connections), output=output)
+
+
+@command(group, "job-topology", example="csctl cluster job-topology wsjob-0001")
+def show_job_topology(
+    invocation: Invocation,
+    name: JobNameArgument,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Show where a job's pods are, which systems they talk to, and the memory that they use."""
+    job = parse_job_name(name)
+    with invocation.connect(job.session) as client:
+        request = pb.GetJobTopologyRequest(job_id=job.name)
+        reply = client.call(CsCtlV1Stub(client.channel).GetJobTopology, request)
+    memory = {each.pod_id: each.pod_memory_mib for each in reply.memory_allocations}
+    columns = _pod_columns(lambda pod: f"{memory[pod]}Mi" if pod in memory else NOT_APPLICABLE)
+    invocation.show(reply, table=partial(render, columns, reply.connections), output=output)
+
+
+def _pod_columns(
+    memory_of: Callable[[str], str],
+) -> tuple[Column[pb.JobTopologyConnection], ...]:
+    return (
+        Column(header="POD", cell=lambda each: each.pod_id),
+        Column(header="NODE", cell=lambda each: each.node_name),
+        Column(header="SYSTEMS", cell=lambda each: each.egress_targets or NOT_APPLICABLE),
+        Column(header="SWITCH", cell=lambda each: each.system_affinity_switch or NOT_APPLICABLE),
+        Column(header="ONE-HOP", cell=lambda each: "yes" if each.is_one_hop else "no"),
+        Column(header="MEMORY", cell=lambda each: memory_of(each.pod_id)),
+    )

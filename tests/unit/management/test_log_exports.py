@@ -1,0 +1,152 @@
+"""Archives of a job's logs."""
+
+import datetime as dt
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from appliance.core.errors import ConflictError, NotFoundError, UserError
+from appliance.core.ids import JobId, WorkflowId
+from appliance.core.jobs import JobType
+from appliance.core.records import NewJob, User
+from appliance.management import log_exports
+from appliance.management.log_exports import Export, ExportStatus, ExportWish, LogExports
+from appliance.management.state import State
+from appliance.storage.database import Database
+from tests.support.clock import FakeClock
+
+JOB = JobId("wsjob-a")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def state(tmp_path: Path, clock: FakeClock) -> State:
+    """A state with one job that has two logs."""
+    state = State.over(Database.open_sqlite(tmp_path / "state.db"), clock)
+    state.sessions.ensure()
+    state.workflows.ensure(WorkflowId("wflow-a"), session="job-operator", user=User())
+    logs = tmp_path / "work" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "chief-0.log").write_text("one\ntwo\nthree\n")
+    (logs / "weight-0.log").write_text("w\n")
+    state.jobs.create(
+        NewJob(
+            id=JOB,
+            type=JobType.EXECUTE,
+            session="job-operator",
+            workflow=WorkflowId("wflow-a"),
+            user=User(),
+            work_dir=str(tmp_path / "work"),
+        )
+    )
+    return state
+
+
+def exports_of(state: State, tmp_path: Path, clock: FakeClock) -> LogExports:
+    return LogExports(state, tmp_path / "exports", clock)
+
+
+def fetch(exports: LogExports, export_id: str) -> tuple[bytes, str]:
+    token, data = "", b""
+    while True:
+        page = exports.page(export_id, token)
+        data += page.data
+        assert page.remaining_bytes >= 0
+        if not page.next_token:
+            return data, page.signature
+        token = page.next_token
+
+
+def complete(exports: LogExports) -> Export:
+    export = exports.create(ExportWish(job=JOB))
+    exports.close()
+    return exports.load(export.id)
+
+
+def gathered(exports: LogExports, wish: ExportWish) -> dict[str, str]:
+    export = exports.create(wish)
+    exports.close()
+    assert exports.load(export.id).status is ExportStatus.COMPLETED
+    data, signature = fetch(exports, export.id)
+    assert hashlib.sha256(data).hexdigest() == signature
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def test_an_archive_has_every_log_and_the_events(
+    state: State, tmp_path: Path, clock: FakeClock
+) -> None:
+    found = gathered(exports_of(state, tmp_path, clock), ExportWish(job=JOB))
+
+    assert found[f"{JOB}/logs/chief-0.log"] == "one\ntwo\nthree\n"
+    assert found[f"{JOB}/logs/weight-0.log"] == "w\n"
+    assert "JobQueued" in found[f"{JOB}/events.txt"]
+
+
+def test_an_archive_can_be_cut_to_roles_and_last_lines(
+    state: State, tmp_path: Path, clock: FakeClock
+) -> None:
+    wish = ExportWish(job=JOB, tasks=("chief",), num_lines=2)
+    found = gathered(exports_of(state, tmp_path, clock), wish)
+
+    assert set(found) == {f"{JOB}/events.txt", f"{JOB}/logs/chief-0.log"}
+    assert found[f"{JOB}/logs/chief-0.log"] == "two\nthree\n"
+
+
+def test_an_archive_comes_in_pages(
+    state: State, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_exports, "PAGE_BYTES", 10)
+
+    assert gathered(exports_of(state, tmp_path, clock), ExportWish(job=JOB))
+
+
+def test_what_does_not_exist_is_refused(state: State, tmp_path: Path, clock: FakeClock) -> None:
+    exports = exports_of(state, tmp_path, clock)
+
+    with pytest.raises(NotFoundError):
+        exports.create(ExportWish(job=JobId("wsjob-none")))
+    with pytest.raises(UserError, match="role 'cook'"):
+        exports.create(ExportWish(job=JOB, tasks=("cook",)))
+    with pytest.raises(NotFoundError):
+        exports.load("../state")
+
+
+def test_an_export_is_removed_when_its_time_is_over(
+    state: State, tmp_path: Path, clock: FakeClock
+) -> None:
+    short, kept = (complete(exports_of(state, tmp_path, clock)) for _ in range(2))
+    exports = exports_of(state, tmp_path, clock)
+    exports.keep_until(kept.id, clock.now() + dt.timedelta(days=100))
+    clock.advance(dt.timedelta(days=8).total_seconds())
+
+    later = exports_of(state, tmp_path, clock)
+    later.create(ExportWish(job=JOB))
+    later.close()
+
+    assert later.load(kept.id).status is ExportStatus.COMPLETED
+    with pytest.raises(NotFoundError):
+        later.load(short.id)
+
+
+def test_an_export_that_a_restart_interrupted_has_failed(
+    state: State, tmp_path: Path, clock: FakeClock
+) -> None:
+    exports = exports_of(state, tmp_path, clock)
+    export = exports.create(ExportWish(job=JOB))
+    exports.close()
+    path = tmp_path / "exports" / f"{export.id}.json"
+    path.write_text(path.read_text().replace('"completed"', '"running"'))
+
+    later = exports_of(state, tmp_path, clock)
+
+    assert later.load(export.id).status is ExportStatus.FAILED
+    with pytest.raises(ConflictError, match="restarted"):
+        later.page(export.id, "")
