@@ -20,10 +20,11 @@ import yaml
 from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
+from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.management.cluster_file import parse_cluster
-from appliance.management.instance import Instance, InstanceState
+from appliance.management.instance import STOP_SECONDS, Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
@@ -68,6 +69,14 @@ _ExecutionFlag = Annotated[
 ]
 
 
+_OrphanSeconds = Annotated[
+    float, typer.Option(help="How long jobs go on while management is away.")
+]
+_Preemption = Annotated[
+    bool, typer.Option("--preemption", help="Let urgent jobs stop preemptible ones.")
+]
+
+
 @app.command()
 def up(
     *,
@@ -102,6 +111,8 @@ def up(
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
+    orphan_seconds: _OrphanSeconds = 120.0,
+    preemption: _Preemption = False,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
     ] = False,
@@ -128,6 +139,8 @@ def up(
             wafer_bytes=free_bytes(parse_machine(table)),
             execution=execution,
             lease_seconds=lease_seconds,
+            orphan_seconds=orphan_seconds,
+            allows_preemption=preemption,
             machine=table,
             pace=pace,
             streams=streams,
@@ -195,6 +208,8 @@ def down(*, data_dir: _DataDir = None) -> None:
     directory = (data_dir or settings.data_dir).absolute()
     try:
         was_running = Instance(directory).stop()
+        runtime_root = settings.runtime_root(directory)
+        was_running |= end_survivors(runtime_root, timeout_seconds=STOP_SECONDS)
     except WscError as error:
         _fail(error)
     shutil.rmtree(settings.runtime_root(directory), ignore_errors=True)
@@ -259,7 +274,6 @@ async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> No
 async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None:
     instance = Instance(options.data_dir)
     instance.acquire()
-    shutil.rmtree(options.runtime_root, ignore_errors=True)
     listener = _listen(options.bind_host, options.rest_port)
     scheme = "https" if options.has_tls else "http"
     rest_url = f"{scheme}://{options.public_host}:{listener.getsockname()[1]}"

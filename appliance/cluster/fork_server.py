@@ -1,9 +1,12 @@
 """The warm fork server: imports everything once, then forks a pod in milliseconds.
 
-A process of its own, started by management with one end of a socket pair; requests and reports are
-lines of JSON. It has one thread and creates no gRPC object, since neither survives a fork. When its
-socket closes (management ended, in whatever way), it ends every pod and itself; when it dies, the
-kernel ends the pods.
+A process of its own, which management starts with a listening Unix socket; requests and reports are
+lines of JSON. It has one thread and creates no gRPC object, since neither survives a fork.
+
+It outlives management: when its connection breaks, the pods go on, and whoever connects next is
+told first what runs and what has ended meanwhile (`hello`). An end is kept until management says
+that it is recorded (`forget`). If nobody comes for a while, or management says `close`, it ends
+every pod and itself; when it dies, the kernel ends the pods.
 """
 
 import argparse
@@ -37,58 +40,116 @@ _STOPPING_POLL_SECONDS = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """A job with pods, or whose pods have ended and which was not stopped yet."""
+    """A job with pods, or whose pods have ended and which was not forgotten yet."""
 
     runtime_dir: Path
     sessions: set[int] = field(default_factory=set)
+    pids: dict[str, int] = field(default_factory=dict)
+    exits: list[dict[str, Any]] = field(default_factory=list)
     kill_at: float | None = None
+    is_stopped: bool = False
 
 
 class ForkServer:
     """Forks, reaps and stops pods.
 
     Args:
-        connection: Socket to management.
+        listener: Where management connects; the newest connection counts.
         entry_modules: Module with `run_pod` for each role.
-        clock: Times the step from SIGTERM to SIGKILL.
+        clock: Times the step from SIGTERM to SIGKILL, and how long pods go on alone.
+        orphan_seconds: How long pods go on without management.
     """
 
     def __init__(
-        self, connection: socket.socket, entry_modules: Mapping[Role, str], clock: Clock
+        self,
+        listener: socket.socket,
+        entry_modules: Mapping[Role, str],
+        clock: Clock,
+        *,
+        orphan_seconds: float,
     ) -> None:
-        self._connection = connection
+        self._listener = listener
+        self._connection: socket.socket | None = None
         self._entry_modules = entry_modules
         self._clock = clock
+        self._orphan_seconds = orphan_seconds
+        self._orphaned_at: float | None = clock.monotonic_seconds()
+        self._is_ending = False
         self._jobs: dict[str, _Job] = {}
         self._pods: dict[int, PodSpec] = {}
         self._unread = b""
 
     def serve(self) -> None:
-        """Serve until management goes away, then end everything."""
+        """Serve until told to end, or until nobody has come for too long; then end everything."""
         reader, writer = socket.socketpair()
         reader.setblocking(False)
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        selector = selectors.DefaultSelector()
-        selector.register(self._connection, selectors.EVENT_READ)
-        selector.register(reader, selectors.EVENT_READ)
-        is_connected = True
-        while is_connected or self._jobs:
-            is_stopping = any(job.kill_at is not None for job in self._jobs.values())
-            for key, _ in selector.select(_STOPPING_POLL_SECONDS if is_stopping else None):
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(reader, selectors.EVENT_READ)
+        while not self._is_ending or self._unstopped():
+            for key, _ in self._selector.select(self._patience()):
                 if key.fileobj is reader:
                     reader.recv(4096)
-                elif not self._receive():
-                    is_connected = False
-                    selector.unregister(self._connection)
-                    self._stop_all()
+                elif key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is self._connection and not self._receive():
+                    self._disconnect()
             self._reap()
             self._finish_stopping()
+            if self._is_forlorn():
+                logger.warning("Nobody has come for too long; every pod is ended")
+                self._end()
+
+    def _patience(self) -> float | None:
+        if any(job.kill_at is not None and not job.is_stopped for job in self._jobs.values()):
+            return _STOPPING_POLL_SECONDS
+        if self._orphaned_at is None or self._is_ending:
+            return None
+        elapsed = self._clock.monotonic_seconds() - self._orphaned_at
+        return max(self._orphan_seconds - elapsed, _STOPPING_POLL_SECONDS)
+
+    def _is_forlorn(self) -> bool:
+        if self._orphaned_at is None or self._is_ending:
+            return False
+        return self._clock.monotonic_seconds() - self._orphaned_at >= self._orphan_seconds
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        connection.set_inheritable(False)
+        if self._connection is not None:
+            self._disconnect()
+        self._reap()  # before there is anybody to tell: `hello` comes first
+        self._connection, self._orphaned_at, self._unread = connection, None, b""
+        self._selector.register(connection, selectors.EVENT_READ)
+        jobs = {
+            name: {"pids": job.pids, "exits": job.exits, "is_stopped": job.is_stopped}
+            for name, job in self._jobs.items()
+        }
+        self._send({"event": "hello", "pid": os.getpid(), "jobs": jobs})
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._selector.unregister(self._connection)
+            self._connection.close()
+        self._connection, self._orphaned_at = None, self._clock.monotonic_seconds()
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self._stop_all()
+
+    def _unstopped(self) -> bool:
+        return any(not job.is_stopped for job in self._jobs.values())
 
     def _receive(self) -> bool:
-        data = self._connection.recv(1 << 16)
+        assert self._connection is not None
+        try:
+            data = self._connection.recv(1 << 16)
+        except ConnectionError:
+            return False
         if not data:
             return False
         *lines, self._unread = (self._unread + data).split(b"\n")
@@ -97,17 +158,26 @@ class ForkServer:
         return True
 
     def _handle(self, request: dict[str, Any]) -> None:
-        operation = request["op"]
-        if operation == "launch":
-            pods = [PodSpec.from_json(text) for text in request["pods"]]
-            self._reply(request, self._launch(pods))
-        elif operation == "stop":
-            self._begin_stop(request["job"], Path(request["runtime_dir"]))
-        else:
-            self._reply(request, {"ok": operation == "ping"})
+        match request["op"]:
+            case "launch":
+                pods = [PodSpec.from_json(text) for text in request["pods"]]
+                self._reply(request, self._launch(pods))
+            case "stop":
+                self._begin_stop(request["job"], Path(request["runtime_dir"]))
+            case "forget":
+                job = self._jobs.get(request["job"])
+                if job is not None and job.is_stopped:
+                    del self._jobs[request["job"]]
+            case "close":
+                self._end()
+            case operation:
+                self._reply(request, {"ok": operation == "ping"})
 
     def _launch(self, pods: Sequence[PodSpec]) -> dict[str, Any]:
-        job = self._jobs.setdefault(pods[0].job, _Job(runtime_dir=pods[0].runtime_dir))
+        name = pods[0].job
+        if (known := self._jobs.get(name)) is not None and known.pids:
+            return {"ok": True, "pids": known.pids}  # asked twice, as management ended in between
+        job = self._jobs.setdefault(name, _Job(runtime_dir=pods[0].runtime_dir))
         pids: dict[str, int] = {}
         for spec in pods:
             try:
@@ -116,10 +186,12 @@ class ForkServer:
                 for started in pids.values():
                     self._pods.pop(started)
                     os.kill(started, signal.SIGKILL)
+                del self._jobs[name]
                 return {"ok": False, "error": f"pod {spec.name} could not be started: {error}"}
             pids[spec.name] = pid
             job.sessions.add(pid)
             self._pods[pid] = spec
+        job.pids = pids
         return {"ok": True, "pids": pids}
 
     def _fork(self, spec: PodSpec) -> int:
@@ -144,30 +216,34 @@ class ForkServer:
 
     def _report_exit(self, spec: PodSpec, code: int) -> None:
         by_signal = -code if code < 0 else None
-        self._send(
-            {
-                "event": "exit",
-                "job": spec.job,
-                "pod": spec.name,
-                "role": spec.role.value,
-                "exit_code": 128 + by_signal if by_signal else code,
-                "signal": by_signal,
-            }
-        )
+        report = {
+            "event": "exit",
+            "job": spec.job,
+            "pod": spec.name,
+            "role": spec.role.value,
+            "exit_code": 128 + by_signal if by_signal else code,
+            "signal": by_signal,
+        }
+        if (job := self._jobs.get(spec.job)) is not None:
+            job.exits.append(report)
+        self._send(report)
 
     def _begin_stop(self, name: str, runtime_dir: Path) -> None:
         job = self._jobs.setdefault(name, _Job(runtime_dir=runtime_dir))
-        if job.kill_at is None:
+        if job.is_stopped:
+            self._send({"event": "stopped", "job": name})
+        elif job.kill_at is None:
             job.kill_at = self._clock.monotonic_seconds() + TERMINATE_GRACE_SECONDS
             process_tree.send(process_tree.find_processes(name, job.sessions), signal.SIGTERM)
 
     def _stop_all(self) -> None:
         for name, job in self._jobs.items():
-            self._begin_stop(name, job.runtime_dir)
+            if not job.is_stopped:
+                self._begin_stop(name, job.runtime_dir)
 
     def _finish_stopping(self) -> None:
         for name, job in list(self._jobs.items()):
-            if job.kill_at is None:
+            if job.kill_at is None or job.is_stopped:
                 continue
             remaining = process_tree.find_processes(name, job.sessions)
             if not remaining and not self._has_pods(name):
@@ -180,7 +256,7 @@ class ForkServer:
 
     def _clean(self, name: str, job: _Job) -> None:
         self._reap()  # what died since the last look: after this message nothing of the job is left
-        del self._jobs[name]
+        job.is_stopped = True
         process_tree.remove_traces(name, job.runtime_dir)
         self._send({"event": "stopped", "job": name})
 
@@ -188,10 +264,12 @@ class ForkServer:
         self._send({"event": "reply", "id": request["id"], **answer})
 
     def _send(self, message: dict[str, Any]) -> None:
+        if self._connection is None:
+            return  # whoever comes next is told by `hello`
         try:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            logger.debug("Management is gone; report dropped", extra={"report": message})
+            self._disconnect()
 
 
 def _preload(modules: Sequence[str]) -> None:
@@ -205,7 +283,8 @@ def _preload(modules: Sequence[str]) -> None:
 def main() -> int:
     """Run a fork server on an inherited socket."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--socket", type=int, required=True, help="inherited file descriptor")
+    parser.add_argument("--socket", type=int, required=True, help="inherited listening socket")
+    parser.add_argument("--orphan-seconds", type=float, required=True, help="life of pods alone")
     parser.add_argument("--preload", action="append", default=[], help="module to import first")
     parser.add_argument("--entry", action="append", default=[], help="role=module, for tests")
     arguments = parser.parse_args()
@@ -218,9 +297,10 @@ def main() -> int:
     _preload([*arguments.preload, *dict.fromkeys(entries.values())])
     gc.collect()
     gc.freeze()  # what was imported is never collected, so that the pods go on sharing its pages
-    connection = socket.socket(fileno=arguments.socket)
-    connection.set_inheritable(False)
-    ForkServer(connection, entries, SystemClock()).serve()
+    listener = socket.socket(fileno=arguments.socket)
+    listener.set_inheritable(False)
+    server = ForkServer(listener, entries, SystemClock(), orphan_seconds=arguments.orphan_seconds)
+    server.serve()
     return 0
 
 

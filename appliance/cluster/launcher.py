@@ -46,6 +46,21 @@ class JobStopped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Survivor:
+    """A job whose pods an earlier management launched.
+
+    Attributes:
+        pids: Process ids of its pods, dead or alive.
+        exits: Which of them have ended, in order, whether that was told before or not.
+        is_stopped: Whether the job was stopped and nothing of it is left.
+    """
+
+    pids: Mapping[PodName, int]
+    exits: tuple[PodExit, ...]
+    is_stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherLost:
     """What held the pods has itself ended, and every pod with it.
 
@@ -78,8 +93,12 @@ class Launcher(Protocol):
         """Return the directory for a job's sockets; `launch` creates it, `stop` removes it."""
         ...
 
+    def survivors(self) -> Mapping[JobId, Survivor]:
+        """Return the jobs that an earlier management launched and that were not forgotten."""
+        ...
+
     def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
-        """Start the pods of one job, all or none.
+        """Start the pods of one job, all or none; a job that was launched is not launched again.
 
         Returns:
             Their process ids.
@@ -91,6 +110,10 @@ class Launcher(Protocol):
 
     def stop(self, job: JobId) -> None:
         """End everything of a job; a `JobStopped` follows in `exits`, also if nothing ran."""
+        ...
+
+    def forget(self, job: JobId) -> None:
+        """Take note that the end of a stopped job is recorded."""
         ...
 
     def close(self) -> None:

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from appliance.cluster import process_tree
-from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit
+from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit, Survivor
 from appliance.cluster.process_tree import remove_traces
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
@@ -29,6 +31,9 @@ _MAX_RUNTIME_PATH = 40
 """Bytes that the runtime root may have, so that the longest socket path stays below 100."""
 
 _RESTART_PAUSE_SECONDS = 0.5
+
+_SUPERSEDED_SECONDS = 2.0
+"""A fork server that hangs up and still lives after so long talks to somebody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,7 @@ class ProcessOptions:
         preload: Modules imported before the first fork, beside the roles' own.
         entry_modules: Other modules than the built-in ones for some roles; for tests.
         launch_timeout_seconds: How long forking one job's pods may take, import time included.
+        orphan_seconds: How long pods go on without management before they are ended.
     """
 
     runtime_root: Path
@@ -51,6 +57,7 @@ class ProcessOptions:
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
     entry_modules: Mapping[Role, str] = field(default_factory=dict)
     launch_timeout_seconds: float = 120.0
+    orphan_seconds: float = 120.0
 
     def __post_init__(self) -> None:
         if len(str(self.runtime_root).encode()) > _MAX_RUNTIME_PATH:
@@ -62,7 +69,7 @@ class ProcessOptions:
 
 
 class ProcessLauncher:
-    """Launches pods through a fork server, which it starts and with which it ends.
+    """Launches pods through a fork server: the one that an earlier management left, else a new one.
 
     Args:
         options: See `ProcessOptions`.
@@ -76,9 +83,17 @@ class ProcessLauncher:
         self._send_lock = threading.Lock()
         self._closing = threading.Event()
         self._sessions: dict[JobId, tuple[int, ...]] = {}
-        self._start_server()
+        self._server: subprocess.Popen[bytes] | psutil.Process
+        self._survivors: Mapping[JobId, Survivor] = {}
+        if not self._adopt_server():
+            shutil.rmtree(options.runtime_root, ignore_errors=True)
+            self._start_server()
         self._reader = threading.Thread(target=self._read, name="fork-server-reports", daemon=True)
         self._reader.start()
+
+    def survivors(self) -> Mapping[JobId, Survivor]:
+        """Return the jobs that an earlier management launched and that were not forgotten."""
+        return self._survivors
 
     @property
     def exits(self) -> "queue.Queue[Exit]":
@@ -113,6 +128,11 @@ class ProcessLauncher:
         with contextlib.suppress(OSError):  # the reader reports a lost fork server
             self._send({"op": "stop", "job": job, "runtime_dir": str(self.runtime_dir(job))})
 
+    def forget(self, job: JobId) -> None:
+        """Take note that the end of a stopped job is recorded."""
+        with contextlib.suppress(OSError):  # a fork server that is lost has forgotten
+            self._send({"op": "forget", "job": job})
+
     def wait_until_warm(self) -> None:
         """Wait until the fork server has imported everything.
 
@@ -127,10 +147,11 @@ class ProcessLauncher:
         if not self._sessions:
             self._server.kill()  # it may still be importing, which can take long
         with contextlib.suppress(OSError):
+            self._send({"op": "close"})
             self._connection.shutdown(socket.SHUT_WR)
         try:
             self._server.wait(timeout=15)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
             logger.warning("Fork server did not end in time and is killed")
             self._server.kill()
             self._server.wait()
@@ -138,9 +159,15 @@ class ProcessLauncher:
         self._connection.close()
         shutil.rmtree(self._options.runtime_root, ignore_errors=True)
 
+    def abandon(self) -> None:
+        """Leave every pod to the next management."""
+        self._closing.set()
+        self._connection.close()
+
     def _command(self, descriptor: int) -> list[str]:
         command = [sys.executable, "-m", "appliance.cluster.fork_server"]
         command += ["--socket", str(descriptor)]
+        command += ["--orphan-seconds", f"{self._options.orphan_seconds:g}"]
         for module in self._options.preload:
             command += ["--preload", module]
         for role, module in self._options.entry_modules.items():
@@ -167,12 +194,55 @@ class ProcessLauncher:
         with self._send_lock:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
+    def _adopt_server(self) -> bool:
+        """Connect to the fork server that an earlier management left; False if there is none."""
+        connection = connect(self._options.runtime_root)
+        if connection is None:
+            return False
+        connection.settimeout(self._options.launch_timeout_seconds)
+        hello = b""
+        try:
+            while not hello.endswith(b"\n"):
+                part = connection.recv(1 << 16)
+                if not part:
+                    return False  # it was about to end
+                hello += part
+        except OSError:
+            connection.close()
+            return False
+        connection.settimeout(None)
+        message = json.loads(hello)
+        try:
+            self._server = psutil.Process(message["pid"])
+        except psutil.NoSuchProcess:
+            return False
+        self._connection = connection
+        self._survivors = {
+            JobId(job): Survivor(
+                pids={PodName(name): pid for name, pid in found["pids"].items()},
+                exits=tuple(map(_pod_exit, found["exits"])),
+                is_stopped=found["is_stopped"],
+            )
+            for job, found in message["jobs"].items()
+        }
+        for job, survivor in self._survivors.items():
+            self._sessions[job] = tuple(survivor.pids.values())
+        logger.info("Fork server is adopted", extra={"jobs": len(self._survivors)})
+        return True
+
     def _start_server(self) -> None:
-        self._connection, theirs = socket.socketpair()
-        with theirs, self._options.log_path.open("ab") as log:
+        self._options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = _socket_path(self._options.runtime_root)
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        with listener, self._options.log_path.open("ab") as log:
+            listener.bind(str(path))
+            listener.listen()
+            self._connection = socket.socket(socket.AF_UNIX)
+            self._connection.connect(str(path))
             self._server = subprocess.Popen(
-                self._command(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
+                self._command(listener.fileno()),
+                pass_fds=[listener.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -186,11 +256,21 @@ class ProcessLauncher:
                     self._dispatch(json.loads(line))
             if self._closing.is_set():
                 return
+            if self._is_superseded():
+                logger.critical("Another management has taken the fork server over")
+                return
             self._replace_server()
+
+    def _is_superseded(self) -> bool:
+        try:
+            self._server.wait(timeout=_SUPERSEDED_SECONDS)
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+            return True
+        return False
 
     def _replace_server(self) -> None:
         code = self._server.wait()
-        reason = f"the fork server ended with code {code}"
+        reason = "the fork server ended" + (f" with code {code}" if code is not None else "")
         logger.error("Fork server is lost; its pods are ended and a new one is started")
         for replies in list(self._replies.values()):
             replies.put({"ok": False, "error": reason})
@@ -205,6 +285,8 @@ class ProcessLauncher:
         self._exits.put(LauncherLost(jobs=tuple(lost), reason=reason))
 
     def _dispatch(self, message: dict[str, Any]) -> None:
+        if message["event"] == "hello":
+            return
         if message["event"] == "reply":
             if (replies := self._replies.get(message["id"])) is not None:
                 replies.put(message)
@@ -214,11 +296,60 @@ class ProcessLauncher:
             self._sessions.pop(job, None)
             self._exits.put(JobStopped(job=job))
             return
-        pod_exit = PodExit(
-            job=job,
-            pod=PodName(message["pod"]),
-            role=Role(message["role"]),
-            exit_code=message["exit_code"],
-            signal=message["signal"],
-        )
-        self._exits.put(pod_exit)
+        self._exits.put(_pod_exit(message))
+
+
+def connect(runtime_root: Path) -> socket.socket | None:
+    """Return a connection to the fork server of a runtime root; None if none listens."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(_socket_path(runtime_root)))
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def end_survivors(runtime_root: Path, *, timeout_seconds: float) -> bool:
+    """End the fork server that a killed management left, and every pod with it.
+
+    Args:
+        runtime_root: Where its socket is.
+        timeout_seconds: How long to wait for its end.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        ClusterError: It did not end in time.
+    """
+    connection = connect(runtime_root)
+    if connection is None:
+        return False
+    with connection:
+        connection.settimeout(timeout_seconds)
+        try:
+            connection.sendall(b'{"op": "close"}\n')
+            while connection.recv(1 << 16):
+                pass
+        except TimeoutError as error:
+            raise ClusterError(
+                f"The fork server of {runtime_root} did not end within {timeout_seconds:g} seconds."
+            ) from error
+        except OSError:
+            pass  # it ended before it had read everything
+    return True
+
+
+def _socket_path(runtime_root: Path) -> Path:
+    return runtime_root / "launcher.sock"
+
+
+def _pod_exit(message: Mapping[str, Any]) -> PodExit:
+    return PodExit(
+        job=JobId(message["job"]),
+        pod=PodName(message["pod"]),
+        role=Role(message["role"]),
+        exit_code=message["exit_code"],
+        signal=message["signal"],
+    )

@@ -66,7 +66,7 @@ class Coordinator:
         self._options = CoordinatorOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._series = SeriesLog(clock)
-        self._link = ManagementLink(spec, self._series)
+        self._link = ManagementLink(spec, self._series, clock)
         self._console = Console()
         artifacts = ArtifactStore(self._options.compile_root)
         self._compilation = Compilation(

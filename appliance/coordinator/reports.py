@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import grpc
 
 from appliance.coordinator.series import SeriesLog
+from appliance.core.clock import Clock
 from appliance.core.jobs import Phase
 from appliance.core.pods import PodSpec
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
@@ -15,7 +16,10 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 2.0
 _CALL_SECONDS = 3.0
-_REGISTER_SECONDS = 30.0
+_REGISTER_SECONDS = 120.0
+"""Long enough for a management that was killed to start anew."""
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""What a call ends with while management is away; any other refusal will not change."""
 
 
 class ManagementLink:
@@ -24,25 +28,43 @@ class ManagementLink:
     Args:
         spec: The coordinator pod.
         series: What training shows; travels with every report.
+        clock: Times how long to try.
     """
 
-    def __init__(self, spec: PodSpec, series: SeriesLog) -> None:
+    def __init__(self, spec: PodSpec, series: SeriesLog, clock: Clock) -> None:
         self._spec = spec
         self._series = series
         self._channel = grpc.insecure_channel(spec.management_address)
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
+        self._clock = clock
+        self._sending = threading.Lock()
+        self._unsent: list[management_pb2.JobReport] = []
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def register(self, service_address: str, pid: int) -> None:
-        """Tell where the client finds this job; raises `grpc.RpcError` if nobody listens."""
+        """Tell where the client finds this job, also to a management that has just started anew.
+
+        Raises:
+            grpc.RpcError: Nobody listens for too long, or the job is unknown.
+        """
         request = management_pb2.RegisterCoordinatorRequest(
             job=self._spec.job,
             service_address=service_address,
             control_address=self._spec.control_address(),
             pid=pid,
         )
-        self._stub.RegisterCoordinator(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
+        deadline = self._clock.monotonic_seconds() + _REGISTER_SECONDS
+        while True:
+            remaining = deadline - self._clock.monotonic_seconds()
+            try:
+                self._stub.RegisterCoordinator(request, timeout=remaining, wait_for_ready=True)
+            except grpc.RpcError as error:
+                is_away = error.code() is grpc.StatusCode.UNAVAILABLE  # it ended during the call
+                if not is_away or self._clock.monotonic_seconds() >= deadline:
+                    raise
+            else:
+                return
 
     def report(
         self,
@@ -51,7 +73,11 @@ class ManagementLink:
         pods: Sequence[management_pb2.PodReport] = (),
         events: Sequence[management_pb2.JobEventReport] = (),
     ) -> None:
-        """Report what has become of the job; a report that does not arrive is only logged."""
+        """Report what has become of the job.
+
+        A report of a phase that does not arrive is sent again later, in order; any other is only
+        logged, as the next one says the same.
+        """
         request = management_pb2.JobReport(
             job=self._spec.job,
             phase="" if phase is None else phase.value,
@@ -60,10 +86,26 @@ class ManagementLink:
             events=events,
             points=self._series.take(),
         )
+        with self._sending:
+            if not self._send_unsent() or not self._send(request):
+                logger.warning("Report failed", extra={"phase": request.phase})
+                if request.phase or request.events:
+                    self._unsent.append(request)
+
+    def _send_unsent(self) -> bool:
+        while self._unsent:
+            if not self._send(self._unsent[0]):
+                return False
+            del self._unsent[0]
+        return True
+
+    def _send(self, request: management_pb2.JobReport) -> bool:
         try:
             self._stub.ReportJob(request, timeout=_CALL_SECONDS)
         except grpc.RpcError as error:
-            logger.warning("Report failed", extra={"reason": error.details()})
+            logger.info("Management is not reached", extra={"reason": error.details()})
+            return error.code() not in _AWAY
+        return True
 
     def report_regularly(
         self,
@@ -101,3 +143,6 @@ class ManagementLink:
                 self.report(phase=Phase.RUNNING, pods=pods())
             elif runs_now:
                 self.report(pods=pods())
+            elif self._unsent:
+                with self._sending:
+                    self._send_unsent()

@@ -10,6 +10,7 @@
     |   |-- ProgramError        the program cannot be imported or compiled
     |   `-- UnschedulableError  no state of this cluster could ever grant it
     |-- ClusterError    the cluster is at fault and a retry may help: HTTP 503, exit 3
+    |   |-- StaleWriterError    another management has taken over
     |   |-- PodFailedError      a pod ended or stopped answering
     |   `-- StreamClosedError   the other end of a tensor stream went away
     |       `-- StreamAbandonedError  it closed the stream itself and says elsewhere why
@@ -77,6 +78,10 @@ class ClusterError(WscError):
     """The cluster is at fault; the same request may succeed later."""
 
     exit_code = 3
+
+
+class StaleWriterError(ClusterError):
+    """Another management has taken over what this one wanted to write."""
 
 
 class PodFailedError(ClusterError):

@@ -9,6 +9,9 @@ JobId = NewType("JobId", str)
 WorkflowId = NewType("WorkflowId", str)
 PodName = NewType("PodName", str)
 
+JOB_PREFIX = "wsjob-"
+"""How every job id begins."""
+
 _ALPHABET = string.ascii_lowercase + string.digits
 _SUFFIX_CHARACTERS = 22
 
@@ -31,7 +34,7 @@ def _suffix() -> str:
 
 def new_job_id() -> JobId:
     """Return a fresh job id: `wsjob-` and 22 characters."""
-    return JobId(f"wsjob-{_suffix()}")
+    return JobId(f"{JOB_PREFIX}{_suffix()}")
 
 
 def new_workflow_id() -> WorkflowId:

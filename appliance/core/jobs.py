@@ -38,12 +38,15 @@ class Phase(StrEnum):
 _TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 _GRANTED = frozenset({Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING, Phase.FAILING})
 
+_AFTER_GRANT = frozenset({Phase.FAILING, Phase.QUEUED}) | _TERMINAL
+"""A job that is stopped for a higher priority goes back into the queue."""
+
 _NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.CREATED: frozenset({Phase.QUEUED}) | _TERMINAL,
     Phase.QUEUED: frozenset({Phase.SCHEDULED}) | _TERMINAL,
-    Phase.SCHEDULED: frozenset({Phase.INITIALIZING, Phase.FAILING}) | _TERMINAL,
-    Phase.INITIALIZING: frozenset({Phase.RUNNING, Phase.FAILING}) | _TERMINAL,
-    Phase.RUNNING: frozenset({Phase.FAILING}) | _TERMINAL,
+    Phase.SCHEDULED: frozenset({Phase.INITIALIZING, *_AFTER_GRANT}),
+    Phase.INITIALIZING: frozenset({Phase.RUNNING, *_AFTER_GRANT}),
+    Phase.RUNNING: _AFTER_GRANT,
     Phase.FAILING: frozenset({Phase.FAILED, Phase.CANCELLED}),
     Phase.SUCCEEDED: frozenset(),
     Phase.FAILED: frozenset(),

@@ -108,6 +108,8 @@ class JobRecord(NewJob):
         message: Reason of the present phase, for people; may be empty.
         systems: Names of the systems granted to it, also after it ended.
         holding: What it was granted beyond its systems.
+        verdict: How it will end, once that is decided and until it has; None otherwise.
+        num_starts: How often it was admitted.
         service_address: host:port of its coordinator; empty before it listens.
         artifact_dir: For a finished compile, where its artifacts are.
         created_at: When it was submitted.
@@ -120,6 +122,9 @@ class JobRecord(NewJob):
     message: str
     systems: tuple[str, ...]
     holding: Holding = field(default_factory=Holding)
+    # `Any`: a JSON object, read and written by the job machine.
+    verdict: Mapping[str, Any] | None = None
+    num_starts: int = 0
     service_address: str
     artifact_dir: str
     created_at: dt.datetime

@@ -12,7 +12,8 @@ from appliance.core.ids import JobId, WorkflowId, new_job_id, new_workflow_id
 from appliance.core.jobs import JobType
 from appliance.core.records import EventRecord, JobRecord, NewJob, User
 from appliance.management.driver_tokens import DriverTokens
-from appliance.management.reconciler import NODE_LOST, Reconciler
+from appliance.management.reconciler import Reconciler
+from appliance.management.resumption import NODE_LOST
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
 from appliance.storage.jobs import JobFilter

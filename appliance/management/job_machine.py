@@ -8,14 +8,18 @@ seconds in which the client can learn of it, then every pod is stopped; the fina
 when nothing of the job runs any more. A job that fails while it holds resources is FAILING until
 then.
 
+The verdict may also be that the job goes back into the queue: it was stopped for a higher priority.
+The client's word that it ends counts even then.
+
 A driver has no coordinator: it runs as soon as its pod does, and its pod's end is its own.
 
 A verdict is *provisional* when the coordinator ended in order before the client said how the run
 went; the client's word, if it comes in time, replaces it.
 """
 
-from dataclasses import dataclass, replace
-from typing import assert_never
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, assert_never
 
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.jobs import JobType, Phase
@@ -50,6 +54,16 @@ class Verdict:
     is_provisional: bool = False
     is_inferred: bool = False
 
+    # `Any`: values of a JSON object.
+    def to_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Verdict":
+        """Return what `to_dict` wrote."""
+        return cls(**{**fields, "phase": Phase(fields["phase"])})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
@@ -74,6 +88,11 @@ class JobState:
     is_finalized: bool = False
     is_stopping: bool = False
     is_stopped: bool = False
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it will give back what it holds, and soon."""
+        return self.verdict is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +174,20 @@ class Stopped:
     """Nothing of the job runs any more."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempted:
+    """The scheduler stops the job for one of higher priority; it is queued again."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached:
+    """The job has held its resources for as long as it may."""
+
+    seconds: float
+
+
 Event = (
     Admitted
     | Rejected
@@ -168,10 +201,14 @@ Event = (
     | LeaseExpired
     | TimeElapsed
     | Stopped
+    | Preempted
+    | LimitReached
 )
 
 
-_AfterLaunch = Reported | PodExited | Stopped | TimeElapsed | CompileFinalized
+_AfterLaunch = (
+    Reported | PodExited | Stopped | TimeElapsed | CompileFinalized | Preempted | LimitReached
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,15 +275,14 @@ def step(state: JobState, event: Event) -> Step:
             return _on_report(state, event)
         case PodExited():
             return _on_pod_exit(state, event)
-        case EndRequested(phase=phase, message=message):
-            return _on_end_request(state, Verdict(phase=phase, message=message))
-        case LeaseExpired(seconds=seconds):
-            message = f"client lease expired: no heartbeat from the client for {seconds} seconds"
-            return _on_end_request(state, Verdict(phase=Phase.CANCELLED, message=message))
+        case EndRequested() | LeaseExpired():
+            return _on_end_request(state, _verdict_of_request(event))
         case TimeElapsed():
             return _on_time(state)
         case Stopped():
             return _on_stopped(replace(state, is_stopped=True))
+        case Preempted() | LimitReached():
+            return _on_bound(state, event)
         case _:
             assert_never(event)
 
@@ -331,6 +367,29 @@ def _verdict_of_orderly_end(state: JobState) -> Verdict:
     return Verdict(phase=Phase.SUCCEEDED, message="", is_provisional=True)
 
 
+def _on_bound(state: JobState, event: Preempted | LimitReached) -> Step:
+    """End a run that may not go on, by the scheduler's word or the job's own limit."""
+    if state.verdict is not None:
+        return state, ()
+    match event:
+        case Preempted(message=message):
+            verdict = Verdict(phase=Phase.QUEUED, message=message)
+        case LimitReached(seconds=seconds):
+            message = f"job time limit reached: it has run for {seconds:g} seconds"
+            verdict = Verdict(phase=Phase.FAILED, message=message)
+        case _:
+            assert_never(event)
+    tell = TellCoordinator(reason=verdict.message, is_failure=True)
+    return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
+
+
+def _verdict_of_request(event: EndRequested | LeaseExpired) -> Verdict:
+    if isinstance(event, EndRequested):
+        return Verdict(phase=event.phase, message=event.message)
+    message = f"client lease expired: no heartbeat from the client for {event.seconds} seconds"
+    return Verdict(phase=Phase.CANCELLED, message=message)
+
+
 def _on_end_request(state: JobState, verdict: Verdict) -> Step:
     known = state.verdict
     if known is None and _is_queued(state):
@@ -340,7 +399,7 @@ def _on_end_request(state: JobState, verdict: Verdict) -> Step:
     if known is None:
         tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)
         return _conclude(state, verdict, tell, Remind(seconds=END_GRACE_SECONDS))
-    if known.is_provisional:
+    if known.is_provisional or known.phase is Phase.QUEUED:
         state = replace(state, verdict=verdict)
     if state.is_stopped:
         return _finish(state)
@@ -390,4 +449,6 @@ def _finish(state: JobState) -> Step:
     phase, message = state.verdict.phase, state.verdict.message
     if state.phase is Phase.FAILING and phase is Phase.SUCCEEDED:
         phase = Phase.FAILED
+    if phase is Phase.QUEUED:
+        state = JobState(job=state.job, type=state.type, phase=phase)
     return replace(state, phase=phase), (Enter(phase=phase, message=message),)

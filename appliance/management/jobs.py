@@ -250,7 +250,8 @@ class JobService:
         self._state.series.add(job, points)
         self._reconciler.tell_progress(job)
         if phase:
-            self._reconciler.post(job, machine.Reported(phase=Phase(phase), message=message))
+            reported = machine.Reported(phase=Phase(phase), message=message)
+            self._reconciler.post_and_wait(job, reported)
 
     def has_lease(self, lease_id: str) -> bool:
         """Whether a job or workflow has a lease that was not ended."""

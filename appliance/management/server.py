@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ from appliance.management.submissions import SubmissionOptions, SubmissionServic
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
+from appliance.scheduler.policy import Policy
 from appliance.storage.database import Database
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
@@ -113,6 +115,10 @@ class ManagementOptions:
             does not fit, or `auto`, pipelined where a program fits on one wafer.
         lease_seconds: How long a job lives without a sign of its client, which beats every 10
             seconds; 30 survives two lost beats.
+        orphan_seconds: How long running jobs go on without management, as between a crash and a new
+            start; clients wait about as long.
+        allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
+            that they can go on from a checkpoint.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
@@ -140,6 +146,8 @@ class ManagementOptions:
     wafer_bytes: int = 0
     execution: str = Execution.WEIGHT_STREAMING.value
     lease_seconds: int = 30
+    orphan_seconds: float = 120.0
+    allows_preemption: bool = False
     machine: str = CS2.name
     pace: float = 0.0
     streams: str = StreamMode.RING.value
@@ -209,6 +217,7 @@ class Management:
         options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
         self._database = Database.open_sqlite(options.data_dir / "state.db")
+        self._database.claim()
         self._state = State.over(self._database, clock)
         self.access = open_access(
             options.data_dir, self._database, clock, needs_token=options.needs_token
@@ -257,6 +266,9 @@ class Management:
             watch=self._watch,
             clock=self._clock,
             model=self.model,
+            policy=Policy(allows_preemption=self.options.allows_preemption),
+            lease_seconds=self.options.lease_seconds,
+            on_superseded=_end_at_once,
         )
         self.model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(self._state, self.reconciler, dashboard_root)
@@ -355,6 +367,7 @@ class Management:
                 log_path=self.options.data_dir / "fork-server.log",
                 node=this_node().name,
                 preload=self.options.preload,
+                orphan_seconds=self.options.orphan_seconds,
                 entry_modules={Role(role): module for role, module in self.options.entry_modules},
             )
         )
@@ -461,3 +474,8 @@ class Management:
             stream_identity=self._stream_identity,
         )
         return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)
+
+
+def _end_at_once() -> None:
+    """End this process without an orderly stop: everything belongs to another management now."""
+    os._exit(3)

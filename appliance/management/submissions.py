@@ -79,6 +79,22 @@ class SubmissionService:
         """
         session = self._session(submission.session, caller)
         job = new_job_id()
+        work_dir = self._options.data_dir / "jobs" / job
+        (work_dir / "logs").mkdir(parents=True)
+        (work_dir / REQUEST_FILE).write_bytes(submission.request)
+        with self._state.database.batch():
+            record = self._keep(job, submission, caller, session=session)
+        self._reconciler.submit(record)
+        logger.info(
+            "Job submitted",
+            extra={"job": job, "type": record.type.value, "user": caller.user.name},
+        )
+        return record
+
+    def _keep(
+        self, job: JobId, submission: Submission, caller: Caller, *, session: str
+    ) -> JobRecord:
+        """Keep a job with its workflow and its lease, in one transaction of the caller's."""
         workflow = (
             self._drivers.workflow_of(caller.token)
             or WorkflowId(submission.workflow or caller.workflow)
@@ -86,8 +102,6 @@ class SubmissionService:
         )
         self._state.workflows.ensure(workflow, session=session, user=caller.user)
         work_dir = self._options.data_dir / "jobs" / job
-        (work_dir / "logs").mkdir(parents=True)
-        (work_dir / REQUEST_FILE).write_bytes(submission.request)
         record = self._state.jobs.create(
             NewJob(
                 id=job,
@@ -107,11 +121,6 @@ class SubmissionService:
         )
         self._warn_of_version(job, caller.client_version)
         self._state.leases.grant(job, seconds=self._options.lease_seconds)
-        self._reconciler.submit(record)
-        logger.info(
-            "Job submitted",
-            extra={"job": job, "type": record.type.value, "user": caller.user.name},
-        )
         return record
 
     def open_workflow(self, caller: Caller, *, seconds: int, reserve: bool) -> WorkflowId:

@@ -3,8 +3,9 @@
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
@@ -87,6 +88,8 @@ class JobRepository:
             artifact_dir="",
             requirements=new.requirements.to_dict(),
             holding={},
+            verdict=None,
+            num_starts=0,
             phase=Phase.QUEUED.value,
             message="",
             created_at=now,
@@ -103,7 +106,8 @@ class JobRepository:
     def find(self, job: JobId) -> JobRecord | None:
         """Return a job, or None if there is none of that id."""
         with self._database.reading() as session:
-            row = session.scalar(select(JobRow).where(JobRow.id == job))
+            query = select(JobRow).where(JobRow.id == job)
+            row = session.scalar(query.execution_options(populate_existing=True))
             return None if row is None else _record(row)
 
     def load(self, job: JobId) -> JobRecord:
@@ -162,16 +166,28 @@ class JobRepository:
             values["holding"] = holding.to_dict()
         if new is Phase.SCHEDULED:
             values["started_at"] = now
+            values["num_starts"] = JobRow.num_starts + 1
         if new.is_terminal:
             values["ended_at"] = now
+        if new is Phase.QUEUED:
+            values |= {"started_at": None, "service_address": "", "holding": {}}
+        if new is Phase.QUEUED or new.is_terminal:
+            values["verdict"] = None
         guard = (JobRow.id == job, JobRow.phase == current.value)
         with self._database.transaction() as session:
             changed = session.execute(update(JobRow).where(*guard).values(**values))
             if changed.rowcount == 0:  # type: ignore[attr-defined]  # CursorResult, typed as Result
                 raise ConflictError(f"Job {job} is not {current.value} any more.")
+            if new is Phase.QUEUED:
+                session.execute(delete(GrantRow).where(GrantRow.job == job))
             for position, name in enumerate(systems or ()):
                 session.add(GrantRow(job=job, system=name, position=position))
             session.add(_phase_event(job, new, message, now))
+
+    # `Any`: a JSON object, read and written by the job machine.
+    def set_verdict(self, job: JobId, verdict: Mapping[str, Any]) -> None:
+        """Keep how a job will end, so that a new management ends it likewise."""
+        self._update(job, verdict=dict(verdict))
 
     def set_message(self, job: JobId, message: str) -> None:
         """Replace the reason of a job's present phase."""
@@ -371,6 +387,8 @@ def _record(row: JobRow) -> JobRecord:
         systems=tuple(grant.system for grant in row.grants),
         requirements=Requirements.from_dict(row.requirements),
         holding=Holding.from_dict(row.holding),
+        verdict=row.verdict,
+        num_starts=row.num_starts,
         service_address=row.service_address,
         artifact_dir=row.artifact_dir,
         created_at=row.created_at,

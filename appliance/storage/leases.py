@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select
 
 from appliance.core.clock import Clock
+from appliance.core.ids import JOB_PREFIX
 from appliance.storage.database import Database
 from appliance.storage.tables import LeaseRow
 
@@ -78,10 +79,26 @@ class LeaseRepository:
         with self._database.transaction() as session:
             session.execute(delete(LeaseRow).where(LeaseRow.id == lease_id))
 
-    def end_all(self) -> None:
-        """End every lease."""
+    def resume(self, jobs: Sequence[str], *, clients: Sequence[str], seconds: int) -> None:
+        """Begin every lease anew, as nobody could renew while management was away.
+
+        Args:
+            jobs: The jobs that have not ended; leases of other jobs end, leases of workflows go on.
+            clients: Those of them that have a client; they get a lease if they have none.
+            seconds: Length of a new lease.
+        """
+        now = self._clock.now()
+        unfinished = set(jobs)
         with self._database.transaction() as session:
-            session.execute(delete(LeaseRow))
+            for row in session.scalars(select(LeaseRow)):
+                if row.id.startswith(JOB_PREFIX) and row.id not in unfinished:
+                    session.delete(row)
+                else:
+                    row.expires_at = now + dt.timedelta(seconds=row.seconds)
+                    unfinished.discard(row.id)
+            for job in sorted(unfinished.intersection(clients)):
+                expires_at = now + dt.timedelta(seconds=seconds)
+                session.add(LeaseRow(id=job, seconds=seconds, holder="", expires_at=expires_at))
 
     def expired(self) -> Sequence[Lease]:
         """Return the leases that have run out."""

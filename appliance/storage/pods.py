@@ -24,9 +24,10 @@ class PodRepository:
         self._database = database
 
     def create(self, pods: Iterable[PodRecord]) -> None:
-        """Keep the pods of a job that is about to be launched."""
+        """Keep the pods of a job that is about to be launched, in place of those it had before."""
         with self._database.transaction() as session:
-            session.add_all(_row(pod) for pod in pods)
+            for pod in pods:
+                session.merge(_row(pod))
 
     def of_job(self, job: JobId) -> Sequence[PodRecord]:
         """Return a job's pods, by role and number."""
@@ -51,12 +52,13 @@ class PodRepository:
                 change.values(step=step, resident_bytes=resident_bytes, readings=dict(readings))
             )
 
-    def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> None:
-        """Keep how a pod ended."""
+    def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> bool:
+        """Keep how a pod ended; False if its end was kept before."""
         phase = "Succeeded" if exit_code == 0 else "Failed"
         values = {"phase": phase, "exit_code": exit_code, "message": message, "ended_at": at}
         with self._database.transaction() as session:
-            session.execute(update(PodRow).where(PodRow.name == name).values(**values))
+            change = update(PodRow).where(PodRow.name == name, PodRow.ended_at.is_(None))
+            return bool(session.execute(change.values(**values)).rowcount)  # type: ignore[attr-defined]  # CursorResult
 
     def set_stopped(self, job: JobId, *, at: dt.datetime) -> None:
         """Mark a job's remaining pods as ended with it."""

@@ -75,6 +75,8 @@ class JobRow(Base):
     # `Any`: JSON objects, read and written by their owners in `core`.
     requirements: Mapped[dict[str, Any]] = mapped_column(JSON)
     holding: Mapped[dict[str, Any]] = mapped_column(JSON)
+    verdict: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    num_starts: Mapped[int]
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -164,6 +166,15 @@ class LeaseRow(Base):
     seconds: Mapped[int]
     holder: Mapped[str] = mapped_column(String(256))
     expires_at: Mapped[dt.datetime] = mapped_column(index=True)
+
+
+class WriterRow(Base):
+    """The management that may write; there is one row."""
+
+    __tablename__ = "writers"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    token: Mapped[str] = mapped_column(String(64))
 
 
 class SystemRow(Base):

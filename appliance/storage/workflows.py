@@ -75,6 +75,14 @@ class WorkflowRepository:
             if changed.rowcount == 0:  # type: ignore[attr-defined]  # CursorResult
                 raise NotFoundError(f"There is no workflow {workflow!r}.")
 
+    def reserving(self) -> Sequence[WorkflowId]:
+        """Return the workflows that keep what their jobs get."""
+        wanted = (WorkflowRow.reserves_resources, WorkflowRow.is_released.is_(False))
+        with self._database.reading() as rows:
+            return [
+                WorkflowId(name) for name in rows.scalars(select(WorkflowRow.id).where(*wanted))
+            ]
+
     def keep(self, reservation: Reservation) -> None:
         """Keep what a workflow holds, in place of what it held before."""
         with self._database.transaction() as rows:

@@ -21,6 +21,7 @@ from tests.support.appliance_process import (
     USER,
     ApplianceProcess,
     execute_request,
+    pods_of,
     processes_of,
     run_command,
     running_appliance,
@@ -404,7 +405,7 @@ def test_a_job_without_a_client_is_cancelled(tmp_path):
 
 
 @pytest.mark.slow
-def test_history_survives_a_restart_and_unfinished_jobs_are_failed(tmp_path):
+def test_a_running_job_survives_management_and_history_survives_a_stop(tmp_path):
     appliance = ApplianceProcess(tmp_path / "data", ("--systems", "2"))
     try:
         appliance.up()
@@ -416,16 +417,46 @@ def test_history_survives_a_restart_and_unfinished_jobs_are_failed(tmp_path):
         appliance.up()
         assert appliance.status(done).status == pb.JOB_STATUS_CANCELLED
         assert "appliance was stopped" in appliance.status(stopped).message
+        going_on, failing = start(appliance), start(appliance)
+        queued = appliance.submit_execute(2)
+        pids = pods_of(going_on)
+        assert len(pids) == 6
+        psutil.Process(appliance.state.pid).kill()
+        (appliance.runtime_dir(failing) / "exit").write_text("9")
+        wait_for(lambda: len(pods_of(failing)) == 5)
+        appliance.up()
+        assert appliance.wait_ready(going_on)[-1].is_ready
+        assert pods_of(going_on) == pids
+        wait_for(lambda: appliance.status(failing).status == pb.JOB_STATUS_FAILED)
+        assert "coordinator-0]: exited with code 9" in appliance.status(failing).message
+        assert appliance.status(queued).status == pb.JOB_STATUS_IN_QUEUE
+        cancel(appliance, going_on, pb.JOB_STATUS_SUCCEEDED)
+        assert appliance.status(going_on).status == pb.JOB_STATUS_SUCCEEDED
+        assert appliance.wait_ready(queued)[-1].is_ready
+        assert_nothing_left(appliance, going_on)
+        assert len(list_jobs(appliance, all_states=True)) == 5
+        psutil.Process(appliance.state.pid).kill()
+        assert "is down" in appliance.down().stdout
+        assert pods_of(queued) == set()
+    finally:
+        appliance.down()
+
+
+@pytest.mark.slow
+def test_pods_that_nobody_comes_for_end(tmp_path):
+    appliance = ApplianceProcess(tmp_path / "data", ("--orphan-seconds", "1"))
+    try:
+        appliance.up()
         killed = start(appliance)
         runtime_dir = appliance.runtime_dir(killed)
-        management = psutil.Process(appliance.state.pid)
-        management.kill()
-        wait_for(lambda: not processes_of(killed) and not runtime_dir.exists())
+        psutil.Process(appliance.state.pid).kill()
+        wait_for(lambda: not pods_of(killed) and not runtime_dir.exists())
         assert shared_memory_of(killed) == []
         appliance.up()
-        assert appliance.status(killed).status == pb.JOB_STATUS_FAILED
-        assert "restarted" in appliance.status(killed).message
-        assert len(list_jobs(appliance, all_states=True)) == 3
+        wait_for(lambda: appliance.status(killed).status == pb.JOB_STATUS_FAILED)
+        assert "was lost: its launcher ended while management was away" in (
+            appliance.status(killed).message
+        )
     finally:
         appliance.down()
 

@@ -12,7 +12,7 @@ from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
 from appliance.core.pods import PodSpec
-from tests.support.appliance_process import processes_of, shared_memory_of, wait_for
+from tests.support.appliance_process import pods_of, processes_of, shared_memory_of, wait_for
 
 ROLES = (Role.COORDINATOR, Role.WEIGHT, Role.WORKER)
 
@@ -39,19 +39,22 @@ def launch(launcher: ProcessLauncher, tmp_path: Path, **behaviours: str) -> tupl
     work_dir = tmp_path / job
     work_dir.mkdir()
     pods = [
-        PodSpec(
-            job=job,
-            role=role,
-            index=0,
-            runtime_dir=launcher.runtime_dir(job),
-            work_dir=work_dir,
-            management_address="",
-            options={"behaviour": behaviours.get(role.value, "wait"), "exit_code": "3"},
-        )
-        for role in ROLES
+        spec_of(launcher, tmp_path, job, role, behaviours.get(role.value, "wait")) for role in ROLES
     ]
     pids = launcher.launch(pods)
     return job, {role: pids[spec.name] for role, spec in zip(ROLES, pods, strict=True)}
+
+
+def spec_of(launcher, tmp_path, job, role, behaviour="wait") -> PodSpec:
+    return PodSpec(
+        job=job,
+        role=role,
+        index=0,
+        runtime_dir=launcher.runtime_dir(job),
+        work_dir=tmp_path / job,
+        management_address="",
+        options={"behaviour": behaviour, "exit_code": "3"},
+    )
 
 
 def wait_ready(launcher: ProcessLauncher, job: JobId, *roles: Role) -> None:
@@ -133,6 +136,36 @@ def test_pods_die_with_the_fork_server_and_a_new_one_takes_over(launcher, tmp_pa
     again, _ = launch(launcher, tmp_path)
     wait_ready(launcher, again)
     stop(launcher, again)
+
+
+def test_pods_outlive_their_launcher_and_the_next_one_is_told_what_happened(launcher, tmp_path):
+    job, pids = launch(launcher, tmp_path)
+    gone, _ = launch(launcher, tmp_path)
+    wait_ready(launcher, job)
+    wait_ready(launcher, gone)
+    launcher.stop(gone)
+    assert launcher.exits.get(timeout=20).job == gone
+    launcher.abandon()
+    os.kill(pids[Role.WORKER], signal.SIGKILL)
+    wait_for(lambda: len(pods_of(job)) == 2)
+    wait_for(lambda: pods_of(gone) == set())
+    successor = ProcessLauncher(launcher._options)
+    try:
+        survivors = successor.survivors()
+        assert set(survivors) == {job, gone}
+        assert sorted(survivors[job].pids.values()) == sorted(pids.values())
+        (ended,) = survivors[job].exits
+        assert (ended.role, ended.signal) == (Role.WORKER, signal.SIGKILL)
+        assert not survivors[job].is_stopped
+        specs = [spec_of(successor, tmp_path, job, role) for role in ROLES]
+        assert sorted(successor.launch(specs).values()) == sorted(pids.values())
+        successor.stop(job)
+        ends = [successor.exits.get(timeout=20) for _ in range(3)]
+        assert JobStopped(job=job) in ends
+        for name in (job, gone):
+            successor.forget(name)
+    finally:
+        successor.close()
 
 
 def test_a_runtime_directory_with_a_long_path_is_refused(tmp_path):

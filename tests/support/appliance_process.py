@@ -133,6 +133,16 @@ def processes_of(job: str) -> list[psutil.Process]:
     return found
 
 
+def pods_of(job: str) -> set[int]:
+    """Return the process ids of a job's living pods, which show their names as command lines."""
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[:1] and process.cmdline()[0].startswith(f"{job}-"):
+                found.add(process.pid)
+    return found
+
+
 def shared_memory_of(job: str) -> list[str]:
     return [name for name in os.listdir("/dev/shm") if job in name]
 

@@ -22,7 +22,7 @@ def run_pod(spec: PodSpec) -> int:
                 [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
             )
             (spec.runtime_dir / "child").write_text(str(child.pid))
-    (spec.runtime_dir / f"{spec.role.value}-{spec.index}.ready").write_text(str(os.getpid()))
     Path(f"/dev/shm/{spec.job}-{spec.role.value}-{spec.index}").write_text("held")
+    (spec.runtime_dir / f"{spec.role.value}-{spec.index}.ready").write_text(str(os.getpid()))
     while True:
         time.sleep(60)  # noqa: TID251 - stands in for work

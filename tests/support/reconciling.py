@@ -4,7 +4,7 @@ import queue
 from contextlib import contextmanager
 from pathlib import Path
 
-from appliance.cluster.launcher import JobStopped
+from appliance.cluster.launcher import JobStopped, Survivor
 from appliance.core.clock import SystemClock
 from appliance.core.ids import Role
 from appliance.core.pods import PodSpec
@@ -25,13 +25,22 @@ class IdleLauncher:
     def __init__(self) -> None:
         self.exits = queue.Queue()
         self.launched = []
+        self.known = {}
 
     def runtime_dir(self, job):
         return Path("/nonexistent") / job
 
     def launch(self, pods):
         self.launched.append(pods[0].job)
-        return {spec.name: 1 for spec in pods}
+        pids = {spec.name: 1 for spec in pods}
+        self.known[pods[0].job] = Survivor(pids=pids, exits=(), is_stopped=False)
+        return pids
+
+    def survivors(self):
+        return self.known
+
+    def forget(self, job):
+        self.known.pop(job, None)
 
     def stop(self, job):
         self.exits.put(JobStopped(job=job))
@@ -64,7 +73,7 @@ def one_pod(job):
 class Desk:
     """The services around one reconciler."""
 
-    def __init__(self, state, model, *, policy=None):
+    def __init__(self, state, model, *, policy=None, on_superseded=lambda: None):
         self.state, self.model = state, model
         self.launcher = IdleLauncher()
         self.reconciler = Reconciler(
@@ -76,6 +85,7 @@ class Desk:
             clock=state.clock,
             model=model,
             policy=policy,
+            on_superseded=on_superseded,
         )
         model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(state, self.reconciler, "")

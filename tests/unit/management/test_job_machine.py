@@ -16,7 +16,9 @@ from appliance.management.job_machine import (
     Launched,
     LaunchFailed,
     LeaseExpired,
+    LimitReached,
     PodExited,
+    Preempted,
     Rejected,
     Remind,
     Reported,
@@ -191,6 +193,30 @@ def test_a_job_that_can_never_run_fails_in_the_queue():
     assert state.phase is Phase.FAILED
 
 
+RUNNING = (ADMITTED, Launched(), CoordinatorReady())
+
+
+def test_a_preempted_job_goes_back_into_the_queue_once_its_pods_are_gone():
+    state, _ = run(*RUNNING, Preempted(message="p"), TimeElapsed())
+    assert (state.phase, state.is_stopping, state.is_ending) == (Phase.RUNNING, True, True)
+    state, actions = machine.step(state, Stopped())
+    assert state == machine.JobState(job=state.job, type=state.type, phase=Phase.QUEUED)
+    assert actions == (Enter(phase=Phase.QUEUED, message="p"),)
+
+
+def test_the_clients_word_counts_even_after_preemption():
+    state, _ = run(*RUNNING, Preempted(message="p"), end(Phase.CANCELLED), Stopped())
+    assert state.phase is Phase.CANCELLED
+
+
+def test_a_job_at_its_time_limit_fails_and_its_client_is_told():
+    state, actions = run(*RUNNING, LimitReached(seconds=60.0))
+    assert state.phase is Phase.FAILING
+    assert "job time limit reached: it has run for 60 seconds" in str(actions)
+    state, _ = run(*RUNNING, LimitReached(seconds=60.0), TimeElapsed(), Stopped())
+    assert state.phase is Phase.FAILED
+
+
 EVENTS = st.sampled_from(
     [
         ADMITTED,
@@ -200,6 +226,8 @@ EVENTS = st.sampled_from(
         CoordinatorReady(),
         CompileFinalized(),
         LeaseExpired(seconds=30),
+        Preempted(message="p"),
+        LimitReached(seconds=60.0),
         TimeElapsed(),
         Stopped(),
         *(Reported(phase=phase, message="m") for phase in Phase),

@@ -1,0 +1,120 @@
+"""What the reconciler is told, and by when it has to look at what."""
+
+import heapq
+import itertools
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import StrEnum
+
+from appliance.cluster.launcher import Exit
+from appliance.core.ids import JobId, PodName, WorkflowId
+from appliance.core.records import JobRecord
+from appliance.management import job_machine as machine
+from appliance.scheduler.admission import Admit, Reject
+from appliance.scheduler.explain import Wait
+from appliance.scheduler.queue import PendingJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """An event for one job; whoever waits is told once it is kept."""
+
+    job: JobId
+    event: machine.Event
+    is_kept: "Future[None] | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsLaunched:
+    """All pods of a job were started; their process ids."""
+
+    job: JobId
+    pids: dict[PodName, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A new job."""
+
+    job: JobRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reprioritised:
+    """A job has another priority."""
+
+    job: JobId
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holds:
+    """A workflow keeps what its jobs get."""
+
+    workflow: WorkflowId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases:
+    """A workflow keeps nothing any more."""
+
+    workflow: WorkflowId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake:
+    """Nothing but a reason to look again at who may start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What would become of a job."""
+
+    job: PendingJob
+    answer: "Future[Admit | Reject | Wait]"
+
+
+Wish = Submitted | Reprioritised | Holds | Releases | Wake
+Item = Happened | PodsLaunched | Wish | Question | Exit
+
+
+class Alarm(StrEnum):
+    """Why a job is to be looked at again."""
+
+    GRACE = "grace"
+    LIMIT = "limit"
+
+
+class Reminders:
+    """When which job is to be looked at again; one alarm of each kind for a job."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, JobId, Alarm]] = []
+        self._due: dict[tuple[JobId, Alarm], int] = {}
+        self._numbers = itertools.count()
+
+    def set(self, job: JobId, alarm: Alarm, at_seconds: float) -> None:
+        """Look at a job at a time, in place of the time set before."""
+        number = next(self._numbers)
+        self._due[job, alarm] = number
+        heapq.heappush(self._heap, (at_seconds, number, job, alarm))
+
+    def clear(self, job: JobId, *alarms: Alarm) -> None:
+        """Forget a job's alarms of some kinds; of all kinds if none is named."""
+        for alarm in alarms or tuple(Alarm):
+            self._due.pop((job, alarm), None)
+
+    def next_seconds(self) -> float | None:
+        """Return when the next alarm is due; None if there is none."""
+        while self._heap and self._due.get(self._heap[0][2:]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now_seconds: float) -> list[tuple[JobId, Alarm]]:
+        """Return and forget the alarms that are due, in order."""
+        due = []
+        while (at := self.next_seconds()) is not None and at <= now_seconds:
+            _, _, job, alarm = heapq.heappop(self._heap)
+            del self._due[job, alarm]
+            due.append((job, alarm))
+        return due
