@@ -60,6 +60,9 @@ _MemoryFlag = Annotated[
 _PaceFlag = Annotated[
     float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
 ]
+_StallFlag = Annotated[
+    float, typer.Option(help="How long a system may wait for a batch before its job fails.")
+]
 _ExecutionFlag = Annotated[
     str,
     typer.Option(
@@ -108,6 +111,7 @@ def up(
     execution: _ExecutionFlag = "weight-streaming",
     streams: _StreamsFlag = "ring",
     memoryx_gib: _MemoryFlag = 0.0,
+    stall_seconds: _StallFlag = 630.0,
     lease_seconds: Annotated[
         int, typer.Option(help="Life of a job without a sign of its client.")
     ] = 30,
@@ -143,6 +147,7 @@ def up(
             allows_preemption=preemption,
             machine=table,
             pace=pace,
+            stall_seconds=stall_seconds,
             streams=streams,
             memoryx_bytes=int(memoryx_gib * _GIB),
             entry_modules=tuple(

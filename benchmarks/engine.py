@@ -25,6 +25,7 @@ import torch
 
 from appliance.compiler.pipeline import compile_program
 from appliance.core.plan import Precision
+from benchmarks.engine_parties.client_party import ClientParty
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.engine_party import EngineParty
 from benchmarks.engine_parties.party import Party
@@ -108,6 +109,12 @@ class Table:
         """Return our engine."""
         return self._ours(EngineParty, name, num_systems, threads, options)
 
+    def client(self, name: str, *, num_systems: int) -> Party:
+        """Return the real client with its script; no systems stand for its CPU backend."""
+        return ClientParty(
+            name, shape=self.shape, num_systems=num_systems, directory=self._directory / name
+        )
+
     def networked(self, name: str, *, num_systems: int, threads: int) -> Party:
         """Return our engine with every system on a host of its own."""
         hosts = {
@@ -144,6 +151,7 @@ def _ours(table: Table) -> list[Party]:
         table.torch("plain-2", "plain", num_ranks=1, threads=2),
         table.torch("plain-1", "plain", num_ranks=1, threads=1),
         table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.ours("ours-2x1-mapped", num_systems=2, threads=1, streams="mapped"),
         table.ours("ours-1x2-ring", num_systems=1, threads=2),
     ]
 
@@ -163,6 +171,13 @@ def _offload(table: Table) -> list[Party]:
     ]
 
 
+def _client(table: Table) -> list[Party]:
+    return [
+        table.client("client-cpu", num_systems=0),
+        table.client("client-2", num_systems=2),
+    ]
+
+
 def _network(table: Table) -> list[Party]:
     return [
         table.ours("ours-2x1-ring", num_systems=2, threads=1),
@@ -174,16 +189,19 @@ GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "ours": _ours,
     "ranks": _ranks,
     "offload": _offload,
+    "client": _client,
     "network": _network,
 }
 """Who is resident at the same time: together they must fit the memory."""
 
 DEMANDS = (
     ("ours", "ours-2x1-ring", "plain-2", 0.98, 0.87),
+    ("ours", "ours-2x1-mapped", "plain-2", 1.0, 0.94),
     ("ours", "ours-1x2-ring", "plain-2", 0.97, None),
     ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
+    ("client", "client-2", "client-cpu", 1.3, None),
     ("network", "ours-2x1-network", "ours-2x1-ring", 0.85, None),
 )
 """Group, ours, the other, least ratio at 512 tokens a step and at 128."""

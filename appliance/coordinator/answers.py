@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from appliance.coordinator.failure import JobFailedError, UserFailedError
+from appliance.coordinator.failure import JobFailedError, JobStalledError, UserFailedError
 from appliance.core.errors import WscError
 from protos.appliance import appliance_service_pb2
 from protos.appliance.ws_common_pb2 import StatusCode
@@ -119,4 +119,6 @@ class _Answer:
             self._note_carried()
         if not self._has_code:
             context.abort(grpc.StatusCode.INTERNAL, text)
-        return self._response(code=StatusCode.WS_RT_INTERNAL_ERROR, message=text)
+        is_stall = isinstance(error, JobStalledError)
+        code = StatusCode.WS_RT_STALL_DETECTED if is_stall else StatusCode.WS_RT_INTERNAL_ERROR
+        return self._response(code=code, message=text)

@@ -13,10 +13,13 @@ class CoordinatorServicer(pods_pb2_grpc.CoordinatorServicer):
 
     Args:
         gang: The pods.
+        on_heartbeat: Looks at every heartbeat.
     """
 
-    def __init__(self, gang: Gang) -> None:
-        self._gang = gang
+    def __init__(
+        self, gang: Gang, on_heartbeat: Callable[[pods_pb2.HeartbeatRequest], None]
+    ) -> None:
+        self._gang, self._on_heartbeat = gang, on_heartbeat
 
     def Register(
         self, request: pods_pb2.RegisterRequest, context: grpc.ServicerContext
@@ -30,6 +33,7 @@ class CoordinatorServicer(pods_pb2_grpc.CoordinatorServicer):
     ) -> pods_pb2.HeartbeatReply:
         """Note that a pod lives."""
         self._gang.heartbeat(request)
+        self._on_heartbeat(request)
         return pods_pb2.HeartbeatReply()
 
     def ReportFailure(

@@ -12,6 +12,8 @@ from google.protobuf.message import Message
 from appliance.coordinator import job_machine as machine
 from appliance.coordinator import pod_requests
 from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.background import BackgroundCall
+from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
@@ -20,6 +22,7 @@ from appliance.coordinator.profiles import profile
 from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
+from appliance.coordinator.starvation import HINT, StarvationWatch
 from appliance.core.clock import Clock
 from appliance.core.errors import (
     ConflictError,
@@ -63,6 +66,8 @@ class Surroundings:
         announce_failure: Tells management why the job failed; returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        console: Takes lines for the user.
+        stall_seconds: Longest wait of a system for one batch.
         series: Takes what training shows.
     """
 
@@ -74,6 +79,8 @@ class Surroundings:
     announce_failure: Callable[[str], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    console: Console
+    stall_seconds: float
     series: SeriesLog
 
 
@@ -99,12 +106,14 @@ class Execution:
         self._run_request = client.RunRequest()
         self._loaders = DataLoaders()
         self._profiled_steps = range(0)
+        self._input_load: BackgroundCall | None = None
         self._num_trained = 0
         self.gang = make_gang(self.suspect)
         self._streams = StreamEndpoint(
             around.spec, clock=around.clock, on_failure=self._suspect_stream
         )
         self.persistent = PersistentTensors(self.gang)
+        self._starvation = StarvationWatch(stall_seconds=around.stall_seconds)
 
     # What the job looks like
 
@@ -298,6 +307,38 @@ class Execution:
 
     # What goes wrong
 
+    def watch_input(self, heartbeat: pods_pb2.HeartbeatRequest) -> None:
+        """Look whether a system waits for its batches; warn, or fail the job if it does not end."""
+        role, index = self.gang.member(heartbeat.pod)
+        if role is not Role.CHIEF or self.is_over():
+            return
+        with self._changed:
+            found = self._starvation.look(
+                index,
+                session=heartbeat.session,
+                step=heartbeat.step,
+                readings=heartbeat.readings,
+                now_seconds=self._around.clock.monotonic_seconds(),
+            )
+        if found is None:
+            return
+        if found.is_stall:
+            failure = Failure(
+                blame=Blame.USER, message=found.message, role=role, index=index, is_stall=True
+            )
+            self.suspect(failure)
+            return
+        logger.warning("Input starvation", extra={"reason": found.message})
+        self._around.console.write(Topic.STALL, found.message, hint=HINT, is_warning=True)
+        self._around.announce_event(
+            JobEventReport(
+                reason="InputStarvation",
+                message=f"{found.message} {HINT}.",
+                is_warning=True,
+                pod=heartbeat.pod,
+            )
+        )
+
     def suspect(self, failure: Failure) -> None:
         """Take a report that something broke; the job fails for one of those that come in."""
         with self._changed:
@@ -351,8 +392,10 @@ class Execution:
             case machine.LoadInput(session=session):
                 self._load_input(session)
             case machine.StartSteps():
+                self._wait_for_input()
                 self._start_steps(action)
             case machine.FinishSteps(session=session, wait_for_steps=wait):
+                self._wait_for_input()
                 request = pods_pb2.FinishRequest(session=session, wait_for_steps=wait)
                 self._call_all("Finish", request)
                 self._count_trained(wait_for_steps=wait)
@@ -374,6 +417,12 @@ class Execution:
         completed = completed_steps(self.gang.reports())
         self._num_trained += session.schedule.num_steps if wait_for_steps else completed
 
+    def _wait_for_input(self) -> None:
+        """Wait until the input pods are loaded; raises what their loading raised, once."""
+        loading, self._input_load = self._input_load, None
+        if loading is not None:
+            loading.wait()
+
     def _load_plan(self, session: int) -> None:
         size = self.gang.size
         request = pod_requests.engine_load(session, self._plan_text, size)
@@ -390,7 +439,8 @@ class Execution:
         self._loaders = self._loaders.after(run)
         inputs: list[Member] = [(Role.ACTIVATION, system) for system in range(size.num_systems)]
         inputs += [(Role.WORKER, worker) for worker in range(size.num_workers)]
-        self._call_load(inputs, request)
+        # The user's dataloader takes seconds to come up; weights can be sent meanwhile.
+        self._input_load = BackgroundCall("load-input", lambda: self._call_load(inputs, request))
 
     def _call_load(self, members: list[Member], request: pods_pb2.LoadRequest) -> None:
         request.stream_addresses.update(self.gang.stream_addresses())

@@ -35,6 +35,7 @@ class Failure:
         detail: Traceback or log excerpt; may be empty.
         role: Role of the pod concerned.
         index: Its number among the pods of that role.
+        is_stall: Whether nothing is broken, but the job does not move.
     """
 
     blame: Blame
@@ -42,6 +43,7 @@ class Failure:
     detail: str = ""
     role: Role = Role.COORDINATOR
     index: int = 0
+    is_stall: bool = False
 
     @property
     def text(self) -> str:
@@ -50,12 +52,18 @@ class Failure:
 
     def error(self) -> WscError:
         """Return the error that calls of the client end with."""
+        if self.is_stall:
+            return JobStalledError(self.text)
         kind = UserFailedError if self.blame is Blame.USER else JobFailedError
         return kind(self.text)
 
 
 class JobFailedError(PodFailedError):
     """The job has failed before or while this call was made."""
+
+
+class JobStalledError(JobFailedError):
+    """The job has failed because it did not move for too long."""
 
 
 class UserFailedError(UserError):

@@ -100,7 +100,7 @@ class Gang:
         Raises:
             NotFoundError: The job has no such pod.
         """
-        pod = self._pods[self._key(request.pod)]
+        pod = self._pods[self.member(request.pod)]
         with self._changed:
             pod.pid = request.pid
             pod.last_seen_seconds = self._clock.monotonic_seconds()
@@ -112,7 +112,7 @@ class Gang:
 
     def heartbeat(self, request: pods_pb2.HeartbeatRequest) -> None:
         """Note that a pod lives and how far it is; raises as `register` does."""
-        pod = self._pods[self._key(request.pod)]
+        pod = self._pods[self.member(request.pod)]
         with self._changed:
             pod.last_seen_seconds = self._clock.monotonic_seconds()
             pod.step, pod.resident_bytes = request.step, request.resident_bytes
@@ -120,7 +120,7 @@ class Gang:
 
     def report_failure(self, report: pods_pb2.FailureReport) -> None:
         """Pass on that a pod cannot go on; raises as `register` does."""
-        role, index = self._key(report.pod)
+        role, index = self.member(report.pod)
         logger.error("Pod failed", extra={"pod": report.pod, "reason": report.message})
         blame = Blame.USER if report.is_user_error else Blame.REPORTED
         self._on_failure(
@@ -258,7 +258,12 @@ class Gang:
             for channel in channels
         ]
 
-    def _key(self, name: str) -> Member:
+    def member(self, name: str) -> Member:
+        """Return role and index of a pod.
+
+        Raises:
+            NotFoundError: The job has no such pod.
+        """
         if name not in self._keys:
             raise NotFoundError(f"The job has no pod {name!r}.")
         return self._keys[PodName(name)]

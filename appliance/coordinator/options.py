@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.coordinator.starvation import DEFAULT_STALL_SECONDS
 from appliance.core.jobs import JobType
 from appliance.core.plan import Execution, Precision
 from appliance.core.pods import PodSpec
@@ -29,6 +30,7 @@ class CoordinatorOptions:
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         bind_host: Address at which clients are served.
         public_host: Name by which they reach it.
+        stall_seconds: Longest wait of a system for one batch before the job counts as stalled.
         tls_cert: Certificate chain, PEM; None serves plain text.
         tls_key: Its key, PEM.
         user_uid: The job's user, whose rights the weight program has; None means ours.
@@ -48,6 +50,7 @@ class CoordinatorOptions:
     cluster_systems: int = 0
     bind_host: str = "localhost"
     public_host: str = "localhost"
+    stall_seconds: float = DEFAULT_STALL_SECONDS
     tls_cert: Path | None = None
     tls_key: Path | None = None
     user_uid: int | None = None
@@ -75,6 +78,7 @@ class CoordinatorOptions:
             cluster_systems=int(options.get("cluster_systems") or 0),
             bind_host=options.get("bind_host") or "localhost",
             public_host=options.get("public_host") or "localhost",
+            stall_seconds=float(options.get("stall_seconds") or DEFAULT_STALL_SECONDS),
             tls_cert=_path(options.get("tls_cert", "")),
             tls_key=_path(options.get("tls_key", "")),
             user_uid=_number(options.get("user_uid", "")),

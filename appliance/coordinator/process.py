@@ -138,6 +138,8 @@ class Coordinator:
             announce_failure=self._announce_failure,
             machine=options.machine,
             announce_event=self._announce_event,
+            console=self._console,
+            stall_seconds=options.stall_seconds,
             series=self._series,
         )
         return Execution(
@@ -191,7 +193,7 @@ class Coordinator:
             JobControlServicer(self.stop, self._fail), server
         )
         if self._execution is not None:
-            servicer = CoordinatorServicer(self._execution.gang)
+            servicer = CoordinatorServicer(self._execution.gang, self._execution.watch_input)
             pods_pb2_grpc.add_CoordinatorServicer_to_server(servicer, server)
         server.add_insecure_port(self._spec.control_address())
         server.start()

@@ -310,8 +310,9 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
 
 
 def _monitor_error(failure: Failure) -> pb.MonitorErrorResponse:
+    is_stall = failure.is_stall
     return pb.MonitorErrorResponse(
-        code=StatusCode.WS_RT_INTERNAL_ERROR,
+        code=StatusCode.WS_RT_STALL_DETECTED if is_stall else StatusCode.WS_RT_INTERNAL_ERROR,
         message=failure.text,
         host_index=failure.index,
         srv_type=_TASK_TYPES[failure.role],

@@ -40,6 +40,7 @@ class Surroundings:
         pace: Wall seconds per simulated second; 0 sets no pace.
         memoryx_bytes: Memory that MemoryX of a job may use; 0 for what there is.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
+        stall_seconds: Longest wait of a system for one batch before its job counts as stalled.
         streams: How weights reach the systems on one host: `ring` or `mapped`.
         has_network: Whether every pod counts as a host of its own, so that all streams cross the
             network.
@@ -63,6 +64,7 @@ class Surroundings:
     machine: str
     pace: float
     driver_tokens: DriverTokens
+    stall_seconds: float
     streams: str
     memoryx_bytes: int = 0
     has_network: bool = False
@@ -137,6 +139,7 @@ def _options(role: Role, job: JobRecord, surroundings: Surroundings) -> Mapping[
             "execution": surroundings.execution,
             "cluster_systems": str(surroundings.cluster_systems),
             "machine": surroundings.machine,
+            "stall_seconds": f"{surroundings.stall_seconds:g}",
             "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,

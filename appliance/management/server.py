@@ -122,6 +122,8 @@ class ManagementOptions:
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
         pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
             fast as it can.
+        stall_seconds: Longest wait of a system for one batch before its job fails. The default is
+            what the real cluster gives a job that does not move.
         streams: How weights reach the systems: `ring` (the default) copies them once into a ring
             that all systems read, `mapped` lets every system read MemoryX's own memory. With
             `network` every pod counts as a host of its own and all its streams cross TCP on
@@ -150,6 +152,7 @@ class ManagementOptions:
     allows_preemption: bool = False
     machine: str = CS2.name
     pace: float = 0.0
+    stall_seconds: float = 630.0
     streams: str = StreamMode.RING.value
     memoryx_bytes: int = 0
     entry_modules: tuple[tuple[str, str], ...] = ()
@@ -176,6 +179,8 @@ class ManagementOptions:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
         if self.memoryx_bytes < 0:
             raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
+        if not self.stall_seconds > 0:
+            raise UserError(f"A stall after {self.stall_seconds} seconds is not possible.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
         if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
@@ -467,6 +472,7 @@ class Management:
             machine=self.options.machine,
             pace=self.options.pace,
             driver_tokens=self._driver_tokens,
+            stall_seconds=self.options.stall_seconds,
             streams=self.options.streams,
             memoryx_bytes=self.options.memoryx_bytes,
             has_network=self.options.streams in NETWORK_STREAMS,

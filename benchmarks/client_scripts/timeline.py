@@ -43,7 +43,7 @@ class Timeline(logging.Handler):
         super().__init__(level=logging.INFO)
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - _started_seconds()
         self._began = time.monotonic() - age
-        self.marks: dict[str, float] = {}
+        self.marks: dict[str, tuple[float, float]] = {}
         self.calls: dict[str, list[tuple[float, float, int]]] = {}
         self._guard = threading.Lock()
         logging.getLogger().addHandler(self)
@@ -57,8 +57,8 @@ class Timeline(logging.Handler):
                 self.mark(name)
 
     def mark(self, name: str) -> None:
-        """Note a point, the first time it is reached."""
-        self.marks.setdefault(name, self.now())
+        """Note a point, the first time it is reached, with the processor time used so far."""
+        self.marks.setdefault(name, (self.now(), time.process_time()))
 
     def now(self) -> float:
         """Return the seconds since the process began."""

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import num_micro_batches, visits
 from appliance.core.plan import Plan
-from appliance.core.readings import RESIDENT_WEIGHTS, WALL_STEP, WALL_TOTAL
+from appliance.core.readings import (
+    INPUT_WAIT,
+    INPUT_WAIT_NOW,
+    RESIDENT_WEIGHTS,
+    WALL_STEP,
+    WALL_TOTAL,
+)
 from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
 from appliance.core.sharding import BatchShard
@@ -41,6 +47,9 @@ from workers.csx.micro_batches import MicroBatches
 from workers.csx.pace import Pace
 from workers.csx.residents import Residents
 from workers.csx.simulated import SimulatedTime
+
+_WAIT_SLICE_SECONDS = 1.0
+"""How often a late batch is reported; heartbeats are no more frequent."""
 
 
 def default_threads(num_systems: int) -> int:
@@ -173,15 +182,32 @@ class CsxSession:
         try:
             slot = batch_ring.acquire(0.0)
         except TimeoutError:
-            began = self._context.clock.monotonic_seconds()
-            slot = batch_ring.acquire()
-            self._starved_steps += 1
-            self._input_wait_seconds += self._context.clock.monotonic_seconds() - began
+            slot = self._wait_for_batch(batch_ring)
         if slot is None:
             raise StreamClosedError(
                 f"Stream {batches(self._context.spec.index)!r} ended before step {step + 1}."
             )
         self._executor.begin(self._first_step + step, self._batches.of(slot, 0))
+
+    def _wait_for_batch(self, batch_ring: RingReader) -> NDArray[np.uint8] | None:
+        """Wait for a batch that is late; heartbeats tell how long it has taken so far."""
+        clock, before = self._context.clock, self._input_wait_seconds
+        began = clock.monotonic_seconds()
+        self._starved_steps += 1
+        while True:
+            try:
+                slot = batch_ring.acquire(_WAIT_SLICE_SECONDS)
+            except TimeoutError:
+                waited = clock.monotonic_seconds() - began
+                self._note_input_wait(before + waited, waited)
+            else:
+                self._note_input_wait(before + clock.monotonic_seconds() - began, 0.0)
+                return slot
+
+    def _note_input_wait(self, total_seconds: float, now_seconds: float) -> None:
+        self._input_wait_seconds = total_seconds
+        readings = {INPUT_WAIT: total_seconds, INPUT_WAIT_NOW: now_seconds}
+        self._context.progress.record(readings=readings)
 
     def _acquire(self, step: int, number: int, broadcast: RingReader) -> None:
         if not self._prefetch(step, number, broadcast):
@@ -229,7 +255,7 @@ class CsxSession:
                 WALL_STEP: step_seconds,
                 WALL_TOTAL: wall_seconds,
                 "wsc_csx_pace_wait_seconds": self._pace_wait_seconds,
-                "wsc_csx_input_wait_seconds": self._input_wait_seconds,
+                INPUT_WAIT: self._input_wait_seconds,
                 "wsc_csx_input_starved_steps_total": float(self._starved_steps),
                 "wsc_csx_weight_wait_seconds": self._weight_wait_seconds,
             },

@@ -225,6 +225,16 @@ def failing_loader(dataset: Dataset, batch_size: int, *, after: int, **options) 
         yield batch
 
 
+def stalling_loader(
+    dataset: Dataset, batch_size: int, *, after: int, seconds: float, **options
+) -> Iterator[Any]:
+    """Yield so many batches at once, and wait before each further one."""
+    pause = threading.Event()
+    for number, batch in enumerate(loader(dataset, batch_size, **options)):
+        pause.wait(seconds if number >= after else 0.0)
+        yield batch
+
+
 def slow_loader(dataset: Dataset, batch_size: int, *, seconds: float, **options) -> Iterator[Any]:
     """Wait before every batch, so that a test can interrupt the run."""
     pause = threading.Event()

@@ -32,6 +32,7 @@ from recipes import Recipe
 from training import Session, grad_scaler_state
 
 HERE = Path(__file__).resolve().parent
+LOADERS = ["plain", "restartable", "failing", "slow", "stalling"]
 
 
 @dataclass
@@ -80,6 +81,9 @@ class Run:
             "plain": data.loader,
             "restartable": data.restartable_loader,
             "failing": functools.partial(data.failing_loader, after=options.fail_after),
+            "stalling": functools.partial(
+                data.stalling_loader, after=options.fail_after, seconds=options.seconds_per_batch
+            ),
             "slow": functools.partial(data.slow_loader, seconds=options.seconds_per_batch),
         }
         # Functions of the module `data` travel by reference, so a streamer has to import it.
@@ -221,10 +225,12 @@ def parse() -> argparse.Namespace:
 
     loaders = parser.add_argument_group("data")
     add = loaders.add_argument
-    add("--loader", choices=["plain", "restartable", "failing", "slow"], default="plain")
+    add("--loader", choices=LOADERS, default="plain")
     add("--shuffle", action="store_true")
-    add("--fail-after", type=int, default=2, help="batches that a failing loader yields")
-    add("--seconds-per-batch", type=float, default=1.0, help="pause of a slow loader")
+    add(
+        "--fail-after", type=int, default=2, help="batches that a failing or stalling loader yields"
+    )
+    add("--seconds-per-batch", type=float, default=1.0, help="pause of a slow or stalling loader")
 
     checkpoints = parser.add_argument_group("checkpoints")
     add = checkpoints.add_argument

@@ -11,6 +11,7 @@ from appliance.management.gang import Surroundings, plan_pods
 from tests.support.clock import FakeClock
 
 SURROUNDINGS = Surroundings(
+    stall_seconds=630.0,
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
     precision="f32",
