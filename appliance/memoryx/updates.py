@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from appliance.core.graph import Node
-from appliance.core.plan import STEP_START, Commit, Plan, Precision
+from appliance.core.plan import STEP_START, Commit, Plan, Precision, Update
 from appliance.numerics.formats import round_to
 from appliance.numerics.program import Program
 from appliance.streams.torch_views import Tensors
@@ -24,6 +24,7 @@ class _Step:
     Attributes:
         program: Its nodes.
         loads: Results that layer steps load; written straight into the store.
+        in_place: New values of state that are computed over the old ones.
         to_copy: Results that outlive the update but may be views of memory that is reused.
         commits: State to overwrite, with the names of the new values.
         outputs: Output names with the names of the results they show.
@@ -32,6 +33,7 @@ class _Step:
 
     program: Program
     loads: Tensors
+    in_place: Tensors
     to_copy: tuple[str, ...]
     commits: tuple[Commit, ...]
     outputs: tuple[tuple[str, str], ...]
@@ -53,6 +55,7 @@ class Updates:
     ) -> None:
         self._plan, self._state, self._computed = plan, state, computed
         self._kept = late_sums
+        self._constants: Tensors = {}
         self._constants = self._run_constants()
         self._read_later = _names_read_after(plan)
         self._updates = tuple(self._prepare(index) for index in range(len(plan.updates)))
@@ -96,7 +99,7 @@ class Updates:
     def run(self, index: int) -> None:
         """Run one update and commit its results."""
         update, table = self._updates[index], self._table
-        update.program.run(table, step=self._step, out=update.loads)
+        update.program.run(table, step=self._step, out={**update.loads, **update.in_place})
         for name in update.to_copy:
             table[name] = table[name].clone()
         self._show(update.outputs)
@@ -131,8 +134,11 @@ class Updates:
         outputs = self._outputs_of(results)
         shown = {value for _, value in outputs}
         committed = {commit.value for commit in update.commits}
-        live_out = (later | committed | shown) & (results | _operands(update.nodes) | committed)
-        program = self._program(update.nodes, live_out)
+        named = results | _operands(update.nodes) | committed
+        overwriting = self._overwriting(update, later | shown)
+        program, in_place = self._program_in_place(
+            update.nodes, frozenset((later | committed | shown) & named), overwriting
+        )
         reused = {*self._state, *self._sums_of(update.after)}
         swapped = {
             commit.value
@@ -143,15 +149,49 @@ class Updates:
         return _Step(
             program=program,
             loads={name: self._computed[name] for name in results & self._computed.keys()},
+            in_place=in_place,
             to_copy=tuple(sorted((program.borrowers(reused) & outliving) | swapped)),
-            commits=tuple(commit for commit in update.commits if commit.value != commit.state),
+            commits=tuple(
+                commit for commit in update.commits if commit.value not in (commit.state, *in_place)
+            ),
             outputs=outputs,
             dead=tuple(sorted((committed | shown) - later - self._state.keys())),
         )
 
-    def _program(self, nodes: tuple[Node, ...], live_out: Collection[str]) -> Program:
+    def _overwriting(self, update: Update, kept: Collection[str]) -> dict[str, str]:
+        """Return the new values that nobody asks for but one commit, with the state they are of."""
+        values = [commit.value for commit in update.commits]
+        results = {name for node in update.nodes for name in node.results}
+        return {
+            commit.value: commit.state
+            for commit in update.commits
+            if commit.value in results - self._computed.keys()
+            and commit.value not in kept
+            and values.count(commit.value) == 1
+        }
+
+    def _program_in_place(
+        self, nodes: tuple[Node, ...], live_out: frozenset[str], overwriting: Mapping[str, str]
+    ) -> tuple[Program, Tensors]:
+        """Return the program of an update, and where it computes new state over the old."""
+        targets = dict(overwriting)
+        while True:
+            written = self._computed.keys() | targets.keys()
+            program = self._program(nodes, live_out - targets.keys(), written)
+            refused = {
+                value for value, state in targets.items() if not program.may_overwrite(value, state)
+            }
+            if not refused:
+                return program, {value: self._state[state] for value, state in targets.items()}
+            targets = {v: state for v, state in targets.items() if v not in refused}
+
+    def _program(
+        self, nodes: tuple[Node, ...], live_out: Collection[str], written: Collection[str] = ()
+    ) -> Program:
         types = {name: self._plan.types[name] for name in _operands(nodes)}
-        return Program(nodes, types=types, live_out=live_out)
+        return Program(
+            nodes, types=types, live_out=live_out, known=self._constants, written=written
+        )
 
     def _outputs_of(self, values: set[str]) -> tuple[tuple[str, str], ...]:
         return tuple(

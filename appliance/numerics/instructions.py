@@ -5,12 +5,14 @@ what nobody reads any more. Whatever is known when a program is built (arity, na
 result goes to a tensor of the caller's) is worked out then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 
+from appliance.core.tensors import TensorType
+from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels import Kernel
 
 Table = dict[str, torch.Tensor]
@@ -36,7 +38,7 @@ class Task:
 
 def compute(task: Task) -> Instruction:
     """Return the instruction that computes a task's results and stores them."""
-    if len(task.results) != 1:
+    if len(task.results) != 1 or task.kernel.fill is not None:
         return _several_results(task)
     call = cast("Callable[..., torch.Tensor]", task.kernel.call)
     match task.operands:
@@ -50,15 +52,25 @@ def compute(task: Task) -> Instruction:
             return _any_arity(call, task)
 
 
-def compute_into(task: Task, target: Callable[[Table], torch.Tensor]) -> Instruction:
-    """Return the instruction that writes a task's only result to a tensor of the caller's.
+Target = Callable[[Table], torch.Tensor]
+"""Finds a tensor of the caller's in the table and views it in a result's shape."""
+
+
+def compute_into(
+    task: Task, targets: Mapping[str, Target], types: Mapping[str, TensorType]
+) -> Instruction:
+    """Return the instruction that writes results of a task to tensors of the caller's.
 
     Args:
-        task: The task; its kernel has an `into`.
-        target: Finds that tensor in the table and views it in the result's shape.
+        task: The task; its kernel has an `into` or a `fill`.
+        targets: Where the named results go.
+        types: Type of every value.
     """
+    if task.kernel.fill is not None:
+        return _fill(task.kernel.fill, task, targets, types)
     into, operands, dead = task.kernel.into, task.operands, task.dead
     (result,) = task.results
+    target = targets[result]
     if into is None:
         raise ValueError(f"the kernel of %{result} cannot write into a given tensor")
 
@@ -70,6 +82,30 @@ def compute_into(task: Task, target: Callable[[Table], torch.Tensor]) -> Instruc
             del table[name]
 
     return execute
+
+
+def _fill(
+    fill: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], None],
+    task: Task,
+    targets: Mapping[str, Target],
+    types: Mapping[str, TensorType],
+) -> Instruction:
+    operands, results, dead = task.operands, task.results, task.dead
+    places = [targets.get(name) or _fresh(types[name]) for name in results]
+
+    def execute(table: Table) -> None:
+        outs = [place(table) for place in places]
+        fill(outs, [table[name] for name in operands])
+        table.update(zip(results, outs, strict=True))
+        for name in dead:
+            del table[name]
+
+    return execute
+
+
+def _fresh(type_: TensorType) -> Target:
+    shape, dtype = type_.shape, torch_dtype(type_.dtype)
+    return lambda _table: torch.empty(shape, dtype=dtype)
 
 
 def copy_to(name: str, target: str, *, dead: tuple[str, ...]) -> Instruction:

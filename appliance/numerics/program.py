@@ -17,6 +17,8 @@ from appliance.core.errors import InternalError, WscError
 from appliance.core.graph import Node
 from appliance.core.ops import ELEMENTWISE
 from appliance.core.tensors import TensorType
+from appliance.numerics.grouping import group_nodes, single_group
+from appliance.numerics.groups import Group
 from appliance.numerics.instructions import (
     Instruction,
     Table,
@@ -25,7 +27,7 @@ from appliance.numerics.instructions import (
     compute_into,
     copy_to,
 )
-from appliance.numerics.kernels import compile_node
+from appliance.numerics.kernels import Kernel
 from appliance.numerics.views import SharedMemory, view_as_operand
 
 _STEP = "@step"
@@ -39,6 +41,9 @@ class Program:
         nodes: The computation, in order.
         types: Type of every value that the nodes read from outside.
         live_out: Names of the values to keep; everything else is deleted after its last use.
+        known: Values from outside that are the same tensors in every run.
+        written: Names of the values, beyond those in `live_out`, that `run` may be asked to write
+            to given tensors.
     """
 
     def __init__(
@@ -47,41 +52,51 @@ class Program:
         *,
         types: Mapping[str, TensorType],
         live_out: Collection[str],
+        known: Mapping[str, torch.Tensor] | None = None,
+        written: Collection[str] = (),
     ) -> None:
         self._types = dict(types)
+        for node in nodes:
+            self._types.update(zip(node.results, node.types, strict=True))
         self._live_out = frozenset(live_out)
-        self._constants: Table = {}
-        self._nodes: list[Node] = []
-        self._tasks: list[Task] = []
         self._shared = SharedMemory()
+        constants, rest = _split_constants(nodes, self._types)
+        known = {**(known or {}), **constants}
+        groups = group_nodes(rest, self._types, known, self._live_out | frozenset(written))
+        self._groups = groups
+        read = {name for group in groups for name in group.operands}
+        self._constants: Table = {
+            name: value
+            for name, value in constants.items()
+            if name in read or name in self._live_out or name in written
+        }
+        self._tasks: list[Task] = []
         self._defined_at: dict[str, int] = {}
-        self._linked: dict[frozenset[str], list[tuple[Instruction, Node]]] = {}
-        last_use = _last_uses(nodes)
-        for index, node in enumerate(nodes):
-            dead = tuple(name for name in _mentioned(node) if last_use[name] == index)
-            self._add(node, dead)
+        self._linked: dict[frozenset[str], list[tuple[Instruction, Group]]] = {}
+        last_use = _last_uses(groups)
+        for index, group in enumerate(groups):
+            dead = tuple(name for name in _mentioned(group) if last_use[name] == index)
+            self._add(group, dead)
+        operands = {name for node in nodes for name in node.operands}
+        # What went into a group as a number that never changes.
+        self._unread = tuple((operands & types.keys()) - read - self._live_out)
         self._reads_step = any(task.kernel.reads_step for task in self._tasks)
         self._transient_constants = tuple(self._constants.keys() - self._live_out)
 
-    def _add(self, node: Node, dead: tuple[str, ...]) -> None:
-        self._types.update(zip(node.results, node.types, strict=True))
-        kernel = compile_node(node, [self._types[name] for name in node.operands])
-        if not node.operands and not kernel.reads_step and len(node.results) == 1:
-            value = kernel.call()
-            assert isinstance(value, torch.Tensor)
-            self._constants[node.results[0]] = value
-            return
+    def _add(self, group: Group, dead: tuple[str, ...]) -> None:
+        kernel = group.kernel
         task = Task(
             kernel=kernel,
-            operands=(*node.operands, _STEP) if kernel.reads_step else node.operands,
-            results=node.results,
+            operands=(*group.operands, _STEP) if kernel.reads_step else group.operands,
+            results=group.results,
             dead=tuple(
                 name for name in dead if name not in self._live_out and name not in self._constants
             ),
         )
-        self._defined_at.update(dict.fromkeys(node.results, len(self._tasks)))
-        self._shared.add(node)
-        self._nodes.append(node)
+        self._defined_at.update(dict.fromkeys(group.results, len(self._tasks)))
+        if not group.memory_of_its_own:
+            for node in group.nodes:
+                self._shared.add(node)
         self._tasks.append(task)
 
     def borrowers(self, names: Collection[str]) -> frozenset[str]:
@@ -99,17 +114,17 @@ class Program:
         of it) afterwards, and if neither of the two, nor a view of them, lives out.
         """
         index = self._defined_at.get(result)
-        if index is None or self._tasks[index].kernel.into is None:
+        if index is None or not _can_write(self._tasks[index].kernel):
             return False
-        node = self._nodes[index]
-        if node.op not in ELEMENTWISE or node.types[0] != self._types[operand]:
+        group = self._groups[index]
+        if not {result, operand} <= _elementwise(group):
             return False
-        if self.borrowers((result, operand)):
+        if self._types[result] != self._types[operand] or self.borrowers((result, operand)):
             return False
-        group = self._shared.group(operand)
-        views = {name for name in self._types if self._shared.group(name) == group}
-        is_read_later = any(views & set(later.operands) for later in self._nodes[index + 1 :])
-        return not is_read_later and views & set(node.operands) <= {operand}
+        root = self._shared.group(operand)
+        views = {name for name in self._types if self._shared.group(name) == root}
+        is_read_later = any(views & set(later.operands) for later in self._groups[index + 1 :])
+        return not is_read_later and views & set(group.operands) <= {operand}
 
     def run(
         self,
@@ -127,7 +142,8 @@ class Program:
         Args:
             values: By name, every value the nodes read from outside; receives the results.
             step: Number of the training step, for random operations.
-            out: Contiguous tensors into which the named values are written. They must not overlap
+            out: Contiguous tensors into which the named values are written, each of them in
+                `live_out` or `written`. They must not overlap
                 anything that the program reads, unless `may_overwrite` allows it. A value that
                 is in `live_out` too, or of which a live-out value is a view, stays in the table in
                 memory of its own, at the price of a copy; any other is deleted from it like every
@@ -151,12 +167,14 @@ class Program:
             self._execute(linked, values)
         for name in self._transient_constants:
             del values[name]
+        for name in self._unread:
+            values.pop(name, None)
         for name in wanted:
             del values[_target(name)]
         if self._reads_step:
             del values[_STEP]
 
-    def _execute(self, linked: list[tuple[Instruction, Node]], values: Table) -> None:
+    def _execute(self, linked: list[tuple[Instruction, Group]], values: Table) -> None:
         position = 0
         try:
             for position, (instruction, _) in enumerate(linked):  # noqa: B007 - read on failure
@@ -164,26 +182,26 @@ class Program:
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise self._failure(linked[position][1], values, error) from error
 
-    def _failure(self, node: Node, values: Table, error: Exception) -> WscError:
+    def _failure(self, group: Group, values: Table, error: Exception) -> WscError:
         operands = []
-        for name in node.operands:
+        for name in group.operands:
             found = f"{tuple(values[name].shape)}" if name in values else "missing"
             operands.append(f"%{name}: {self._types[name]} (found {found})")
         lines = str(error).splitlines() or [type(error).__name__]
-        results = ", ".join(str(type_) for type_ in node.types)
+        results = ", ".join(str(type_) for type_ in group.types)
         return InternalError(
-            f"{node.op} at {node.location} failed on ({', '.join(operands)}) -> {results}: "
-            f"{lines[0]}"
+            f"{group.title} failed on ({', '.join(operands)}) -> {results}: {lines[0]}"
         )
 
-    def _link(self, wanted: frozenset[str]) -> list[tuple[Instruction, Node]]:
-        """Return the instructions, and the node of each, for a set of values to be written out."""
+    def _link(self, wanted: frozenset[str]) -> list[tuple[Instruction, Group]]:
+        """Return the instructions, and the group of each, for a set of values to be written out."""
         placed: dict[str, Callable[[Table], torch.Tensor]] = {}
         copied = {name for name in wanted if not self._place(name, wanted, placed)}
-        linked: list[tuple[Instruction, Node]] = []
-        for task, node in zip(self._tasks, self._nodes, strict=True):
-            if task.results[0] in placed:
-                linked.append((compute_into(task, placed[task.results[0]]), node))
+        linked: list[tuple[Instruction, Group]] = []
+        for task, node in zip(self._tasks, self._groups, strict=True):
+            targets = {name: placed[name] for name in task.results if name in placed}
+            if targets:
+                linked.append((compute_into(task, targets, self._types), node))
                 continue
             to_copy = [name for name in task.results if name in copied]
             dead = tuple(name for name in task.dead if name not in to_copy)
@@ -205,14 +223,14 @@ class Program:
         view: Callable[[torch.Tensor], torch.Tensor] = _identity
         value = name
         while (index := self._defined_at.get(value)) is not None:
-            inverse = view_as_operand(self._nodes[index], self._types)
+            inverse = _inverse(self._groups[index], self._types)
             if inverse is None:
                 break
             view = _composed(view, inverse)
-            value = self._nodes[index].operands[0]
+            value = self._groups[index].operands[0]
             if value in wanted or value in placed:
                 return False
-        if index is None or self._tasks[index].kernel.into is None:
+        if index is None or not _can_write(self._tasks[index].kernel):
             return False
         target = _target(name)
         placed[value] = lambda table: view(table[target])
@@ -234,10 +252,47 @@ def _target(name: str) -> str:
     return f"@out.{name}"
 
 
-def _mentioned(node: Node) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*node.operands, *node.results)))
+def _split_constants(
+    nodes: Sequence[Node], types: Mapping[str, TensorType]
+) -> tuple[Table, list[Node]]:
+    """Compute what depends on nothing; return it, and the other nodes."""
+    constants: Table = {}
+    rest: list[Node] = []
+    for node in nodes:
+        kernel = None if node.operands else single_group(node, types).kernel
+        if kernel is None or kernel.reads_step or len(node.results) != 1:
+            rest.append(node)
+            continue
+        value = kernel.call()
+        assert isinstance(value, torch.Tensor)
+        constants[node.results[0]] = value
+    return constants, rest
 
 
-def _last_uses(nodes: Sequence[Node]) -> dict[str, int]:
-    """Return, for each value, the index of the last node that reads or defines it."""
-    return {name: index for index, node in enumerate(nodes) for name in _mentioned(node)}
+def _can_write(kernel: Kernel) -> bool:
+    return kernel.into is not None or kernel.fill is not None
+
+
+def _elementwise(group: Group) -> frozenset[str]:
+    """Return the operands and results of a group whose elements meet at the same place only."""
+    if len(group.nodes) == 1 and group.nodes[0].op in ELEMENTWISE:
+        return frozenset((*group.operands, *group.results))
+    return group.elementwise
+
+
+def _inverse(
+    group: Group, types: Mapping[str, TensorType]
+) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    return None if len(group.nodes) != 1 else view_as_operand(group.nodes[0], types)
+
+
+def _mentioned(group: Group) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*group.operands, *group.results)))
+
+
+def _last_uses(groups: Sequence[Group]) -> dict[str, int]:
+    """Return, for each value, the index of the last group that reads or defines it."""
+    last: dict[str, int] = {}
+    for index, group in enumerate(groups):
+        last.update(dict.fromkeys(_mentioned(group), index))
+    return last

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Sequence
 
 from appliance.core.pods import PodSpec
+from appliance.numerics.allocator import keep_freed_memory
 from appliance.pods import shell
 from workers.csx.role import CsxRole
 
 
 def run_pod(spec: PodSpec) -> int:
     """Be the chief pod that the spec describes; return the exit code."""
+    keep_freed_memory()
     return shell.run_pod(spec, CsxRole)
 
 

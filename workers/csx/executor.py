@@ -7,6 +7,7 @@ that produces them.
 """
 
 import copy
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -49,6 +50,7 @@ class Executor:
     def __init__(self, plan: Plan, shard: BatchShard) -> None:
         self._plan, self._shard = plan, shard
         self._last_use = _last_uses(plan)
+        self._constants: Tensors = {}
         self._constants = self._run_constants()
         self._programs = tuple(
             self._prepare(index, step) for index, step in enumerate(plan.layer_steps)
@@ -118,7 +120,7 @@ class Executor:
         live_out = {name for name in mentioned if self._last_use.get(name, -1) > index} - set(
             step.loads
         )
-        program = self._program(nodes, live_out)
+        program = self._program(nodes, live_out, {sum_.partial for sum_ in step.sums})
         sums: dict[str, str] = {}
         repeated: list[tuple[str, str]] = []
         for sum_ in step.sums:
@@ -137,10 +139,14 @@ class Executor:
     def _localised(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         return _localised(self._plan, nodes, self._shard)
 
-    def _program(self, nodes: tuple[Node, ...], live_out: set[str]) -> Program:
+    def _program(
+        self, nodes: tuple[Node, ...], live_out: set[str], written: Collection[str] = ()
+    ) -> Program:
         operands = {name for node in nodes for name in node.operands}
         types = {name: self._local_type(name) for name in operands}
-        return Program(nodes, types=types, live_out=live_out)
+        return Program(
+            nodes, types=types, live_out=live_out, known=self._constants, written=written
+        )
 
     def _local_type(self, name: str) -> TensorType:
         return self._shard.local_type(self._plan.types[name], self._plan.sharded.get(name))

@@ -63,6 +63,10 @@ def compile_node(node: Node, operand_types: Sequence[TensorType]) -> Kernel:
     else:
         kernel = build(other.node, move_types(operand_types, other.operands))
         kernel = channels_last(kernel, other.operands, other.results)
-    if node.op in _NEVER_ROUNDED or not any(type_.dtype.is_half for type_ in node.types):
+    if (
+        kernel.is_rounded
+        or node.op in _NEVER_ROUNDED
+        or not any(type_.dtype.is_half for type_ in node.types)
+    ):
         return kernel
     return rounded(kernel, node.types)

@@ -24,12 +24,17 @@ class Kernel:
         call: Called with the operand tensors.
         into: Called with a tensor of the first result's type and then the operands; writes the
             result there. None where the result has to be computed first and copied then.
+        fill: For a kernel of several results, called with a tensor for each result and one for each
+            operand; writes every result. None where results have to be computed first.
         reads_step: Whether the number of the training step follows the operands, as a scalar.
+        is_rounded: Whether 16-bit results are already rounded to their format.
     """
 
     call: Callable[..., Values]
     into: Callable[..., object] | None = None
+    fill: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], None] | None = None
     reads_step: bool = False
+    is_rounded: bool = False
 
 
 Builder = Callable[[Node, Sequence[TensorType]], Kernel]

@@ -1,5 +1,6 @@
 """Matrix products: MatMul of two matrices, DotGeneral with any batching and contraction."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,8 +9,8 @@ import torch
 
 from appliance.core.attributes import flag, integers
 from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
-from appliance.numerics.kernels.kernel import Builders, Kernel
+from appliance.core.tensors import DType, TensorType
+from appliance.numerics.kernels.kernel import Builders, Kernel, Values
 
 Axes = tuple[int, ...]
 
@@ -18,10 +19,41 @@ def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
     transpose_a, transpose_b = flag(node, "transpose_a"), flag(node, "transpose_b")
     product = torch.mm if len(types[0].shape) == len(types[1].shape) == 2 else torch.matmul
 
+    if _is_native(node, types):
+        return _native(_transposed(product, transpose_a, transpose_b))
+
     def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
         product(a.mT if transpose_a else a, b.mT if transpose_b else b, out=out)
 
     return Kernel(call=_transposed(product, transpose_a, transpose_b), into=into)
+
+
+@functools.cache
+def has_native_bfloat16() -> bool:
+    """Return whether the processor multiplies bfloat16 matrices faster than float32 ones."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _is_native(node: Node, types: Sequence[TensorType]) -> bool:
+    """Return whether a product may be computed in bfloat16 throughout.
+
+    The products of bfloat16 numbers are exact in float32, sums are kept in float32, and the result
+    is rounded once: only the order of the additions is the processor's own. A product of which the
+    result stays float32, such as a weight's gradient, is not rounded and computed in float32.
+    """
+    dtypes = {types[0].dtype, types[1].dtype, node.types[0].dtype}
+    return dtypes == {DType.BF16} and has_native_bfloat16()
+
+
+def _native(product: Callable[..., Values]) -> Kernel:
+    narrow, wide = torch.bfloat16, torch.float32
+
+    def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        result = product(a.to(narrow), b.to(narrow))
+        assert isinstance(result, torch.Tensor)
+        return result.to(wide)
+
+    return Kernel(call=call, is_rounded=True)
 
 
 def _transposed(
@@ -64,7 +96,8 @@ def _dot_general(node: Node, types: Sequence[TensorType]) -> Kernel:
     columns = math.prod(right_shape[axis] for axis in right_free)
     left = _Side(left_batch + left_free + left_dot, (batch, rows, inner))
     right = _Side(right_batch + right_dot + right_free, (batch, inner, columns))
-    return _batched_product(left, right, node.types[0].shape)
+    kernel = _batched_product(left, right, node.types[0].shape)
+    return _native(kernel.call) if _is_native(node, types) else kernel
 
 
 def _others(rank: int, used: Axes) -> Axes:

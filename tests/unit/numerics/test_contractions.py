@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from appliance.core.errors import InternalError
 from appliance.core.tensors import DType
+from appliance.numerics.formats import round_to
 from tests.unit.numerics.cases import (
     assert_agree,
     examples,
@@ -247,3 +248,22 @@ def test_a_product_of_halves_adds_up_in_float32():
     attributes = {"transpose_a": False, "transpose_b": False}
     node = make_node("MatMul", a, b, half=DType.BF16, dtype=DType.F32, **attributes)
     assert math.isclose(run_kernel(node, a, b, half=DType.BF16)[0].item(), 4096.0)
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_a_bfloat16_product_is_off_by_one_unit_of_the_format_at_most(transpose_a, transpose_b):
+    # 2^-8 is one unit in the last place of a number just above a power of two; the sum itself is
+    # exact but for float32, whose errors matter where positive and negative terms cancel.
+    a, b = (
+        round_to(DType.BF16, torch.from_numpy(numbers(seed, shape))).numpy()
+        for seed, shape in ((1, (96, 48) if transpose_a else (48, 96)), (2, (96, 32)))
+    )
+    b = np.ascontiguousarray(b.T) if transpose_b else b
+    attributes = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    node = make_node("MatMul", a, b, half=DType.BF16, **attributes)
+    found = run_kernel(node, a, b, half=DType.BF16)[0]
+    left, right = (a.T if transpose_a else a), (b.T if transpose_b else b)
+    exact = left.astype(np.float64) @ right.astype(np.float64)
+    np.testing.assert_allclose(found, exact, rtol=2.0**-8, atol=1e-4)
+    np.testing.assert_array_equal(found, round_to(DType.BF16, torch.from_numpy(found)).numpy())
