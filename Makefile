@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos dashboard browser screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,8 +46,18 @@ layers: $(INSTALLED) ## Import contracts
 unit: $(INSTALLED) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
-test: check $(CLIENT) ## Everything: check, integration, conformance with the real client
-	$(PYTEST) -q -n 2 --dist loadfile tests/integration tests/conformance
+test: check $(CLIENT) browser ## Everything: check, integration, conformance with the real client, browser
+	$(PYTEST) -q -n 2 --dist loadfile tests/integration tests/conformance tests/e2e
+
+browser: ## Install Chromium from Debian, for the dashboard's tests
+	deploy/setup.sh browser
+
+dashboard: $(INSTALLED) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
+	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
+	$(PY) -m appliance.dashboard.digest
+
+screenshots: $(INSTALLED) $(CLIENT) browser ## Take the pictures of docs/dashboard.md from a real run
+	$(PY) docs/screenshots/take.py
 
 fix: $(INSTALLED) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .

@@ -23,10 +23,13 @@ from appliance.api.services import ApiServices
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from appliance.dashboard.pages import install_pages
+from appliance.management.activity import ActivityService
 from appliance.management.cluster_file import parse_cluster
 from appliance.management.instance import STOP_SECONDS, Instance, InstanceState
 from appliance.management.server import Management, ManagementOptions
 from appliance.observability.logging import configure_logging
+from appliance.scheduler.policy import Policy
 from appliance.settings import read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.memory import free_bytes
@@ -77,7 +80,8 @@ _ExecutionFlag = Annotated[
     ),
 ]
 
-
+_ClusterFlag = Annotated[Path | None, typer.Option(help="YAML file that describes the cluster.")]
+_LeaseFlag = Annotated[int, typer.Option(help="Life of a job without a sign of its client.")]
 _OrphanSeconds = Annotated[
     float, typer.Option(help="How long jobs go on while management is away.")
 ]
@@ -96,10 +100,7 @@ def up(
             help="Simulated CS-2 systems on this machine.", show_default="as before, or 1"
         ),
     ] = None,
-    cluster: Annotated[
-        Path | None,
-        typer.Option(help="YAML file that describes the cluster."),
-    ] = None,
+    cluster: _ClusterFlag = None,
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
@@ -114,9 +115,7 @@ def up(
     streams: _StreamsFlag = "ring",
     memoryx_gib: _MemoryFlag = 0.0,
     stall_seconds: _StallFlag = 630.0,
-    lease_seconds: Annotated[
-        int, typer.Option(help="Life of a job without a sign of its client.")
-    ] = 30,
+    lease_seconds: _LeaseFlag = 30,
     orphan_seconds: _OrphanSeconds = 120.0,
     preemption: _Preemption = False,
     foreground: Annotated[
@@ -317,14 +316,17 @@ async def _serve_rest(
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,
+        activity=ActivityService(management.state, Policy()),
         sessions=management.sessions,
         systems=management.systems,
         queue=management.queue,
         logs=management.logs,
         feed=management.feed,
+        collector=management.collector,
         has_tls=tls is not None,
     )
     rest = create_app(services, hosts=management.rest_hosts)
+    install_pages(rest)
     config = uvicorn.Config(
         rest,
         log_config=None,

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`.
+# Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`;
+# or the browser of the dashboard's tests: `setup.sh browser`.
 # They are apart because the client pins versions (numpy, grpcio, protobuf, torch) that the appliance
 # does not share; the two meet only on the wire.
 set -euo pipefail
 
-readonly what=$1 venv=$2
+readonly what=$1 venv=${2:-}
 readonly root=$(cd "$(dirname "$0")/.." && pwd)
 readonly client_requirement=cerebras-pytorch==2.10.0
 
@@ -28,6 +29,18 @@ install_debian_packages() {
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3.11 python3.11-venv
 }
+
+if [ "$what" = browser ]; then
+    [ -x /usr/bin/chromium ] && exit 0
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "setup: /usr/bin/chromium is missing and this user is not root." >&2
+        echo "       Run: sudo apt-get install chromium" >&2
+        exit 2
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null
+    exit 0
+fi
 
 python=$(find_python)
 if [ -z "$python" ]; then

@@ -6,7 +6,20 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from appliance.api import cluster, estimates, jobs, login, logs, queue, sessions, stream, users
+from appliance.api import (
+    activity,
+    cluster,
+    estimates,
+    jobs,
+    login,
+    logs,
+    metrics,
+    queue,
+    sessions,
+    stream,
+    users,
+    wafer,
+)
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
@@ -59,9 +72,11 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
         """Say that the appliance answers."""
         return Health(status="ok")
 
+    app.include_router(metrics.router)
     app.add_middleware(
         BrowserSecurity, tokens=services.access.tokens, hosts=hosts, has_tls=services.has_tls
     )
+    app.add_middleware(metrics.RequestMetrics)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]  # FastAPI's own way
     return app
 
@@ -69,6 +84,8 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
 def _routers() -> tuple[APIRouter, ...]:
     return (
         jobs.router,
+        wafer.router,
+        activity.router,
         logs.router,
         queue.router,
         stream.router,

@@ -156,7 +156,7 @@ class NewMaintenance(BaseModel):
     ]
     starts_at: dt.datetime | None = None
     """Null for now."""
-    seconds: Annotated[float, Field(gt=0, le=1e8)]
+    seconds: Annotated[float, Field(gt=0, le=31_536_000)]
     notes: Annotated[str, Field(max_length=1000)] = ""
 
 

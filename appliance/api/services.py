@@ -8,11 +8,13 @@ from fastapi import Depends, Request
 from appliance.core.access import Principal
 from appliance.core.records import User
 from appliance.management.access import Access
+from appliance.management.activity import ActivityService
 from appliance.management.feed import ChangeFeed
 from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.metrics import ApplianceCollector
 from appliance.management.queue_view import QueueService
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
@@ -35,11 +37,13 @@ class ApiServices:
     jobs: JobService
     edits: JobEdits
     inventory: Inventory
+    activity: ActivityService
     sessions: SessionService
     systems: SystemService
     queue: QueueService
     logs: LogService
     feed: ChangeFeed
+    collector: ApplianceCollector
     has_tls: bool = False
 
 

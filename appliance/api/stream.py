@@ -16,6 +16,7 @@ from appliance.api.services import ApiServices, Caller, Services, identify
 from appliance.core.errors import ClusterError, WscError
 from appliance.core.ids import JobId
 from appliance.management.feed import ChangeFeed, Notice, Topic
+from appliance.observability.metrics import STREAM_FOLLOWERS
 
 router = APIRouter(tags=["stream"])
 
@@ -179,6 +180,7 @@ async def _is_welcome(request: Request) -> bool:
 def _counted(feed: ChangeFeed) -> Iterator[None]:
     feed.num_followers += 1
     try:
-        yield
+        with STREAM_FOLLOWERS.track_inprogress():
+            yield
     finally:
         feed.num_followers -= 1

@@ -18,7 +18,7 @@ from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.gang import Gang, Member
 from appliance.coordinator.initializer import Initializer
 from appliance.coordinator.persistent import PersistentTensors
-from appliance.coordinator.profiles import profile
+from appliance.coordinator.profiles import profile, wafer_picture_text
 from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.session import Session
 from appliance.coordinator.session_times import completed_steps, session_event
@@ -38,7 +38,7 @@ from appliance.core.step_count import changes_state, steps_taken
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
-from appliance.wire.profiles import keep_profile
+from appliance.wire.profiles import keep_profile, keep_wafer_picture
 from appliance.wire.run_requests import DataLoaders, run_schedule
 from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
@@ -172,7 +172,7 @@ class Execution:
             self._session = Session(
                 self._streams, self._state.session, plan, locate=self._locate_snapshot
             )
-        keep_profile(self._around.spec.work_dir, self._profile_of(range(1, 2)))
+        self._keep_pictures()
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -297,6 +297,17 @@ class Execution:
             machine=self._around.machine,
             num_systems=self.gang.size.num_systems,
         )
+
+    def _keep_pictures(self) -> None:
+        """Leave in the job's work directory what pages and csctl show of the simulated wafer."""
+        work_dir = self._around.spec.work_dir
+        keep_profile(work_dir, self._profile_of(range(1, 2)))
+        text = wafer_picture_text(
+            self.session.plan,
+            machine=self._around.machine,
+            num_systems=self.gang.size.num_systems,
+        )
+        keep_wafer_picture(work_dir, text)
 
     def close(self, reason: str) -> None:
         """End the job."""

@@ -6,10 +6,15 @@ such names and come before what they enclose. Times are microseconds, as in Chro
 into which the client writes them; they are simulated.
 """
 
+import json
+from dataclasses import asdict
+
 from appliance.core.errors import UserError
 from appliance.core.plan import Plan
+from appliance.wafer.grid import wafer_picture
 from appliance.wafer.machine import Machine
 from appliance.wafer.profile import Span, SpanKind, run_spans
+from appliance.wafer.program_operations import program_step
 from appliance.wafer.system_timing import plan_timing
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 
@@ -53,6 +58,18 @@ def profile(
         return []
     timing = plan_timing(plan, machine=machine, num_systems=num_systems)
     return [_event(span, plan) for span in run_spans(timing, steps)]
+
+
+def wafer_picture_text(plan: Plan, *, machine: Machine, num_systems: int) -> str:
+    """Return where a plan's layer steps lie on the wafer, a `WaferPicture` as JSON.
+
+    Args:
+        plan: What was loaded.
+        machine: What each system is.
+        num_systems: How many.
+    """
+    timing = plan_timing(plan, machine=machine, num_systems=num_systems)
+    return json.dumps(asdict(wafer_picture(program_step(plan), timing, machine=machine)))
 
 
 def _event(span: Span, plan: Plan) -> FinalizeResponse.EventTrace:

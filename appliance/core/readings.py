@@ -3,6 +3,7 @@
 The simulated ones say what a real wafer would have done; the wall ones what this machine did.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 SIMULATED_STEP: Final = "wsc_csx_simulated_step_seconds"
@@ -27,3 +28,36 @@ WALL_STEP: Final = "wsc_csx_step_seconds"
 """Wall time of the last step on this machine, pacing included."""
 WALL_TOTAL: Final = "wsc_csx_wall_seconds"
 """Wall time of all steps that the session has completed."""
+MEMORYX_UPDATE: Final = "wsc_memoryx_update_seconds_total"
+"""Time that MemoryX spent on updates and outputs, waiting aside."""
+MEMORYX_SUMS_WAIT: Final = "wsc_memoryx_sums_wait_seconds_total"
+"""Time that MemoryX waited for summed gradients."""
+
+HELP: Final[Mapping[str, str]] = {
+    SIMULATED_STEP: "Simulated: time of one step of all systems together.",
+    SIMULATED_TOTAL: "Simulated: time of all steps of the session.",
+    SIMULATED_RATE: "Simulated: samples per second of this system's share.",
+    SIMULATED_UTILIZATION: "Simulated: multiply-adds done over those possible.",
+    SIMULATED_WEIGHT_STREAM: "Simulated: weights into this system, averaged over a step.",
+    SIMULATED_GRADIENT_STREAM: "Simulated: gradients out of this system, averaged over a step.",
+    WALL_STEP: "Wall time of the last step on this machine, pacing included.",
+    WALL_TOTAL: "Wall time of all steps of the session.",
+    MEMORYX_UPDATE: "Time that MemoryX spent on updates and outputs, waiting aside.",
+    MEMORYX_SUMS_WAIT: "Time that MemoryX waited for summed gradients.",
+    "wsc_swarmx_broadcast_copied_bytes": "Weights that SwarmX copied into the broadcast ring.",
+    "wsc_csx_pace_wait_seconds": "Time that a system waited to keep the simulated pace.",
+    "wsc_csx_input_wait_seconds": "Time that a system waited for its batch.",
+    "wsc_csx_input_starved_steps_total": "Steps at whose beginning no batch was there.",
+    "wsc_csx_weight_wait_seconds": "Time that a system waited for weights.",
+    "wsc_csx_layer_steps_held": "Layer steps whose weights a system holds.",
+    "wsc_csx_weight_bytes": "Weights that a system holds.",
+    "wsc_csx_weight_peak_bytes": "Most weights that a system held.",
+    "wsc_csx_activation_peak_bytes": "Most activations that a system held.",
+    "wsc_input_starved_seconds_total": "Time that an activation pod waited for samples.",
+    "wsc_input_dataloader_seconds_total": "Time that the user's dataloader took.",
+    "wsc_input_idle_seconds_total": "Time that an input worker waited for its batch to be taken.",
+    "wsc_pod_anonymous_bytes": "Memory of a pod that is its own.",
+    "wsc_pod_shared_bytes": "Memory that a pod shares with others.",
+    "wsc_pod_peak_bytes": "Most resident memory of a pod.",
+}
+"""What each reading is, for people; others are told without."""

@@ -1,1 +1,1 @@
-"""The web pages; they talk to the REST API only."""
+"""The web pages: built files, and how browsers get them; they use the REST API alone."""

@@ -17,13 +17,15 @@ from threading import Lock
 
 from appliance.core.access import Account, Action, Principal, Target, UserRole, refusal
 from appliance.core.clock import Clock
-from appliance.core.errors import ForbiddenError, UnauthenticatedError, WscError
+from appliance.core.errors import ForbiddenError, UnauthenticatedError, UserError, WscError
 from appliance.core.records import JobRecord, User
 from appliance.management.tokens import Tokens, ensure_key
 from appliance.storage.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
 from appliance.storage.database import Database
 
 logger = logging.getLogger(__name__)
+
+_MAX_UID = (1 << 32) - 2
 
 _NAMELESS = "pid."
 """How a client calls a user whose uid has no name on its machine."""
@@ -198,6 +200,7 @@ class Access:
 
     def block(self, uid: int) -> Account:
         """Block a user, known or not: they may look and end what is theirs, no more."""
+        _check_uid(uid)
         if uid not in self._known_uids():
             name = f"uid-{uid}"
             self._repository.create_account(name, uid=uid, gid=-1, role=UserRole.USER)
@@ -207,6 +210,7 @@ class Access:
 
     def unblock(self, uid: int) -> Account:
         """Lift a block; raises `NotFoundError` for a user who is not known."""
+        _check_uid(uid)
         account = self._repository.set_blocked(uid, is_blocked=False)
         self._forget()
         return account
@@ -294,6 +298,11 @@ class Change:
     def _write(self, *, name: str, problem: str) -> None:
         record = replace(self._record, at=self._clock.now(), name=name, problem=problem)
         self._repository.write_audit(record)
+
+
+def _check_uid(uid: int) -> None:
+    if not 0 <= uid <= _MAX_UID:
+        raise UserError(f"{uid} is no user id; they go from 0 to {_MAX_UID}.")
 
 
 def _agree(claimed: User, proved: User) -> None:

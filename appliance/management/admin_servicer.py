@@ -19,6 +19,7 @@ from appliance.management.cluster_servicer import Context
 from appliance.management.sessions import SessionService, SessionView
 from appliance.management.systems import SystemService
 from appliance.wire.caller import caller
+from appliance.wire.moments import moment_of
 from appliance.wire.sessions import is_dry_run, session_changes, session_message
 from protos.csadm import csadm_pb2 as pb
 from protos.csadm import csadm_pb2_grpc
@@ -225,9 +226,7 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServicer):
         """Take systems away for a time."""
         windows = self._systems.plan_maintenance(
             list(request.systems),
-            starts_at=request.starts_at.ToDatetime(tzinfo=dt.UTC)
-            if request.HasField("starts_at")
-            else None,
+            starts_at=moment_of(request.starts_at) if request.HasField("starts_at") else None,
             seconds=request.seconds,
             notes=request.notes,
             dry_run=request.is_dry_run,

@@ -18,6 +18,7 @@ from appliance.management.resource_views import ResourceViews
 from appliance.management.systems import SystemService
 from appliance.management.watch import JobWatch
 from appliance.wire.caller import caller
+from appliance.wire.moments import moment_of
 from protos.csctl import api_pb2 as pb
 from protos.csctl import api_pb2_grpc
 from protos.csctl.resources_pb2 import Job
@@ -180,7 +181,7 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         self, request: pb.UpdateDebugArtifactStatusRequest, context: Context
     ) -> pb.UpdateDebugArtifactStatusResponse:
         """Change until when an export is kept."""
-        until = request.retention_deadline.ToDatetime(tzinfo=dt.UTC)
+        until = moment_of(request.retention_deadline)
         export = self._exports.keep_until(request.export_id, until)
         return pb.UpdateDebugArtifactStatusResponse(
             message=f"Export {export.id} is kept until {export.kept_until}."

@@ -37,6 +37,7 @@ from appliance.management.resumption import NODE_LOST, resume, state_of
 from appliance.management.snapshots import grant_of, holding_of
 from appliance.management.state import State
 from appliance.management.watch import JobWatch
+from appliance.observability import metrics
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.explain import Wait
 from appliance.scheduler.policy import Policy
@@ -407,6 +408,7 @@ class Reconciler:
             self._held[job] = live
             self._reservations.keep(live.grant)
             self._set_limit(live, elapsed_seconds=0.0)
+        metrics.PHASE_CHANGES.labels(phase.value).inc()
         logger.info(
             "Job changed phase", extra={"job": job, "phase": phase.value, "why": action.message}
         )
@@ -486,15 +488,18 @@ class Reconciler:
 
     def _schedule(self) -> None:
         before = self.published
-        decisions = self._dispatcher.run_cycle()
+        with metrics.CYCLE_SECONDS.time():
+            decisions = self._dispatcher.run_cycle()
         self._watch.tell(Topic.QUEUE)
         for job in self._watch.followed():
             if before.find(job) != self.published.find(job):
                 self._watch_later(job)
         for decision in decisions:
+            metrics.DECISIONS.labels(type(decision).__name__.lower()).inc()
             match decision:
                 case Admit(job=job, grant=grant):
                     self._live[job].grant = grant
+                    self._time_start(self._live[job].job)
                     self._apply(job, machine.Admitted(systems=grant.systems))
                 case Reject(job=job, error=error):
                     self._tell(job, "SchedulingFailed", str(error), subject=job)
@@ -504,6 +509,10 @@ class Reconciler:
                     self._apply(job, machine.Preempted(message=reason))
                 case _:
                     assert_never(decision)
+
+    def _time_start(self, job: JobRecord) -> None:
+        delay = self._clock.now() - job.created_at
+        metrics.START_DELAY_SECONDS.labels(job.type.value).observe(delay.total_seconds())
 
     def _resume(self, job: JobRecord, survivor: Survivor | None) -> None:
         """Go on with a job of an earlier management."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from appliance.core.errors import (
     ClusterError,
@@ -28,6 +29,7 @@ from appliance.core.errors import (
 )
 from appliance.management.access import Change
 from appliance.management.access_edge import Gate, name_of
+from appliance.observability import metrics
 from appliance.wire.caller import caller
 
 logger = logging.getLogger(__name__)
@@ -82,7 +84,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             return None
         method = handler_call_details.method
         serializers = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": _forgiving(handler.request_deserializer),
             "response_serializer": handler.response_serializer,
         }
         if handler.unary_unary:
@@ -104,9 +106,16 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         async def call(request: _Any, context: _Any) -> _Any:
             logger.debug("Call", extra={"method": method})
             try:
-                if is_coroutine:
-                    return await self._guard_coroutine(method, handler, request, context)
-                return await self._in_thread(self._guard, method, handler, request, context)
+                request = _readable(request)
+                with metrics.GRPC_SECONDS.labels(*_names(method)).time():
+                    if is_coroutine:
+                        response = await self._guard_coroutine(method, handler, request, context)
+                    else:
+                        response = await self._in_thread(
+                            self._guard, method, handler, request, context
+                        )
+                _count(method, grpc.StatusCode.OK)
+                return response
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 return await _abort(method, error, context)
 
@@ -116,9 +125,11 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         async def stream(request: _Any, context: _Any) -> AsyncIterator[Any]:
             logger.debug("Stream opened", extra={"method": method})
             try:
+                request = _readable(request)
                 await self._in_thread(self._admit, method, request, context)
                 async for message in handler(request, context):
                     yield message
+                _count(method, grpc.StatusCode.OK)
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 await _abort(method, error, context)
 
@@ -164,9 +175,55 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         return response
 
 
+class _Unreadable:
+    """Stands for bytes that are no message of their method."""
+
+
+def _forgiving(read: Callable[[bytes], _Any] | None) -> Callable[[bytes], _Any]:
+    """Let a message that cannot be read reach us, so that the caller gets a sentence."""
+
+    def deserialize(data: bytes) -> _Any:
+        try:
+            return data if read is None else read(data)
+        except DecodeError:
+            return _Unreadable()
+
+    return deserialize
+
+
+def _readable(request: _Any) -> _Any:
+    """Return a request, or a stream of them, of which every message can be read."""
+    if isinstance(request, _Unreadable):
+        raise UserError("The request is no message of this method.")
+    return _readable_stream(request) if hasattr(request, "__aiter__") else request
+
+
+async def _readable_stream(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
+    async for request in requests:
+        yield _readable(request)
+
+
+def _names(method: str) -> tuple[str, str]:
+    """Return the names of service and method; both are ours, so there are few."""
+    service, _, name = method.removeprefix("/").partition("/")
+    return service, name
+
+
+def _count(method: str, code: grpc.StatusCode) -> None:
+    metrics.GRPC_CALLS.labels(*_names(method), code.name).inc()
+
+
+def _code_of(error: Exception) -> grpc.StatusCode:
+    if isinstance(error, WscError):
+        return status_code(error)
+    is_unknown = isinstance(error, NotImplementedError)
+    return grpc.StatusCode.UNIMPLEMENTED if is_unknown else grpc.StatusCode.INTERNAL
+
+
 async def _abort(method: str, error: Exception, context: _Any) -> None:
     if isinstance(error, grpc.aio.AbortError | grpc.RpcError):
         raise error
+    _count(method, _code_of(error))
     if isinstance(error, WscError):
         logger.info("Call refused", extra={"method": method, "why": str(error)})
         await context.abort(status_code(error), str(error))

@@ -44,6 +44,7 @@ from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
 from appliance.management.log_exports import LogExports
+from appliance.management.metrics import ApplianceCollector
 from appliance.management.queue_servicer import QueueServicer
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
@@ -281,6 +282,7 @@ class Management:
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
         self.inventory = Inventory(self._state, self.model)
         self.logs = LogService(self._state)
+        self.collector = ApplianceCollector(self._state, self.inventory, self._clock)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
         self.views = ResourceViews(
             self._state,

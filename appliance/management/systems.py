@@ -12,6 +12,9 @@ from appliance.management.cluster_model import ClusterModel
 from appliance.management.state import State
 from appliance.storage.systems import no_system
 
+_MAX_SECONDS = 31_536_000.0
+"""Longest maintenance that can be planned: a year."""
+
 
 class SystemService:
     """The systems of the cluster, and what the whole of it is.
@@ -96,6 +99,11 @@ class SystemService:
             self.load(name)
         now = self._clock.now()
         start = starts_at or now
+        if not seconds <= _MAX_SECONDS or start.year >= dt.MAXYEAR:
+            raise UserError(
+                f"Maintenance from {start.isoformat()} for {seconds:g} seconds is too long; "
+                f"{_MAX_SECONDS:g} seconds are the most, before the year {dt.MAXYEAR}."
+            )
         end = start + dt.timedelta(seconds=seconds)
         if seconds <= 0 or end <= now:
             raise UserError(

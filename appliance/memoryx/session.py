@@ -14,6 +14,7 @@ import torch
 from appliance.core.errors import StreamClosedError
 from appliance.core.micro_batches import visits
 from appliance.core.plan import STEP_START, Plan
+from appliance.core.readings import MEMORYX_SUMS_WAIT, MEMORYX_UPDATE
 from appliance.core.run import RunSchedule
 from appliance.memoryx.paging import Paging
 from appliance.memoryx.readiness import Readiness
@@ -99,6 +100,7 @@ class WeightSession:
         self._sums_stream = sums_stream(plan, num_systems)
         self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
         self._events = EventCount()
+        self._update_seconds = self._sums_wait_seconds = 0.0
         self._idle = threading.Event()
         self._idle.set()
         self._paging: Paging | None = None
@@ -162,10 +164,14 @@ class WeightSession:
         torch.set_num_threads(self._num_threads)
         try:
             for step in range(schedule.num_steps):
+                began = self._context.clock.monotonic_seconds()
+                waited = self._sums_wait_seconds
                 self._update_step(schedule, step, sums)
                 if schedule.keeps_state(step):
                     self._store.snapshots.keep(step + 1)
-                self._record(step + 1)
+                spent = self._context.clock.monotonic_seconds() - began
+                self._update_seconds += spent - (self._sums_wait_seconds - waited)
+                self._context.progress.record(step=step + 1, readings=self._readings())
             self._store.snapshots.settle()
             self._outputs.end()
         finally:
@@ -196,18 +202,19 @@ class WeightSession:
         if self._paging is not None:
             self._paging.after_update(update)
 
-    def _record(self, num_steps: int) -> None:
-        self._context.progress.record(
-            step=num_steps,
-            readings={
-                "wsc_memoryx_state_bytes": float(self._store.layout.num_bytes),
-                "wsc_memoryx_state_on_disk": float(self._store.backing.is_on_disk),
-                "wsc_memoryx_snapshot_copied_bytes": float(self._store.snapshots.num_bytes_copied),
-            },
-        )
+    def _readings(self) -> Mapping[str, float]:
+        return {
+            MEMORYX_UPDATE: self._update_seconds,
+            MEMORYX_SUMS_WAIT: self._sums_wait_seconds,
+            "wsc_memoryx_state_bytes": float(self._store.layout.num_bytes),
+            "wsc_memoryx_state_on_disk": float(self._store.backing.is_on_disk),
+            "wsc_memoryx_snapshot_copied_bytes": float(self._store.snapshots.num_bytes_copied),
+        }
 
     def _take_sums(self, sums: RingReader, layer_step: int) -> Tensors:
+        began = self._context.clock.monotonic_seconds()
         slot = sums.acquire()
+        self._sums_wait_seconds += self._context.clock.monotonic_seconds() - began
         if slot is None:
             name = self._plan.layer_steps[layer_step].name
             raise StreamClosedError(

@@ -35,6 +35,12 @@ class PodRepository:
             records = [_record(row) for row in session.scalars(select(PodRow).filter_by(job=job))]
         return sorted(records, key=lambda pod: (_ROLE_ORDER.index(pod.role), pod.index))
 
+    def running(self, jobs: Sequence[JobId]) -> Sequence[PodRecord]:
+        """Return the pods of some jobs that run, by name."""
+        query = select(PodRow).where(PodRow.job.in_(list(jobs)), PodRow.phase == "Running")
+        with self._database.reading() as session:
+            return [_record(row) for row in session.scalars(query.order_by(PodRow.name))]
+
     def set_running(self, pids: Mapping[PodName, int]) -> None:
         """Keep the process ids of pods that were launched."""
         with self._database.transaction() as session:

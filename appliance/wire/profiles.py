@@ -1,7 +1,8 @@
-"""Where a job's simulated profile lies between its coordinator, which knows the plan, and csctl.
+"""Where a job's simulated profile lies between its coordinator, which knows the plan, and readers.
 
-The file is a serialised `FinalizeResponse` with the spans of one step as `trace_events`: the same
-message in which the client's own profiler gets them.
+The profile is a serialised `FinalizeResponse` with the spans of one step as `trace_events`: the
+same message in which the client's own profiler gets them. Beside it lies the picture of the wafer,
+as JSON.
 """
 
 from pathlib import Path
@@ -9,13 +10,12 @@ from pathlib import Path
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 _FILE = "profile.bin"
+_PICTURE_FILE = "wafer.json"
 
 
 def keep_profile(work_dir: Path, events: list[FinalizeResponse.EventTrace]) -> None:
     """Keep the profile of a job's present program in the job's work directory."""
-    temporary = work_dir / f".{_FILE}"
-    temporary.write_bytes(FinalizeResponse(trace_events=events).SerializeToString())
-    temporary.rename(work_dir / _FILE)
+    _keep(work_dir / _FILE, FinalizeResponse(trace_events=events).SerializeToString())
 
 
 def find_profile(work_dir: Path) -> FinalizeResponse | None:
@@ -25,3 +25,22 @@ def find_profile(work_dir: Path) -> FinalizeResponse | None:
     except FileNotFoundError:
         return None
     return FinalizeResponse.FromString(data)
+
+
+def keep_wafer_picture(work_dir: Path, text: str) -> None:
+    """Keep the picture of a job's present program on the wafer, a `WaferPicture` as JSON."""
+    _keep(work_dir / _PICTURE_FILE, text.encode())
+
+
+def find_wafer_picture(work_dir: Path) -> str | None:
+    """Return the picture of the program that a job loaded last; None if it loaded none."""
+    try:
+        return (work_dir / _PICTURE_FILE).read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _keep(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_bytes(data)
+    temporary.rename(path)

@@ -1,5 +1,6 @@
 """REST against a running appliance."""
 
+import socket
 from contextlib import contextmanager
 
 import httpx
@@ -14,6 +15,13 @@ def rest_client(appliance: ApplianceProcess, token: str = "", **options):
     root = f"{appliance.state.rest_url}/api/v1/"
     with httpx.Client(base_url=root, headers=headers, timeout=30, **options) as client:
         yield client
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
 
 
 def mint(appliance: ApplianceProcess, name: str, *arguments: str) -> str:

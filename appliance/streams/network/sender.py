@@ -100,8 +100,12 @@ class Sender:
             replaced[0].close()
 
     def join(self, timeout_seconds: float) -> None:
-        """Wait until everything has been acknowledged, or the time is over."""
-        self._thread.join(timeout_seconds)
+        """Wait until everything has been acknowledged, or the time is over.
+
+        A reader that is not connected is not waited for: this end is about to go.
+        """
+        if self._current is not None or self._offered is not None:
+            self._thread.join(timeout_seconds)
 
     def close(self) -> None:
         """Give up."""

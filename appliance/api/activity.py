@@ -1,0 +1,43 @@
+"""Use of the cluster over time, by whom, and what flows now, over REST."""
+
+import datetime as dt
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from appliance.api.problems import problems
+from appliance.api.services import Caller, Services
+from appliance.management.activity import AccountUse, Flow, Utilization
+
+router = APIRouter(tags=["activity"])
+
+_MAX_HOURS = 24 * 31
+
+
+class Shares(BaseModel):
+    """Who has had how much system time, the most first."""
+
+    items: list[AccountUse]
+
+
+@router.get("/cluster/utilization", responses=problems())
+def get_utilization(
+    caller: Caller,
+    services: Services,
+    hours: Annotated[float, Query(gt=0, le=_MAX_HOURS)] = 6.0,
+) -> Utilization:
+    """Return the share of systems in use over the last hours."""
+    return services.activity.utilization(dt.timedelta(hours=hours))
+
+
+@router.get("/cluster/flow", responses=problems())
+def get_flow(caller: Caller, services: Services) -> Flow:
+    """Return what all running jobs would move on real systems."""
+    return services.activity.flow()
+
+
+@router.get("/queue/shares", responses=problems())
+def get_shares(caller: Caller, services: Services) -> Shares:
+    """Return the past use that fair share goes by."""
+    return Shares(items=list(services.activity.shares()))

@@ -1,0 +1,31 @@
+"""Where a job's layer steps lie on the wafer, over REST."""
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+
+from appliance.api.jobs import JobPath
+from appliance.api.problems import problems
+from appliance.api.services import Caller, Services
+from appliance.core.errors import NotFoundError
+from appliance.core.ids import JobId
+from appliance.wafer.grid import WaferPicture
+from appliance.wire.profiles import find_wafer_picture
+
+router = APIRouter(tags=["jobs"])
+
+_PICTURE = TypeAdapter(WaferPicture)
+
+
+@router.get("/jobs/{job_id}/wafer", responses=problems(404))
+def get_wafer(job_id: JobPath, caller: Caller, services: Services) -> WaferPicture:
+    """Return where a job's layer steps lie on the wafer and how busy they keep it; simulated."""
+    job = services.jobs.load(JobId(job_id))
+    text = find_wafer_picture(Path(job.work_dir))
+    if text is None:
+        raise NotFoundError(
+            f"Job {job_id} has no picture of the wafer.",
+            hint="Execute jobs have one once a program is loaded.",
+        )
+    return _PICTURE.validate_json(text)

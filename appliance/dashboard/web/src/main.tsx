@@ -1,0 +1,91 @@
+/** The shell: one bar, one page below it, one event stream behind both. */
+
+import { render } from "preact";
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { Link, Route, Switch, useLocation } from "wouter-preact";
+import { needsLogin } from "./api";
+import { connect, connection } from "./live";
+import { Empty } from "./parts/basics";
+import { nextTheme, theme } from "./parts/theme";
+import { Toasts } from "./parts/toasts";
+import { Admin } from "./pages/Admin";
+import { Cluster } from "./pages/Cluster";
+import { Job } from "./pages/Job";
+import { Login } from "./pages/Login";
+import { Planner } from "./pages/Planner";
+import { Queue } from "./pages/Queue";
+import { Wafer } from "./pages/Wafer";
+import { loadAccount, Who } from "./parts/account";
+
+const PAGES = [
+  ["/", "Cluster"],
+  ["/queue", "Queue"],
+  ["/planner", "Planner"],
+  ["/admin", "Admin"],
+] as const;
+
+function App(): JSX.Element {
+  const [place] = useLocation();
+  useEffect(() => {
+    const name = PAGES.find(([path]) => path !== "/" && place.startsWith(path))?.[1] ?? (place.startsWith("/jobs/") ? place.split("/")[2] : "Cluster");
+    document.title = `${name} - Wafer appliance`;
+  }, [place]);
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <header class="bar">
+        <Link href="/" class="brand">
+          <img src="/assets/icon.svg" width="24" height="24" alt="" /> Wafer appliance
+        </Link>
+        <nav aria-label="Pages">
+          {PAGES.map(([path, name]) => (
+            <Link key={path} href={path} class={(path === "/" ? place === "/" : place.startsWith(path)) ? "active" : ""} aria-current={place === path ? "page" : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+        <div class="tools">
+          <Connected />
+          <button class="plain" onClick={nextTheme} aria-label={`Colours: ${theme.value}. Change`} title={`Colours: ${theme.value}`}>
+            {theme.value === "dark" ? "dark" : theme.value === "light" ? "light" : "auto"}
+          </button>
+          <Who />
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {needsLogin.value ? (
+          <Login />
+        ) : (
+          <Switch>
+            <Route path="/" component={Cluster} />
+            <Route path="/queue" component={Queue} />
+            <Route path="/jobs/:id">{({ id }) => <Job id={id} />}</Route>
+            <Route path="/jobs/:id/wafer">{({ id }) => <Wafer id={id} />}</Route>
+            <Route path="/planner" component={Planner} />
+            <Route path="/admin" component={Admin} />
+            <Route>
+              <Empty>There is no page here.</Empty>
+            </Route>
+          </Switch>
+        )}
+      </main>
+      <Toasts />
+    </>
+  );
+}
+
+function Connected(): JSX.Element {
+  const tone = { live: "good", connecting: "quiet", lost: "bad" }[connection.value];
+  const text = { live: "live", connecting: "connecting", lost: "connection lost, trying again" }[connection.value];
+  return (
+    <span class={`badge tone-${tone}`} role="status">
+      {text}
+    </span>
+  );
+}
+
+void loadAccount().then(connect);
+render(<App />, document.getElementById("app") as HTMLElement);

@@ -1,0 +1,238 @@
+/** What there is, who uses it, and what flows. */
+
+import type { JSX } from "preact";
+import { Link } from "wouter-preact";
+import type { Schemas } from "../api";
+import { bytes, duration, percent } from "../format";
+import { useLive } from "../live";
+import { Card, Empty, Facts, Phase, Share, Trouble } from "../parts/basics";
+import { Chart } from "../parts/Chart";
+import type { Flow } from "../parts/layout";
+import { Topology } from "../parts/Topology";
+
+type ClusterView = Schemas["ClusterView"];
+type JobPage = Schemas["JobPage"];
+type QueueView = Schemas["Queue"];
+type History = Schemas["Utilization"];
+type FlowView = Schemas["Flow"];
+
+export function Cluster(): JSX.Element {
+  const cluster = useLive<ClusterView>("/cluster", { topics: ["system", "job"], everySeconds: 10 });
+  const running = useLive<JobPage>("/jobs?phase=RUNNING&type=execute&limit=50", { topics: ["job", "queue"], everySeconds: 10 });
+  const waiting = useLive<QueueView>("/queue?limit=1", { topics: ["queue"] });
+  const view = cluster.value;
+  const busy = view?.systems.filter((each) => each.job !== null).length ?? 0;
+  return (
+    <>
+      <h1>Cluster</h1>
+      <Trouble problem={cluster.problem} />
+      {view && (
+        <Card>
+          <Facts
+            of={[
+              ["Systems in use", `${busy} of ${view.systems.length}`],
+              ["Running jobs", String(running.value?.items.length ?? 0)],
+              ["Waiting jobs", <Link href="/queue">{waiting.value?.total ?? 0}</Link>],
+              ["Nodes", String(view.nodes.length)],
+            ]}
+          />
+        </Card>
+      )}
+      {view && <FlowCard systems={view.systems.map((each) => each.name)} />}
+      <Usage />
+      {view && (
+        <div class="grid">
+          <Systems systems={view.systems} />
+          <Nodes nodes={view.nodes} />
+          {view.node_groups.length > 0 && <NodeGroups groups={view.node_groups} />}
+        </div>
+      )}
+      <RunningJobs page={running.value} />
+    </>
+  );
+}
+
+function FlowCard({ systems }: { systems: string[] }): JSX.Element {
+  const { value } = useLive<FlowView>("/cluster/flow", { topics: ["progress", "job"], everySeconds: 10 });
+  const shown: Flow = {
+    systems,
+    weights: value?.simulated_weight_bytes_per_second ?? null,
+    gradients: value?.simulated_gradient_bytes_per_second ?? null,
+    samples: value?.simulated_samples_per_second ?? null,
+  };
+  return (
+    <Card title="What flows now">
+      <Topology flow={shown} />
+      <p class="quiet small">Simulated rates: what the running jobs, all together, would move on real systems.</p>
+    </Card>
+  );
+}
+
+function Usage(): JSX.Element {
+  const { value } = useLive<History>("/cluster/utilization?hours=6", { topics: ["job"], everySeconds: 30 });
+  return (
+    <Card title="Systems in use, last 6 hours">
+      {value && value.at.length > 1 ? (
+        <Chart
+          title="Share of systems in use"
+          x={value.at.map((each) => Date.parse(each) / 1000)}
+          xLabel="time"
+          isTime
+          range={[0, 1]}
+          format={percent}
+          series={[{ name: "in use", values: value.share_in_use }]}
+        />
+      ) : (
+        <Empty>Nothing has run yet.</Empty>
+      )}
+    </Card>
+  );
+}
+
+type System = ClusterView["systems"][number];
+
+const systemState = (each: System): string =>
+  !each.is_healthy ? "unhealthy" : each.state !== "up" ? each.state : each.job ? "in use" : "free";
+
+const systemTone = (each: System): string =>
+  !each.is_healthy ? "bad" : each.state !== "up" ? "warn" : each.job ? "info" : "good";
+
+function Systems({ systems }: { systems: ClusterView["systems"] }): JSX.Element {
+  return (
+    <Card title="Systems">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>State</th>
+              <th>Job</th>
+              <th>Notes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {systems.map((each) => (
+              <tr key={each.name}>
+                <td>{each.name}</td>
+                <td>
+                  <span class={`badge tone-${systemTone(each)}`}>{systemState(each)}</span>
+                </td>
+                <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
+                <td class="quiet">{each.notes}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function Nodes({ nodes }: { nodes: ClusterView["nodes"] }): JSX.Element {
+  return (
+    <Card title="Nodes">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Roles</th>
+              <th>CPU</th>
+              <th>Memory</th>
+            </tr>
+          </thead>
+          <tbody>
+            {nodes.map((each) => (
+              <tr key={each.name}>
+                <td>{each.name}</td>
+                <td>{each.roles.join(", ")}</td>
+                <td>
+                  <Share share={each.cpu_percent / 100} label={`${each.cpu_percent.toFixed(0)} % of ${each.num_cores} cores`} />
+                  <span class="quiet small numbers">
+                    {each.cpu_percent.toFixed(0)} % of {each.num_cores} cores
+                  </span>
+                </td>
+                <td>
+                  <Share share={each.memory_percent / 100} label={`${each.memory_percent.toFixed(0)} %`} />
+                  <span class="quiet small numbers">
+                    {each.memory_percent.toFixed(0)} % of {bytes(each.memory_bytes)}
+                  </span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function NodeGroups({ groups }: { groups: ClusterView["node_groups"] }): JSX.Element {
+  return (
+    <Card title="MemoryX node groups">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Kind</th>
+              <th class="num">Nodes</th>
+              <th class="num">Memory</th>
+              <th>Job</th>
+            </tr>
+          </thead>
+          <tbody>
+            {groups.map((each) => (
+              <tr key={each.name}>
+                <td>{each.name}</td>
+                <td>{each.kind}</td>
+                <td class="num">{each.num_nodes}</td>
+                <td class="num">{bytes(each.memory_bytes)}</td>
+                <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function RunningJobs({ page }: { page: JobPage | undefined }): JSX.Element {
+  return (
+    <Card title="Running jobs">
+      {page && page.items.length > 0 ? (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>Job</th>
+                <th>User</th>
+                <th>Systems</th>
+                <th>Phase</th>
+                <th class="num">Running for</th>
+              </tr>
+            </thead>
+            <tbody>
+              {page.items.map((job) => (
+                <tr key={job.id}>
+                  <td>
+                    <Link href={`/jobs/${job.id}`}>{job.id}</Link>
+                  </td>
+                  <td>{job.user}</td>
+                  <td>{job.systems.join(", ")}</td>
+                  <td>
+                    <Phase phase={job.phase} />
+                  </td>
+                  <td class="num">{job.started_at ? duration((Date.now() - Date.parse(job.started_at)) / 1000) : ""}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <Empty>No job runs.</Empty>
+      )}
+    </Card>
+  );
+}

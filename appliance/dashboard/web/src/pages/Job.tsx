@@ -1,0 +1,263 @@
+/** One job: where it stands, why, how training goes, and where the wafer's time goes. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Link } from "wouter-preact";
+import type { Schemas } from "../api";
+import { bytes, clock, duration, figure, percent, rate } from "../format";
+import { now, useLive } from "../live";
+import { isEnded, JobActions } from "../parts/actions";
+import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
+import { Curves } from "../parts/Curves";
+import { Logs } from "../parts/LogView";
+import { ModuleProfile } from "../parts/ModuleProfile";
+
+type JobView = Schemas["Job"];
+type Pod = Schemas["Pod"];
+
+const SIMULATED_STEP = "wsc_csx_simulated_step_seconds";
+const SIMULATED_RATE = "wsc_csx_simulated_samples_per_second";
+const SIMULATED_USE = "wsc_csx_simulated_utilization_ratio";
+const WEIGHTS_IN = "wsc_csx_simulated_weight_bytes_per_second";
+const GRADIENTS_OUT = "wsc_csx_simulated_gradient_bytes_per_second";
+const WALL_STEP = "wsc_csx_step_seconds";
+
+export function Job({ id }: { id: string }): JSX.Element {
+  const { value: job, problem, reload } = useLive<JobView>(`/jobs/${id}`, { topics: ["job", "progress", "queue"], id, everySeconds: 15 });
+  const [shown, setShown] = useState("");
+  if (!job) return problem ? <Trouble problem={problem} /> : <Empty>Loading {id}...</Empty>;
+  return (
+    <>
+      <div class="title">
+        <h1>{job.id}</h1>
+        <Phase phase={job.phase} />
+        <span class="push">
+          <JobActions job={job} onDone={reload} />
+        </span>
+      </div>
+      <Trouble problem={problem} />
+      {job.message && <p class="quiet">{job.message}</p>}
+      <Overview job={job} />
+      {job.waiting && <WaitingCard waiting={job.waiting} />}
+      <PhaseLine job={job} />
+      {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
+      {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
+      {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
+      <Pods job={job} shown={shown} onShow={setShown} />
+      <Logs id={id} pod={shown} onChoose={setShown} />
+      <Events events={job.events} />
+      <Configuration id={id} />
+    </>
+  );
+}
+
+function Overview({ job }: { job: JobView }): JSX.Element {
+  const step = Math.max(0, ...job.pods.map((pod) => pod.step));
+  const end = job.ended_at ? Date.parse(job.ended_at) : now.value;
+  return (
+    <Card>
+      <Facts
+        of={[
+          ["Type", job.type],
+          ["User", `${job.user || "uid"} (${job.uid})`],
+          ["Session", job.session],
+          ["Priority", String(job.priority)],
+          ["Systems", job.systems.length ? job.systems.join(", ") : `${job.num_systems} wanted`],
+          ["Step", job.type === "execute" ? String(step) : "none"],
+          ["Submitted", clock(job.created_at)],
+          ["Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
+          ["Workflow", job.workflow || "none"],
+        ]}
+      />
+      {Object.keys(job.labels).length > 0 && (
+        <p>
+          <Labels labels={job.labels} />
+        </p>
+      )}
+    </Card>
+  );
+}
+
+export function WaitingCard({ waiting }: { waiting: NonNullable<JobView["waiting"]> }): JSX.Element {
+  return (
+    <Card title="Why it waits">
+      <p>{waiting.reason}</p>
+      <Facts
+        of={[
+          ["Position", waiting.position === 0 ? "next" : `${waiting.position} before it`],
+          [
+            "Expected start",
+            waiting.expected_start_at
+              ? `${clock(waiting.expected_start_at)}${waiting.is_promised ? " (promised)" : ""}`
+              : "not known",
+          ],
+          ["Because", waiting.expected_start_basis || "nothing is known of the jobs before it"],
+        ]}
+      />
+      {waiting.blocking.length > 0 && <JobList title="Held by" ids={waiting.blocking} />}
+      {waiting.behind.length > 0 && <JobList title="May not delay" ids={waiting.behind} />}
+    </Card>
+  );
+}
+
+const JobList = ({ title, ids }: { title: string; ids: readonly string[] }): JSX.Element => (
+  <p class="small">
+    {title}:{" "}
+    {ids.map((id) => (
+      <Link class="tag" key={id} href={`/jobs/${id}`}>
+        {id}
+      </Link>
+    ))}
+  </p>
+);
+
+function PhaseLine({ job }: { job: JobView }): JSX.Element {
+  return (
+    <Card title="Phases">
+      <ol class="steps">
+        {job.phases.map((span, index) => {
+          const isLast = index === job.phases.length - 1;
+          const tone = span.phase === "FAILED" || span.phase === "CANCELLED" ? "failed" : isLast && !isEnded(job) ? "now" : "done";
+          const end = span.left_at ? Date.parse(span.left_at) : now.value;
+          return (
+            <li class={tone} key={`${span.phase}${span.entered_at}`}>
+              <strong class="small">{span.phase}</strong>
+              <div class="quiet small numbers">{clock(span.entered_at)}</div>
+              {!(isLast && isEnded(job)) && (
+                <div class="quiet small numbers">{duration((end - Date.parse(span.entered_at)) / 1000)}</div>
+              )}
+            </li>
+          );
+        })}
+      </ol>
+    </Card>
+  );
+}
+
+function Simulated({ pods, id }: { pods: readonly Pod[]; id: string }): JSX.Element | null {
+  const systems = pods.filter((pod) => SIMULATED_STEP in pod.readings);
+  const [first] = systems;
+  if (!first) return null;
+  const of = (name: string): number => first.readings[name] ?? 0;
+  const total = systems.reduce((sum, pod) => sum + (pod.readings[SIMULATED_RATE] ?? 0), 0);
+  const wall = of(WALL_STEP);
+  const simulated = of(SIMULATED_STEP);
+  return (
+    <Card
+      title="Simulated wafer time beside wall time"
+      actions={
+        <Link class="button" href={`/jobs/${id}/wafer`}>
+          Look into the wafer
+        </Link>
+      }
+    >
+      <Facts
+        of={[
+          ["Simulated step", duration(simulated)],
+          ["Wall step here", wall ? duration(wall) : "none yet"],
+          ["Wall / simulated", wall && simulated ? `${figure(wall / simulated)} x` : "-"],
+          ["Simulated samples/s", figure(total)],
+          ["Simulated utilization", percent(of(SIMULATED_USE))],
+          ["Weights in, each system", rate(of(WEIGHTS_IN))],
+          ["Gradients out, each system", rate(of(GRADIENTS_OUT))],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Pods({ job, shown, onShow }: { job: JobView; shown: string; onShow: (pod: string) => void }): JSX.Element {
+  return (
+    <Card title="Pods">
+      {job.pods.length === 0 && <Empty>No pod has been started.</Empty>}
+      {job.pods.length > 0 && (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>Pod</th>
+                <th>Role</th>
+                <th>Node</th>
+                <th>State</th>
+                <th class="num">Step</th>
+                <th class="num">Memory</th>
+                <th>Log</th>
+              </tr>
+            </thead>
+            <tbody>
+              {job.pods.map((pod) => (
+                <tr key={pod.name}>
+                  <td>{pod.name.replace(`${job.id}-`, "")}</td>
+                  <td>{pod.role}</td>
+                  <td>{pod.node}</td>
+                  <td>
+                    <span class={`tone-${podTone(pod)}`}>{pod.phase}</span>
+                    {pod.exit_code !== null && pod.exit_code !== 0 && <span class="quiet small"> exit code {pod.exit_code}</span>}
+                    {pod.message && <div class="quiet small">{pod.message}</div>}
+                  </td>
+                  <td class="num">{pod.step}</td>
+                  <td class="num">{pod.resident_bytes ? bytes(pod.resident_bytes) : ""}</td>
+                  <td>
+                    <a
+                      href="#logs"
+                      aria-label={`Log of ${pod.name}`}
+                      aria-current={shown === pod.name ? "true" : undefined}
+                      onClick={(event) => {
+                        event.preventDefault();
+                        onShow(pod.name);
+                        document.getElementById("logs")?.scrollIntoView({ behavior: "smooth" });
+                      }}
+                    >
+                      log
+                    </a>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}
+
+const podTone = (pod: Pod): string =>
+  ({ Running: "good", Succeeded: "good", Failed: "bad", Pending: "info" })[pod.phase] ?? "quiet";
+
+function Events({ events }: { events: JobView["events"] }): JSX.Element {
+  return (
+    <Card title="Events">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Time</th>
+              <th>Reason</th>
+              <th>Message</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...events].reverse().map((event, index) => (
+              <tr key={`${event.at}${index}`}>
+                <td class="numbers">{clock(event.at)}</td>
+                <td class={event.is_warning ? "tone-warn" : ""}>{event.reason}</td>
+                <td>{event.message}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function Configuration({ id }: { id: string }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const { value, problem } = useLive<Record<string, unknown>>(isOpen ? `/jobs/${id}/configuration` : null, { topics: [] });
+  return (
+    <Card title="Configuration" actions={<button onClick={() => setOpen(!isOpen)}>{isOpen ? "Hide" : "Show"}</button>}>
+      {isOpen && <Trouble problem={problem} />}
+      {isOpen && value && <pre class="log">{JSON.stringify(value, null, 2)}</pre>}
+    </Card>
+  );
+}

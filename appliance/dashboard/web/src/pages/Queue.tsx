@@ -1,0 +1,234 @@
+/** What runs, what waits and why, what comes next. */
+
+import type { JSX } from "preact";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { Link } from "wouter-preact";
+import { get, type Schemas } from "../api";
+import { clock, duration } from "../format";
+import { now, useLive } from "../live";
+import { isEnded, JobActions } from "../parts/actions";
+import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
+import { Gantt } from "../parts/Gantt";
+import { type Column, Rows } from "../parts/Rows";
+import type { Bar } from "../parts/timeline";
+
+type Summary = Schemas["JobSummary"];
+type JobPage = Schemas["JobPage"];
+type QueueView = Schemas["Queue"];
+type Entry = Schemas["WaitingJob"];
+type ClusterView = Schemas["ClusterView"];
+
+export function Queue(): JSX.Element {
+  const queue = useLive<QueueView>("/queue?limit=1000", { topics: ["queue", "job"], everySeconds: 15 });
+  return (
+    <>
+      <h1>Queue</h1>
+      <Trouble problem={queue.problem} />
+      {queue.value && <Head queue={queue.value} />}
+      <Plan queue={queue.value} />
+      {queue.value && <Waiting queue={queue.value} onChange={queue.reload} />}
+      <Jobs />
+      <FairShare />
+    </>
+  );
+}
+
+function Head({ queue }: { queue: QueueView }): JSX.Element {
+  const [first] = queue.items;
+  return (
+    <Card>
+      <Facts
+        of={[
+          ["Waiting jobs", String(queue.total)],
+          ["Next to start", first ? <Link href={`/jobs/${first.job.id}`}>{first.job.id}</Link> : "nobody waits"],
+          ["Expected", first ? (first.waiting.expected_start_at ? clock(first.waiting.expected_start_at) : "not known") : "-"],
+          ["As of", queue.as_of ? clock(queue.as_of) : "-"],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Waiting({ queue, onChange }: { queue: QueueView; onChange: () => void }): JSX.Element {
+  const columns: Column<Entry>[] = [
+    { name: "Place", width: "4rem", cell: ({ waiting }) => waiting.position },
+    { name: "Job", width: "16.5rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "User", width: "6rem", cell: ({ job }) => job.user || job.uid },
+    { name: "Why it waits", width: "minmax(16rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{waiting.reason}</span> },
+    { name: "Expected start", width: "11rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
+    { name: "Held by", width: "10rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
+    { name: "", width: "16rem", cell: ({ job }) => <JobActions job={job} onDone={onChange} /> },
+  ];
+  return (
+    <Card title="Waiting">
+      {queue.items.length === 0 ? (
+        <Empty>Nobody waits.</Empty>
+      ) : (
+        <Rows label="Waiting jobs" items={queue.items} keyOf={({ job }) => job.id} columns={columns} maxHeight="50vh" />
+      )}
+    </Card>
+  );
+}
+
+function Expected({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
+  if (!waiting.expected_start_at) return <span class="quiet">not known</span>;
+  const seconds = (Date.parse(waiting.expected_start_at) - now.value) / 1000;
+  return (
+    <span title={`${clock(waiting.expected_start_at)}: ${waiting.expected_start_basis}`}>
+      {seconds > 0 ? `in ${duration(seconds)}` : "now"}
+      {waiting.is_promised && <span class="quiet"> promised</span>}
+    </span>
+  );
+}
+
+const Blocking = ({ ids }: { ids: readonly string[] }): JSX.Element => {
+  const [first] = ids;
+  if (!first) return <span class="quiet">nobody</span>;
+  return (
+    <>
+      <Link href={`/jobs/${first}`} title={ids.join(", ")}>
+        {first}
+      </Link>
+      {ids.length > 1 && <span class="quiet"> and {ids.length - 1} more</span>}
+    </>
+  );
+};
+
+function Plan({ queue }: { queue: QueueView | undefined }): JSX.Element {
+  const cluster = useLive<ClusterView>("/cluster", { topics: ["system"] });
+  const jobs = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=200", { topics: ["job", "queue"] });
+  const rows = cluster.value?.systems.map((each) => each.name) ?? [];
+  const bars = useMemo(() => barsOf(jobs.value?.items ?? [], queue?.items ?? []), [jobs.value, queue, Math.floor(now.value / 10_000)]);
+  return (
+    <Card title="Systems over time">
+      {bars.length === 0 ? <Empty>No job has held a system yet.</Empty> : <Gantt rows={planRows(rows, bars)} bars={bars} />}
+    </Card>
+  );
+}
+
+const MAX_ROWS = 24;
+const WAITING_ROW = "waiting";
+
+const planRows = (systems: readonly string[], bars: readonly Bar[]): string[] => {
+  const used = systems.length > MAX_ROWS ? systems.filter((each) => bars.some((bar) => bar.row === each)) : systems;
+  const hasPlans = bars.some((bar) => bar.row === WAITING_ROW);
+  return [...used.slice(0, MAX_ROWS), ...(hasPlans ? [WAITING_ROW] : [])];
+};
+
+const HORIZON_MS = 6 * 3_600_000;
+const PLANNED_MS = 600_000;
+
+/** Bars of the past and present from the jobs, of the future from what the queue expects. */
+function barsOf(jobs: readonly Summary[], waiting: readonly Entry[]): Bar[] {
+  const present = Date.now();
+  const past = jobs.flatMap((job) => {
+    if (!job.started_at) return [];
+    const end = job.ended_at ? Date.parse(job.ended_at) : present;
+    if (end < present - HORIZON_MS) return [];
+    return job.systems.map((row) => ({
+      row,
+      job: job.id,
+      phase: job.phase as string,
+      start: Math.max(Date.parse(job.started_at as string), present - HORIZON_MS),
+      end,
+      isPlanned: false,
+    }));
+  });
+  const planned = waiting.flatMap(({ job, waiting: { expected_start_at } }) => {
+    if (!expected_start_at || job.type !== "execute") return [];
+    const start = Math.max(Date.parse(expected_start_at), present);
+    if (start > present + HORIZON_MS) return [];
+    return [{ row: WAITING_ROW, job: job.id, phase: "QUEUED", start, end: start + PLANNED_MS, isPlanned: true }];
+  });
+  return [...past, ...planned];
+}
+
+const PAGE = 500;
+
+function Jobs(): JSX.Element {
+  const [scope, setScope] = useState("unfinished");
+  const [text, setText] = useState("");
+  const path = `/jobs?limit=${PAGE}&with_total=true${scope === "all" ? "&all_states=true&order=newest" : ""}${scope === "mine" ? "&mine=true&all_states=true&order=newest" : ""}${text ? `&text=${encodeURIComponent(text)}` : ""}`;
+  const first = useLive<JobPage>(path, { topics: ["job", "queue"] });
+  const [more, setMore] = useState<Summary[]>([]);
+  const [cursor, setCursor] = useState<string | null>(null);
+  useEffect(() => {
+    setMore([]);
+    setCursor(first.value?.next ?? null);
+  }, [path, first.value]);
+  const items = useMemo(() => [...(first.value?.items ?? []), ...more], [first.value, more]);
+  const fetchMore = useCallback((): void => {
+    if (!cursor) return;
+    setCursor(null);
+    void get<JobPage>(`${path}&cursor=${encodeURIComponent(cursor)}`).then((page) => {
+      setMore((old) => [...old, ...page.items]);
+      setCursor(page.next);
+    });
+  }, [cursor, path]);
+  const columns: Column<Summary>[] = [
+    { name: "Job", width: "16.5rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "Phase", width: "8.5rem", cell: (job) => <Phase phase={job.phase} /> },
+    { name: "Type", width: "5rem", cell: (job) => job.type },
+    { name: "User", width: "7rem", cell: (job) => job.user || job.uid },
+    { name: "Priority", width: "4.5rem", cell: (job) => job.priority },
+    { name: "Systems", width: "5rem", cell: (job) => job.num_systems },
+    { name: "Submitted", width: "9rem", cell: (job) => clock(job.created_at) },
+    { name: "Labels", width: "minmax(8rem, 1fr)", cell: (job) => <Labels labels={job.labels} /> },
+    { name: "", width: "16rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={first.reload} />) },
+  ];
+  return (
+    <Card
+      title="Jobs"
+      actions={
+        <>
+          <select value={scope} aria-label="Which jobs" onChange={(event) => setScope(event.currentTarget.value)}>
+            <option value="unfinished">unfinished</option>
+            <option value="mine">mine</option>
+            <option value="all">all</option>
+          </select>
+          <input type="search" placeholder="Search" aria-label="Search jobs" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <span class="quiet small numbers">{first.value?.total ?? 0} jobs</span>
+        </>
+      }
+    >
+      <Trouble problem={first.problem} />
+      {items.length === 0 ? <Empty>No job here.</Empty> : <Rows label="Jobs" items={items} keyOf={(job) => job.id} columns={columns} onEnd={fetchMore} />}
+    </Card>
+  );
+}
+
+type Shares = Schemas["Shares"];
+
+function FairShare(): JSX.Element {
+  const { value } = useLive<Shares>("/queue/shares", { topics: ["job"], everySeconds: 30 });
+  return (
+    <Card title="Fair share">
+      {!value || value.items.length === 0 ? (
+        <Empty>Nobody has used a system lately.</Empty>
+      ) : (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>User</th>
+                <th>Session</th>
+                <th class="num">System time, decayed</th>
+                <th class="num">Share of use</th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.items.map((each) => (
+                <tr key={`${each.session}/${each.user}`}>
+                  <td>{each.user}</td>
+                  <td>{each.session}</td>
+                  <td class="num">{duration(each.system_seconds)}</td>
+                  <td class="num">{(each.share * 100).toFixed(1)} %</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}

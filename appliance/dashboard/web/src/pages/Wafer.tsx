@@ -1,0 +1,207 @@
+/** The grid of PEs in a layer step: who works, who holds what, what comes in and goes out. */
+
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Link } from "wouter-preact";
+import type { Schemas } from "../api";
+import { bytes, count, duration, percent, rate } from "../format";
+import { useLive } from "../live";
+import { Card, Empty, Facts, Trouble } from "../parts/basics";
+import { heat, held, loads } from "../parts/heat";
+import { savePng, saveSvg } from "../parts/save";
+
+type Picture = Schemas["WaferPicture"];
+type Layer = Picture["layers"][number];
+
+const CELL = 10;
+
+export function Wafer({ id }: { id: string }): JSX.Element {
+  const { value, problem } = useLive<Picture>(`/jobs/${id}/wafer`, { topics: ["job"], id });
+  const [index, setIndex] = useState(0);
+  const layer = value?.layers[Math.min(index, value.layers.length - 1)];
+  return (
+    <>
+      <div class="title">
+        <h1>Wafer</h1>
+        <Link href={`/jobs/${id}`}>{id}</Link>
+        <span class="quiet">Every time on this page is simulated.</span>
+      </div>
+      {problem && (problem.status === 404 ? <Empty>{problem.message}</Empty> : <Trouble problem={problem} />)}
+      {value && !layer && <Empty>The program has no layer steps: nothing of it runs on the wafer.</Empty>}
+      {value && layer && (
+        <>
+          <Steps picture={value} index={index} onChange={setIndex} />
+          <div class="grid">
+            <Heat key="use" id={id} picture={value} layer={layer} what="use" />
+            <Heat key="held" id={id} picture={value} layer={layer} what="held" />
+          </div>
+          <LayerFacts picture={value} layer={layer} />
+          <Patterns layer={layer} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Steps({ picture, index, onChange }: { picture: Picture; index: number; onChange: (index: number) => void }): JSX.Element {
+  const last = picture.layers.length - 1;
+  const longest = Math.max(...picture.layers.map((each) => each.simulated_seconds));
+  const width = Math.max(100 / picture.layers.length, 0.4);
+  return (
+    <Card title="Layer steps, in stream order">
+      <div class="controls">
+        <button onClick={() => onChange(Math.max(index - 1, 0))} disabled={index === 0}>
+          Back
+        </button>
+        <select value={String(index)} aria-label="Layer step" onChange={(event) => onChange(Number(event.currentTarget.value))}>
+          {picture.layers.map((layer, number) => (
+            <option key={layer.name} value={String(number)}>
+              {number + 1}: {layer.name}
+            </option>
+          ))}
+        </select>
+        <button onClick={() => onChange(Math.min(index + 1, last))} disabled={index === last}>
+          Forward
+        </button>
+      </div>
+      <svg viewBox="0 0 100 12" preserveAspectRatio="none" width="100%" height="56" role="img" aria-label="Simulated time of each layer step">
+        {picture.layers.map((layer, number) => {
+          const height = Math.max((11 * layer.simulated_seconds) / longest, 0.4);
+          return (
+            <rect
+              key={layer.name}
+              x={number * width}
+              y={12 - height}
+              width={width * 0.82}
+              height={height}
+              fill={number === index ? "var(--accent-fill)" : layer.is_backward ? "#0072b2" : "#009e73"}
+              style={{ cursor: "pointer" }}
+              onClick={() => onChange(number)}
+            >
+              <title>{`${layer.name}: ${duration(layer.simulated_seconds)}`}</title>
+            </rect>
+          );
+        })}
+      </svg>
+      <p class="legend">
+        <span>
+          <span class="swatch" style={{ background: "#009e73" }} /> forward
+        </span>
+        <span>
+          <span class="swatch" style={{ background: "#0072b2" }} /> backward
+        </span>
+        <span>
+          <span class="swatch" style={{ background: "var(--accent-fill)" }} /> shown
+        </span>
+      </p>
+    </Card>
+  );
+}
+
+function Heat(props: { id: string; picture: Picture; layer: Layer; what: "use" | "held" }): JSX.Element {
+  const { picture, layer, what } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const values = useMemo(() => (what === "use" ? loads(layer.patterns, picture.cells) : held(layer.patterns, picture.cells)), [layer, what, picture.cells]);
+  const most = what === "use" ? 1 : Math.max(...values, 1);
+  const title = what === "use" ? "Who works, while the grid computes" : "What each PE holds of the widest tensor";
+  const unit = what === "use" ? percent : bytes;
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context) return;
+    values.forEach((value, index) => {
+      context.fillStyle = heat(value / most);
+      context.fillRect((index % picture.cells) * CELL, Math.floor(index / picture.cells) * CELL, CELL, CELL);
+    });
+  }, [values, most, picture.cells]);
+  const name = `${props.id}-${layer.name}-${what}`;
+  return (
+    <Card
+      title={title}
+      actions={
+        <>
+          <button onClick={() => canvas.current && savePng(canvas.current, `${name}.png`)}>PNG</button>
+          <button onClick={() => saveSvg({ values, most, cells: picture.cells, title: `${layer.name}: ${title}`, legend: unit }, `${name}.svg`)}>SVG</button>
+        </>
+      }
+    >
+      <canvas
+        ref={canvas}
+        width={picture.cells * CELL}
+        height={picture.cells * CELL}
+        style={{ width: "100%", maxWidth: "30rem", aspectRatio: "1", background: "#000004", imageRendering: "pixelated", borderRadius: "6px" }}
+        role="img"
+        aria-label={`${title}: ${layer.name}, mean ${unit(values.reduce((sum, each) => sum + each, 0) / values.length)}, most ${unit(Math.max(...values))}`}
+      />
+      <div class="legend">
+        <span>0</span>
+        <span style={{ display: "inline-flex", width: "8rem", height: ".8rem", alignSelf: "center" }} aria-hidden="true">
+          {Array.from({ length: 16 }, (_, step) => (
+            <span key={step} style={{ flex: "1", background: heat(step / 15) }} />
+          ))}
+        </span>
+        <span>{unit(most)}</span>
+        <span>
+          {picture.grid_width} columns (features) x {picture.grid_height} rows (tokens) of PEs
+        </span>
+      </div>
+    </Card>
+  );
+}
+
+function LayerFacts({ picture, layer }: { picture: Picture; layer: Layer }): JSX.Element {
+  return (
+    <Card title={layer.name}>
+      <Facts
+        of={[
+          ["Module", layer.module || "none"],
+          ["Pass", layer.is_backward ? "backward" : "forward"],
+          ["Simulated time", duration(layer.simulated_seconds)],
+          ["of it computing", duration(layer.simulated_compute_seconds)],
+          ["PEs at work meanwhile", percent(layer.busy_share)],
+          ["Weights in", `${rate(layer.simulated_weight_bytes_per_second)} of ${rate(picture.link_bytes_per_second)}`],
+          ["Gradients out", `${rate(layer.simulated_gradient_bytes_per_second)} of ${rate(picture.link_bytes_per_second)}`],
+          ["Memory of a PE, widest layer step", `${bytes(picture.bytes_per_pe)} of ${bytes(picture.pe_capacity_bytes)}`],
+          ["Micro-batch", `${picture.micro_batch} samples`],
+          ["Machine", picture.machine],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Patterns({ layer }: { layer: Layer }): JSX.Element {
+  return (
+    <Card title="What lies where">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Operations</th>
+              <th class="num">Share of cycles</th>
+              <th class="num">Tokens</th>
+              <th class="num">Features</th>
+              <th class="num">Tokens a PE</th>
+              <th class="num">Features a PE</th>
+              <th class="num">Bytes a PE</th>
+            </tr>
+          </thead>
+          <tbody>
+            {layer.patterns.map((each) => (
+              <tr key={`${each.tokens}x${each.features}`}>
+                <td>
+                  {each.num_operations} x, mostly {each.kind}
+                </td>
+                <td class="num">{percent(each.share_of_cycles)}</td>
+                <td class="num">{count(each.tokens)}</td>
+                <td class="num">{count(each.features)}</td>
+                <td class="num">{each.tokens_per_pe}</td>
+                <td class="num">{each.features_per_pe}</td>
+                <td class="num">{bytes(each.bytes_per_pe)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}

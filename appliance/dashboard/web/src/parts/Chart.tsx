@@ -1,0 +1,120 @@
+/** Lines over steps or time, drawn by uPlot on a canvas. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { clock } from "../format";
+import { theme } from "./theme";
+import { seriesColor } from "./basics";
+
+export interface Series {
+  name: string;
+  /** One value for each x; null leaves a gap. */
+  values: (number | null)[];
+  color?: string;
+  dash?: number[];
+}
+
+interface Props {
+  /** What the picture shows, for those who cannot see it. */
+  title: string;
+  x: number[];
+  series: Series[];
+  xLabel: string;
+  /** Whether x counts seconds since 1970. */
+  isTime?: boolean;
+  format: (value: number) => string;
+  height?: number;
+  isLog?: boolean;
+  isLogX?: boolean;
+  /** Fixed ends of the y axis. */
+  range?: [number, number];
+}
+
+const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** A colour of the theme as the canvas understands it: `light-dark()` is resolved by an element. */
+function resolved(name: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const color = getComputedStyle(probe).color;
+  probe.remove();
+  return color || css(name);
+}
+
+function options(props: Props, width: number): uPlot.Options {
+  const quiet = resolved("--quiet");
+  const line = resolved("--line");
+  const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
+  return {
+    width,
+    height: props.height ?? 220,
+    cursor: { drag: { x: true, y: false } },
+    legend: { live: true },
+    scales: {
+      x: { time: props.isTime ?? false, distr: props.isLogX ? 3 : 1 },
+      y: { distr: props.isLog ? 3 : 1, ...(props.range ? { range: props.range } : {}) },
+    },
+    axes: [
+      {
+        ...axis,
+        label: props.xLabel,
+        labelSize: 20,
+        size: 34,
+        ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => ticks.map((tick) => hours(tick)) } : {}),
+      },
+      { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : props.format(tick))) },
+    ],
+    series: [
+      { label: props.xLabel, ...(props.isTime ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : hours(at)) } : {}) },
+      ...props.series.map((each, index) => ({
+        label: each.name,
+        stroke: each.color ?? seriesColor(index),
+        width: 2,
+        ...(each.dash ? { dash: each.dash } : {}),
+        spanGaps: false,
+        value: (_: uPlot, value: number | null) => (value === null ? "-" : props.format(value)),
+        points: { show: props.x.length < 40 },
+      })),
+    ],
+  };
+}
+
+const hours = (seconds: number): string => clock(seconds * 1000).replace(/:\d\d$/, "");
+
+export function Chart(props: Props): JSX.Element {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>();
+  const shape = `${props.series.map((each) => each.name).join("|")}/${props.isLog}/${theme.value}`;
+  const data: uPlot.AlignedData = [props.x, ...props.series.map((each) => each.values)];
+
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    const made = new uPlot(options(props, Math.max(element.clientWidth, 200)), data, element);
+    plot.current = made;
+    const observer = new ResizeObserver(() =>
+      made.setSize({ width: Math.max(element.clientWidth, 200), height: props.height ?? 220 }),
+    );
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+    };
+    // The plot is made anew only when its lines or colours change; new values go in below.
+  }, [shape]);
+
+  useEffect(() => plot.current?.setData(data), [props.x, props.series]);
+
+  return <div class="chart" ref={place} role="img" aria-label={describe(props)} />;
+}
+
+function describe(props: Props): string {
+  const ends = props.series.map((each) => {
+    const value = each.values.findLast((one) => one !== null);
+    return value === undefined || value === null ? `${each.name}: none yet` : `${each.name}: ${props.format(value)}`;
+  });
+  return `${props.title}. Latest values: ${ends.join(", ")}.`;
+}

@@ -1,0 +1,126 @@
+/** What training shows step by step: every scalar that the program puts out, compared with other jobs. */
+
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, type Schemas } from "../api";
+import { figure } from "../format";
+import { useLive } from "../live";
+import { Card, Empty, seriesColor } from "./basics";
+import { Chart, type Series } from "./Chart";
+import { align, type Curve, merge, StepCounter, thin } from "./curves";
+
+type Answer = Schemas["Series"];
+type JobPage = Schemas["JobPage"];
+
+const MAX_POINTS = 2000;
+
+/** Follow the series of a job; only what is new crosses the wire. */
+function useSeries(id: string, isEnded: boolean): Record<string, Curve> {
+  const [curves, setCurves] = useState<Record<string, Curve>>({});
+  const after = useRef("0");
+  useEffect(() => {
+    const abort = new AbortController();
+    after.current = "0";
+    setCurves({});
+    const counters = new Map<string, StepCounter>();
+    const counterOf = (name: string): StepCounter => {
+      const found = counters.get(name) ?? new StepCounter();
+      counters.set(name, found);
+      return found;
+    };
+    const placed = (series: Answer["series"]): Record<string, Curve> =>
+      Object.fromEntries(Object.entries(series).map(([name, points]) => [name, counterOf(name).place(points)]));
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (): Promise<void> => {
+      try {
+        const answer = await get<Answer>(`/jobs/${id}/series?after=${after.current}`, abort.signal);
+        const isNews = answer.next !== after.current;
+        after.current = answer.next;
+        if (isNews) {
+          const fresh = placed(answer.series);
+          setCurves((old) => merge(old, fresh));
+        }
+        timer = setTimeout(() => void ask(), isNews ? 1000 : isEnded ? 30_000 : 2000);
+      } catch {
+        if (!abort.signal.aborted) timer = setTimeout(() => void ask(), 5000);
+      }
+    };
+    void ask();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [id, isEnded]);
+  return curves;
+}
+
+export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.Element {
+  const own = useSeries(id, isEnded);
+  const [other, setOther] = useState("");
+  const others = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=50", { topics: ["job"] });
+  const names = Object.keys(own);
+  return (
+    <Card
+      title="Training"
+      actions={
+        <label class="small">
+          compare with{" "}
+          <select value={other} onChange={(event) => setOther(event.currentTarget.value)}>
+            <option value="">no other job</option>
+            {others.value?.items
+              .filter((each) => each.id !== id)
+              .map((each) => (
+                <option key={each.id} value={each.id}>
+                  {each.labels["name"] ?? each.id} ({each.phase.toLowerCase()})
+                </option>
+              ))}
+          </select>
+        </label>
+      }
+    >
+      {names.length === 0 && <Empty>No step has been reported yet.</Empty>}
+      {other ? <Compared key={other} own={own} id={id} other={other} /> : <Panels curves={[{ job: id, curves: own }]} names={names} />}
+    </Card>
+  );
+}
+
+function Compared({ own, id, other }: { own: Record<string, Curve>; id: string; other: string }): JSX.Element {
+  const theirs = useSeries(other, false);
+  return (
+    <Panels
+      curves={[
+        { job: id, curves: own },
+        { job: other, curves: theirs },
+      ]}
+      names={Object.keys(own)}
+    />
+  );
+}
+
+function Panels({ curves, names }: { curves: { job: string; curves: Record<string, Curve> }[]; names: string[] }): JSX.Element {
+  return (
+    <div class="grid">
+      {names.map((name, index) => (
+        <Panel key={name} name={name} index={index} curves={curves.map((each) => ({ job: each.job, curve: each.curves[name] ?? [] }))} />
+      ))}
+    </div>
+  );
+}
+
+function Panel({ name, index, curves }: { name: string; index: number; curves: { job: string; curve: Curve }[] }): JSX.Element {
+  const { x, series } = useMemo(() => {
+    const aligned = align(curves.map((each) => thin(each.curve, MAX_POINTS)));
+    const made: Series[] = curves.map((each, position) => ({
+      name: curves.length > 1 ? each.job : name,
+      values: aligned.values[position] ?? [],
+      color: seriesColor(curves.length > 1 ? position : index),
+    }));
+    return { x: aligned.x, series: made };
+  }, [name, index, ...curves.map((each) => each.curve)]);
+  return (
+    <div>
+      <h3>{name.replaceAll("_", " ")}</h3>
+      <Chart title={name} x={x} series={series} xLabel="step" format={figure} height={200} />
+    </div>
+  );
+}

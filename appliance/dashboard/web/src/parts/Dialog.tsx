@@ -1,0 +1,41 @@
+/** A question that must be answered before anything else: the browser's own dialog. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+export function Dialog(props: {
+  title: string;
+  confirm: string;
+  tone?: "danger" | "primary";
+  onConfirm: (form: FormData) => void;
+  onClose: () => void;
+  children: ComponentChildren;
+}): JSX.Element {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    element.current?.showModal();
+  }, []);
+  return (
+    <dialog ref={element} onClose={props.onClose} aria-label={props.title}>
+      <form
+        method="dialog"
+        onSubmit={(event) => {
+          event.preventDefault();
+          props.onConfirm(new FormData(event.currentTarget));
+          element.current?.close();
+        }}
+      >
+        <h2>{props.title}</h2>
+        {props.children}
+        <div class="controls">
+          <button type="submit" class={props.tone ?? "primary"}>
+            {props.confirm}
+          </button>
+          <button type="button" onClick={() => element.current?.close()}>
+            Keep as it is
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,94 @@
+/** What a job's pods print, followed as it comes; search and download. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Schemas } from "../api";
+import { bytes } from "../format";
+import { useLive } from "../live";
+import { Card, Empty, Trouble } from "./basics";
+import { readable } from "./logline";
+import { matches } from "./search";
+
+type LogList = Schemas["LogList"];
+
+const MAX_LINES = 5000;
+
+export function Logs({ id, pod, onChoose }: { id: string; pod: string; onChoose: (pod: string) => void }): JSX.Element {
+  const { value, problem } = useLive<LogList>(`/jobs/${id}/logs`, { topics: ["job"], id });
+  const names = value?.items.map((each) => each.pod) ?? [];
+  const chosen = names.includes(pod) ? pod : (names.find((name) => name.includes("coordinator")) ?? names[0]);
+  return (
+    <Card title="Logs" id="logs">
+      {problem && <Trouble problem={problem} />}
+      {!problem && !chosen && <Empty>No pod has printed anything.</Empty>}
+      {chosen && (
+        <>
+          <select aria-label="Log of" value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>
+            {value?.items.map((each) => (
+              <option key={each.pod} value={each.pod}>
+                {each.pod.replace(`${id}-`, "")} ({bytes(each.num_bytes)})
+              </option>
+            ))}
+          </select>
+          <LogView key={chosen} job={id} pod={chosen} />
+        </>
+      )}
+    </Card>
+  );
+}
+
+function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
+  const [lines, setLines] = useState<string[]>([]);
+  const [wanted, setWanted] = useState("");
+  const [isFollowing, setFollowing] = useState(true);
+  const box = useRef<HTMLDivElement>(null);
+  const url = `/api/v1/jobs/${job}/logs/${pod}`;
+
+  useEffect(() => {
+    const source = new EventSource(`${url}/stream?tail=1000`);
+    let fresh: string[] = [];
+    // Lines arrive in bursts; the page is drawn once for each frame, not for each message.
+    let frame = 0;
+    const show = (): void => {
+      frame = 0;
+      const batch = fresh;
+      fresh = [];
+      setLines((old) => [...old, ...batch].slice(-MAX_LINES));
+    };
+    source.addEventListener("lines", (event) => {
+      const { text } = JSON.parse((event as MessageEvent<string>).data) as { text: string };
+      fresh.push(...text.replace(/\n$/, "").split("\n").map(readable));
+      frame ||= requestAnimationFrame(show);
+    });
+    source.addEventListener("end", () => source.close());
+    return () => {
+      source.close();
+      cancelAnimationFrame(frame);
+    };
+  }, [url]);
+
+  useEffect(() => {
+    if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines, isFollowing]);
+
+  const shown = wanted ? lines.filter((line) => matches(line, wanted)) : lines;
+  return (
+    <div>
+      <div class="controls">
+        <input type="search" placeholder="Search" aria-label={`Search in the log of ${pod}`} value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
+        <label class="check">
+          <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.currentTarget.checked)} /> follow
+        </label>
+        <a class="button" href={`${url}?download=true`} download>
+          Download
+        </a>
+        <span class="quiet small numbers">
+          {shown.length} of {lines.length} lines
+        </span>
+      </div>
+      <div class="log" ref={box} tabIndex={0} role="log" aria-label={`Log of ${pod}`}>
+        {shown.length ? shown.join("\n") : lines.length ? "No line matches." : "Nothing written yet."}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+/** Small pieces that every page uses. */
+
+import type { ComponentChildren, JSX } from "preact";
+import type { Problem } from "../api";
+
+const TONES: Record<string, string> = {
+  RUNNING: "good",
+  SUCCEEDED: "good",
+  QUEUED: "info",
+  CREATED: "info",
+  SCHEDULED: "info",
+  INITIALIZING: "info",
+  FAILED: "bad",
+  FAILING: "bad",
+  CANCELLED: "quiet",
+};
+
+export function Phase({ phase }: { phase: string }): JSX.Element {
+  return <span class={`badge tone-${TONES[phase] ?? "quiet"}`}>{phase}</span>;
+}
+
+export function Card(props: {
+  title?: string;
+  id?: string;
+  class?: string;
+  actions?: ComponentChildren;
+  children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <section class={`card ${props.class ?? ""}`} id={props.id} aria-label={props.title}>
+      {props.title && (
+        <div class="title">
+          <h2>{props.title}</h2>
+          {props.actions && <div class="push controls">{props.actions}</div>}
+        </div>
+      )}
+      {props.children}
+    </section>
+  );
+}
+
+export function Facts({ of }: { of: readonly (readonly [string, ComponentChildren])[] }): JSX.Element {
+  return (
+    <dl class="facts">
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export const Empty = ({ children }: { children: ComponentChildren }): JSX.Element => <p class="empty">{children}</p>;
+
+export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Element | null {
+  if (!problem) return null;
+  return (
+    <div class="card problem" role="alert">
+      <strong>{problem.message}</strong>
+      {problem.hint && <div class="quiet">{problem.hint}</div>}
+    </div>
+  );
+}
+
+export function Share({ share, label }: { share: number; label: string }): JSX.Element {
+  const width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
+  return (
+    <div class="bar-track" role="img" aria-label={label}>
+      <div class="bar-fill" style={{ width }} />
+    </div>
+  );
+}
+
+export const Labels = ({ labels }: { labels: Record<string, string> }): JSX.Element => (
+  <>
+    {Object.entries(labels).map(([key, value]) => (
+      <span class="tag" key={key}>
+        {key}={value}
+      </span>
+    ))}
+  </>
+);
+
+/** Colours of series, told apart also without seeing red and green (Okabe and Ito, 2008). */
+export const SERIES = ["#e8642c", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#d5a000", "#8a6fd1", "#7a8594"] as const;
+export const seriesColor = (index: number): string => SERIES[index % SERIES.length] ?? SERIES[0];

@@ -1,0 +1,25 @@
+/** Light or dark: as the system says, unless the user chose. */
+
+import { signal } from "@preact/signals";
+
+export type Theme = "system" | "light" | "dark";
+
+const KEY = "wsc-theme";
+const stored = localStorage.getItem(KEY);
+
+export const theme = signal<Theme>(stored === "light" || stored === "dark" ? stored : "system");
+
+const order: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
+
+function show(): void {
+  if (theme.value === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme.value;
+}
+
+export function nextTheme(): void {
+  theme.value = order[theme.value];
+  localStorage.setItem(KEY, theme.value);
+  show();
+}
+
+show();

@@ -1,0 +1,11 @@
+import { expect, it } from "vitest";
+import { visibleSpan } from "./visible";
+
+it("shows a window of a long list and a margin around it", () => {
+  expect(visibleSpan(44_000, 440, 44, 10_000)).toEqual({ first: 992, end: 1018 });
+});
+
+it("stays within a short list", () => {
+  expect(visibleSpan(0, 440, 44, 3)).toEqual({ first: 0, end: 3 });
+  expect(visibleSpan(9_999, 440, 44, 0)).toEqual({ first: 0, end: 0 });
+});

@@ -1,0 +1,125 @@
+"""Takes the pictures of docs/dashboard.md from a real run: `make screenshots`.
+
+Starts an appliance with two systems, trains the example GPT with the public client while a second
+job waits, and photographs every page.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CLIENT = Path(os.environ["WSC_CLIENT_VENV"])
+NUM_STEPS = 90
+SHOWN_STEP = 40
+"""The page is photographed when training has come so far."""
+
+
+def appliance(*arguments: str) -> str:
+    """Run `appliance ...` and return what it printed."""
+    command = [sys.executable, "-m", "appliance", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def start_training(work: Path, name: str, num_systems: int) -> subprocess.Popen[bytes]:
+    """Start the example with the public client."""
+    environment = {
+        **os.environ,
+        "CSCONFIG_PATH": str(work / "appliance" / "config_v2"),
+        "PATH": f"{CLIENT}/bin:{os.environ['PATH']}",
+    }
+    directory = work / name
+    directory.mkdir()
+    with (directory / "log").open("wb") as log:
+        return subprocess.Popen(
+            [
+                *("python", str(ROOT / "examples" / "gpt" / "train_gpt.py")),
+                *("--num-csx", str(num_systems), "--steps", str(NUM_STEPS)),
+                *("--checkpoint-dir", str(directory / "checkpoints")),
+            ],
+            cwd=directory,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+# `Any`: an answer of the REST API.
+def get(root: str, path: str) -> Any:
+    """Ask the REST API."""
+    with urllib.request.urlopen(f"{root}/api/v1{path}") as answer:
+        return json.load(answer)
+
+
+def wait_for_job(root: str, page: Page, phase: str) -> str:
+    """Return the id of the execute job in a phase, as soon as there is one."""
+    while True:
+        found = get(root, f"/jobs?type=execute&phase={phase}")["items"]
+        if found:
+            return str(found[0]["id"])
+        page.wait_for_timeout(500)
+
+
+def photograph(root: str, page: Page, running: str, waiting: str) -> None:
+    """Take a picture of every page."""
+    while max(pod["step"] for pod in get(root, f"/jobs/{running}")["pods"]) < SHOWN_STEP:
+        page.wait_for_timeout(1000)
+    paths = {
+        "cluster": "/",
+        "queue": "/queue",
+        "job": f"/jobs/{running}",
+        "waiting": f"/jobs/{waiting}",
+        "wafer": f"/jobs/{running}/wafer",
+        "planner": "/planner",
+        "admin": "/admin",
+    }
+    for name, path in paths.items():
+        page.goto(root + path)
+        page.wait_for_timeout(2500)
+        if name == "planner":
+            page.get_by_role("button", name="Estimate").click()
+            page.wait_for_timeout(2000)
+        if name == "wafer":
+            page.get_by_role("combobox", name="Layer step").select_option("2")
+            page.wait_for_timeout(500)
+        page.screenshot(path=HERE / f"{name}.png", full_page=True)
+
+
+def main() -> None:
+    """Take all pictures."""
+    with tempfile.TemporaryDirectory(prefix="wsc-shots-") as directory:
+        work = Path(directory)
+        data_dir = ("--data-dir", str(work / "appliance"))
+        text = appliance("up", "--systems", "2", "--port", "0", "--rest-port", "0", *data_dir)
+        line = next(line for line in text.splitlines() if line.split()[:1] == ["REST"])
+        root = line.split()[1].removesuffix("/api/v1")
+        trainings = []
+        try:
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(
+                    executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+                )
+                page = browser.new_page(viewport={"width": 1280, "height": 860})
+                trainings.append(start_training(work, "first", 2))
+                running = wait_for_job(root, page, "RUNNING")
+                trainings.append(start_training(work, "second", 1))
+                waiting = wait_for_job(root, page, "QUEUED")
+                photograph(root, page, running, waiting)
+                browser.close()
+        finally:
+            for training in trainings:
+                training.kill()
+                training.wait()
+            appliance("down", *data_dir)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A real browser, which must find nothing to complain about, against running appliances."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.support.appliance import Appliance
+from tests.support.appliance import running_appliance as running_whole_appliance
+from tests.support.appliance_process import ApplianceProcess, running_appliance
+from tests.support.client import start_client
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM.exists(), "there is no /usr/bin/chromium; run `deploy/setup.sh browser`"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+class Watched:
+    """A page that remembers every complaint of the browser.
+
+    Attributes:
+        page: The page.
+        complaints: Errors and warnings of the console, failed and foreign requests.
+    """
+
+    def __init__(self, context: BrowserContext, root: str) -> None:
+        self.root = root
+        self.complaints: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("request", self._on_request)
+        self.page.on("response", self._on_response)
+
+    def open(self, path: str) -> Page:
+        """Go to a page."""
+        self.page.goto(self.root + path)
+        return self.page
+
+    def _on_console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _on_request(self, request: Any) -> None:
+        if not request.url.startswith((self.root, "data:", "blob:")):
+            self.complaints.append(f"request to elsewhere: {request.url}")
+
+    def _on_response(self, response: Any) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"{response.status} for {response.url}")
+
+
+Opener = Callable[..., Watched]
+
+
+@pytest.fixture
+def opener(browser: Browser) -> Iterator[Callable[..., Watched]]:
+    """Open watched pages; at the end none may have complained."""
+    contexts: list[BrowserContext] = []
+    opened: list[Watched] = []
+
+    def open_page(root: str, **options: Any) -> Watched:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        opened.append(Watched(context, root))
+        return opened[-1]
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [complaint for each in opened for complaint in each.complaints] == []
+
+
+def rest_root(appliance: Appliance) -> str:
+    """Return the root URL of a whole appliance's REST interface."""
+    text = appliance.command("status", program="appliance")
+    line = next(line for line in text.splitlines() if line.split()[:1] == ["REST"])
+    return line.split()[1].removesuffix("/api/v1")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Return the root URL of an appliance, and the job with which the client trained a GPT."""
+    with running_whole_appliance(tmp_path_factory.mktemp("trained"), "--systems", "2") as running:
+        start_client(
+            tmp_path_factory.mktemp("client"),
+            *("--model", "gpt_adamw", "--steps", "12", "--num-csx", "2"),
+            *("--job-label", "name=browser"),
+            address=running.address,
+        ).result()
+        job = next(job for job in running.jobs() if job["spec"]["type"] == "execute")
+        yield rest_root(running), str(job["meta"]["name"])
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[ApplianceProcess]:
+    """Return an appliance of two systems whose jobs run but do nothing."""
+    with idle_appliance(tmp_path / "data") as running:
+        yield running
+
+
+@contextmanager
+def idle_appliance(data_dir: Path, *arguments: str) -> Iterator[ApplianceProcess]:
+    """Run an appliance of two systems whose jobs run but do nothing."""
+    with running_appliance(
+        data_dir, "--systems", "2", "--lease-seconds", "900", *arguments
+    ) as running:
+        yield running

@@ -1,0 +1,215 @@
+"""The dashboard in a real browser: every page shows data, follows changes and lets people act."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Opener, idle_appliance
+from tests.support.appliance_process import ApplianceProcess, run_command
+from tests.support.rest import mint
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+LIVE_MS = 2_000
+"""A change is on the page within this time."""
+
+
+def pages(job: str) -> dict[str, str]:
+    """Return the path of each page and words that only real data bring."""
+    return {
+        "/": "systemf1",
+        "/queue": "job-operator",
+        f"/jobs/{job}": "Simulated wafer time beside wall time",
+        f"/jobs/{job}/wafer": "What lies where",
+        "/planner": "A transformer",
+        "/admin": "Latest changes",
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_shows_data_and_is_accessible(
+    trained: tuple[str, str], opener: Opener, scheme: str
+) -> None:
+    root, job = trained
+    watched = opener(root, color_scheme=scheme)
+    axe = Axe()
+    for path, words in pages(job).items():
+        page = watched.open(path)
+        expect(page.locator("main")).to_contain_text(words)
+        expect(page.get_by_text("live", exact=True)).to_be_visible()
+        found = axe.run(page, options={"resultTypes": ["violations"]})
+        serious = [
+            f"{path}: {each['id']}: {each['help']}: {each['nodes'][0]['html']}"
+            for each in found.response["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+
+
+def test_no_page_is_wider_than_a_phone(trained: tuple[str, str], opener: Opener) -> None:
+    root, job = trained
+    watched = opener(root, viewport={"width": 390, "height": 800}, has_touch=True)
+    for path, words in pages(job).items():
+        page = watched.open(path)
+        expect(page.locator("main")).to_contain_text(words)
+        too_wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert too_wide <= 0, path
+
+
+def test_a_job_shows_its_training(trained: tuple[str, str], opener: Opener) -> None:
+    root, job = trained
+    page = opener(root).open(f"/jobs/{job}")
+    chart = page.get_by_role("img", name=re.compile(r"loss\. Latest values: .*: [0-9.]+\."))
+    expect(chart.first).to_be_visible()
+    expect(page.get_by_role("img", name="Simulated time of a step by module")).to_be_visible()
+    expect(page.get_by_role("log")).to_contain_text("Coordinator serves")
+    page.get_by_role("link", name=re.compile("Log of .*weight-0")).click()
+    expect(page.get_by_role("combobox", name="Log of")).to_have_value(f"{job}-weight-0")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Chrome trace").click()
+    assert "traceEvents" in Path(download.value.path()).read_text()
+
+
+def test_layer_steps_are_walked_through(trained: tuple[str, str], opener: Opener) -> None:
+    root, job = trained
+    page = opener(root).open(f"/jobs/{job}/wafer")
+    first = page.get_by_role("combobox", name="Layer step").input_value()
+    page.get_by_role("button", name="Forward").click()
+    assert page.get_by_role("combobox", name="Layer step").input_value() != first
+    expect(page.get_by_role("img", name=re.compile("Who works"))).to_be_visible()
+    for kind, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=kind).first.click()
+        assert Path(download.value.path()).read_bytes().startswith(start)
+
+
+def test_the_planner_answers(trained: tuple[str, str], opener: Opener) -> None:
+    page = opener(trained[0]).open("/planner")
+    page.get_by_label("Layers").fill("12")
+    page.get_by_role("button", name="Estimate").click()
+    expect(page.get_by_role("img", name=re.compile("Speed-up over one system"))).to_be_visible()
+    expect(page.locator("main")).to_contain_text("16 x CS-2")
+
+
+def test_what_happens_is_on_the_page_at_once(idle: ApplianceProcess, opener: Opener) -> None:
+    page = opener(idle.state.rest_url).open("/queue")
+    expect(page.locator("main")).to_contain_text("Nobody waits.")
+    running = idle.submit_execute(num_systems=2)
+    rows = page.get_by_role("table", name="Jobs")
+    expect(rows.get_by_role("link", name=running)).to_be_visible(timeout=LIVE_MS)
+    idle.wait_ready(running)
+    waiting = idle.submit_execute(num_systems=1)
+    line = (
+        page.get_by_role("table", name="Waiting jobs").get_by_role("row").filter(has_text=waiting)
+    )
+    expect(line).to_be_visible(timeout=LIVE_MS)
+    expect(line.get_by_role("link", name=running)).to_be_visible()
+
+
+def test_a_job_is_changed_and_cancelled(idle: ApplianceProcess, opener: Opener) -> None:
+    job = idle.submit_execute(num_systems=2)
+    idle.wait_ready(job)
+    page = opener(idle.state.rest_url).open(f"/jobs/{job}")
+
+    page.get_by_role("button", name="Priority").click()
+    page.get_by_role("dialog").get_by_role("textbox").fill("p1")
+    page.get_by_role("button", name="Change", exact=True).click()
+    fact = page.locator("dt", has_text="Priority").locator("xpath=following-sibling::dd")
+    expect(fact).to_have_text("199", timeout=LIVE_MS)
+    page.get_by_role("button", name="Undo").click()
+    expect(fact).to_have_text("299", timeout=LIVE_MS)
+
+    page.get_by_role("button", name="Labels").click()
+    page.get_by_label("New label").fill("team")
+    page.get_by_label("Value").fill("blue")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(page.get_by_text("team=blue")).to_be_visible(timeout=LIVE_MS)
+
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Keep as it is").click()
+    expect(page.get_by_text("RUNNING").first).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.get_by_text("CANCELLED").first).to_be_visible()
+
+
+def test_sessions_and_systems_are_administered(idle: ApplianceProcess, opener: Opener) -> None:
+    page = opener(idle.state.rest_url).open("/admin")
+    page.get_by_role("button", name="Create a session").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("vision")
+    page.get_by_role("button", name="Create", exact=True).click()
+    row = page.get_by_label("Sessions").get_by_role("row").filter(has_text="vision")
+    expect(row).to_be_visible(timeout=LIVE_MS)
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused", timeout=LIVE_MS)
+    page.get_by_role("combobox", name="State of systemf0").select_option("drain")
+    expect(page.get_by_text("systemf0 is drain.")).to_be_visible(timeout=LIVE_MS)
+    assert "drain" in run_csctl(idle, "get", "system", "-o", "json")
+
+
+def run_csctl(appliance: ApplianceProcess, *arguments: str) -> str:
+    """Run csctl against an appliance."""
+    return subprocess.run(
+        [sys.executable, "-m", "csctl", *arguments],
+        env=os.environ | {"CSCONFIG_PATH": str(appliance.data_dir / "config_v2")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def add_user(appliance: ApplianceProcess, name: str, uid: int) -> str:
+    """Make an account and return a token for it."""
+    data_dir = ("--data-dir", str(appliance.data_dir))
+    made = run_command("user", "create", name, "--uid", str(uid), "--gid", "100", *data_dir)
+    assert made.returncode == 0, made.stderr
+    return mint(appliance, name)
+
+
+def log_in(page: Page, token: str) -> None:
+    """Use the login form."""
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_people_log_in_and_may_change_only_their_own(opener: Opener, tmp_path: Path) -> None:
+    with idle_appliance(tmp_path / "data", "--tokens") as appliance:
+        token = add_user(appliance, "grace", 1001)
+        watched = opener(appliance.state.rest_url)
+        page = watched.open("/admin")
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        log_in(page, "nonsense")
+        expect(page.get_by_role("alert")).to_be_visible()
+        refused = [each for each in watched.complaints if "401" in each]
+        assert refused
+        watched.complaints.clear()
+
+        log_in(page, token)
+        expect(page.get_by_text("You are user.")).to_be_visible()
+        expect(page.get_by_role("button", name="Create a session")).to_have_count(0)
+        expect(page.get_by_role("combobox", name="State of systemf0")).to_have_count(0)
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        page.goto("about:blank")
+
+
+def test_the_page_comes_back_after_a_restart(idle: ApplianceProcess, opener: Opener) -> None:
+    watched = opener(idle.state.rest_url)
+    page = watched.open("/queue")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    port = idle.state.rest_url.rsplit(":", 1)[1]
+    idle.down()
+    expect(page.get_by_text("connection lost")).to_be_visible()
+    idle.arguments = (*idle.arguments, "--rest-port", port)
+    idle.up()
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    watched.complaints.clear()  # the browser says that nobody answered, and it is right
+    job = idle.submit_execute(num_systems=1)
+    rows = page.get_by_role("table", name="Jobs")
+    expect(rows.get_by_role("link", name=job)).to_be_visible(timeout=LIVE_MS)

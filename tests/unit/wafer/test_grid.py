@@ -1,0 +1,46 @@
+"""Where a program lies on the grid."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.wafer.grid import cell_loads, wafer_picture
+from appliance.wafer.layer_timing import step_timing
+from appliance.wafer.machine import CS2
+from appliance.wafer.transformer import described_transformer
+
+WORK = described_transformer(layers=4, hidden=512, heads=8, sequence=128, vocab=1000)
+
+
+@given(st.integers(0, 5000), st.integers(48, 1200), st.integers(1, 48))
+def test_loads_are_shares_of_the_fullest_lane_and_nothing_is_lost(
+    count: int, lanes: int, cells: int
+) -> None:
+    loads = cell_loads(count, lanes, cells)
+    fullest = -(-count // lanes)
+    assert len(loads) == cells
+    assert all(0 <= load <= 1 for load in loads)
+    held = sum(load * lanes / cells * fullest for load in loads)
+    assert held == pytest.approx(count, abs=1e-3 * lanes * max(fullest, 1))
+
+
+def test_few_features_leave_columns_empty() -> None:
+    loads = cell_loads(375, 750, 10)
+    assert loads == pytest.approx([1.0] * 5 + [0.0] * 5)
+
+
+def test_a_picture_shows_every_layer_step_and_its_whole_time() -> None:
+    program = WORK.step_program()
+    timing = step_timing(program, machine=CS2, batch_size=32, num_systems=1)
+    picture = wafer_picture(program, timing, machine=CS2)
+
+    assert [layer.name for layer in picture.layers] == [layer.name for layer in timing.layers]
+    assert picture.micro_batch == timing.micro_batch
+    for layer in picture.layers:
+        assert sum(each.share_of_cycles for each in layer.patterns) == pytest.approx(1, abs=1e-2)
+        assert 0 < layer.busy_share <= 1
+        assert layer.simulated_weight_bytes_per_second <= picture.link_bytes_per_second * 1.001
+
+
+def test_features_that_fill_every_column_evenly_keep_all_pes_busy() -> None:
+    assert cell_loads(1500, 750, 12) == pytest.approx([1.0] * 12)
