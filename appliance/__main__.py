@@ -60,6 +60,12 @@ _StreamsFlag = Annotated[
 _MemoryFlag = Annotated[
     float, typer.Option(help="GiB that a job's MemoryX may use; more goes to files. 0: all.")
 ]
+_PrecisionFlag = Annotated[
+    str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
+]
+_MachineFlag = Annotated[
+    str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
+]
 _PaceFlag = Annotated[
     float, typer.Option(help="Wall seconds per simulated second to hold runs to; 0 for none.")
 ]
@@ -107,12 +113,8 @@ def up(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
     ] = False,
-    precision: Annotated[
-        str, typer.Option(help="f32 (fast) or exact (rounds every 16-bit result).")
-    ] = "f32",
-    machine: Annotated[
-        str, typer.Option(help="What each system is: cs2, cs3, or a YAML file with a table.")
-    ] = "cs2",
+    precision: _PrecisionFlag = "f32",
+    machine: _MachineFlag = "cs2",
     pace: _PaceFlag = 0.0,
     execution: _ExecutionFlag = "weight-streaming",
     streams: _StreamsFlag = "ring",

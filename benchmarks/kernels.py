@@ -22,6 +22,7 @@ import torch
 from appliance.compiler.pipeline import compile_program
 from appliance.core.plan import STEP_START, Plan, Precision
 from appliance.core.sharding import split_batch
+from appliance.memoryx.readiness import late_sum_layout
 from appliance.memoryx.updates import Updates
 from appliance.numerics import program as programs
 from appliance.numerics.elements import torch_dtype
@@ -85,7 +86,8 @@ class Planned:
         loaded = {name for step in plan.layer_steps for name in step.loads} - self.state.keys()
         self.computed = {name: self._empty(name) for name in loaded}
         self.executor = Executor(plan, split_batch(plan.batch_size, 1)[0])
-        self.updates = Updates(plan, state=self.state, computed=self.computed)
+        late_sums = {item.name: self._empty(item.name) for item in late_sum_layout(plan).items}
+        self.updates = Updates(plan, state=self.state, computed=self.computed, late_sums=late_sums)
         self.sums = [
             {sum_.total: self._empty(sum_.total) for sum_ in step.sums} for step in plan.layer_steps
         ]

@@ -29,6 +29,10 @@ _INTEGER_ONLY = frozenset({"And", "Not", "Or", "Xor"})
 SMALLEST = 2
 """Passes over memory that make a loop worth while."""
 
+MOST_NODES = 250
+"""Nodes of a loop. Each brings four tensors at most, and a foreign function takes at most 1,024
+arguments; a model of many layers advances more scalars than that in one update."""
+
 
 def find_regions(
     nodes: Sequence[Node],
@@ -75,7 +79,12 @@ class _Finder:
                 key = owner.get(position, -1)
                 stage = self._stage[position]
                 loops.setdefault((stage if key < 0 else -1, key), []).append(position)
-        return [tuple(loop) for loop in loops.values() if self._is_worth_while(loop)]
+        parts = [
+            loop[start : start + MOST_NODES]
+            for loop in loops.values()
+            for start in range(0, len(loop), MOST_NODES)
+        ]
+        return [tuple(part) for part in parts if self._is_worth_while(part)]
 
     def _is_worth_while(self, loop: Sequence[int]) -> bool:
         return sum(self._worth(self._nodes[at]) for at in loop) >= SMALLEST

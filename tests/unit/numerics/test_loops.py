@@ -374,3 +374,20 @@ def test_a_loop_rounds_where_its_nodes_round(half):
     program.run(table, step=0)
     for name in "abcdef":
         assert_same_bits(table[name], expected[name])
+
+
+def test_more_scalars_than_a_function_takes_are_advanced_in_several_loops():
+    count = 1_500
+    nodes = []
+    for index in range(count):
+        nodes.append(node("Mul", f"a{index} b", f"m{index}", SCALAR))
+        nodes.append(node("Add", f"m{index} b", f"n{index}", SCALAR))
+    values = {f"a{index}": torch.tensor(float(index)) for index in range(count)}
+    values["b"] = torch.tensor(0.5)
+    types = dict.fromkeys(values, SCALAR)
+    results = {f"n{index}" for index in range(count)}
+    table = dict(values)
+    Program(nodes, types=types, live_out=results).run(table, step=0)
+    assert [float(table[f"n{index}"]) for index in range(count)] == [
+        0.5 * index + 0.5 for index in range(count)
+    ]
