@@ -77,7 +77,8 @@ bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published nu
 	$(PY) benchmarks/wafer.py
 
 bench-queue: $(INSTALLED) ## Measure the scheduler on simulated queues; fails if a bar is missed
-	$(PY) -m benchmarks.queue_simulator
+	status=0; $(PY) -m benchmarks.queue_simulator || status=1; \
+	    $(PY) -m benchmarks.queue_throughput || status=1; exit $$status
 
 up: $(INSTALLED) ## Start an appliance with two systems in the background
 	$(VENV)/bin/appliance up --systems 2
