@@ -51,13 +51,13 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
 
 function Waiting({ queue, onChange }: { queue: QueueView; onChange: () => void }): JSX.Element {
   const columns: Column<Entry>[] = [
-    { name: "Place", width: "4rem", cell: ({ waiting }) => waiting.position },
-    { name: "Job", width: "16.5rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
-    { name: "User", width: "6rem", cell: ({ job }) => job.user || job.uid },
+    { name: "Place", width: "3rem", cell: ({ waiting }) => waiting.position },
+    { name: "Job", width: "15.5rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "User", width: "5rem", cell: ({ job }) => job.user || job.uid },
     { name: "Why it waits", width: "minmax(16rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{waiting.reason}</span> },
-    { name: "Expected start", width: "11rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
-    { name: "Held by", width: "10rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
-    { name: "", width: "16rem", cell: ({ job }) => <JobActions job={job} onDone={onChange} /> },
+    { name: "Expected start", width: "10.5rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
+    { name: "Held by", width: "8rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
+    { name: "", width: "12.5rem", cell: ({ job }) => <JobActions job={job} onDone={onChange} /> },
   ];
   return (
     <Card title="Waiting">
@@ -166,15 +166,15 @@ function Jobs(): JSX.Element {
     });
   }, [cursor, path]);
   const columns: Column<Summary>[] = [
-    { name: "Job", width: "16.5rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "Job", width: "15.5rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
     { name: "Phase", width: "8.5rem", cell: (job) => <Phase phase={job.phase} /> },
-    { name: "Type", width: "5rem", cell: (job) => job.type },
-    { name: "User", width: "7rem", cell: (job) => job.user || job.uid },
+    { name: "Type", width: "4.5rem", cell: (job) => job.type },
+    { name: "User", width: "5rem", cell: (job) => job.user || job.uid },
     { name: "Priority", width: "4.5rem", cell: (job) => job.priority },
-    { name: "Systems", width: "5rem", cell: (job) => job.num_systems },
-    { name: "Submitted", width: "9rem", cell: (job) => clock(job.created_at) },
-    { name: "Labels", width: "minmax(8rem, 1fr)", cell: (job) => <Labels labels={job.labels} /> },
-    { name: "", width: "16rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={first.reload} />) },
+    { name: "Systems", width: "4.5rem", cell: (job) => job.num_systems },
+    { name: "Submitted", width: "8.5rem", cell: (job) => clock(job.created_at) },
+    { name: "Labels", width: "minmax(7rem, 1fr)", cell: (job) => <Labels labels={job.labels} /> },
+    { name: "", width: "12.5rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={first.reload} />) },
   ];
   return (
     <Card
