@@ -38,7 +38,7 @@ from appliance.core.step_count import changes_state, steps_taken
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
-from appliance.wire.profiles import keep_profile, keep_wafer_picture
+from appliance.wire.profiles import forget_wafer_picture, keep_profile, keep_wafer_picture
 from appliance.wire.run_requests import DataLoaders, run_schedule
 from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as client
@@ -301,9 +301,13 @@ class Execution:
     def _keep_pictures(self) -> None:
         """Leave in the job's work directory what pages and csctl show of the simulated wafer."""
         work_dir = self._around.spec.work_dir
+        plan = self.session.plan
         keep_profile(work_dir, self._profile_of(range(1, 2)))
+        if not plan.layer_steps:  # nothing of it runs on the wafer
+            forget_wafer_picture(work_dir)
+            return
         text = wafer_picture_text(
-            self.session.plan,
+            plan,
             machine=self._around.machine,
             num_systems=self.gang.size.num_systems,
         )

@@ -48,6 +48,11 @@ def keep_wafer_picture(work_dir: Path, text: str) -> None:
     _keep(work_dir / _PICTURE_FILE, text.encode())
 
 
+def forget_wafer_picture(work_dir: Path) -> None:
+    """Remove the picture of an earlier program, because the present one has none."""
+    (work_dir / _PICTURE_FILE).unlink(missing_ok=True)
+
+
 def find_wafer_picture(work_dir: Path) -> str | None:
     """Return the picture of the program that a job loaded last; None if it loaded none."""
     try:

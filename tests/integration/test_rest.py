@@ -169,7 +169,7 @@ def test_what_cannot_be_done_is_a_problem_with_a_sentence(rest, job):
     assert rest.patch(f"jobs/{job}", json={"owner": "eve"}).status_code == 422
     assert rest.delete(f"jobs/{job}").status_code == 409
     assert rest.get(f"jobs/{job}/profile").status_code == 404
-    assert problem_of(rest.get("nothing/here")) == "Not Found"
+    assert problem_of(rest.get("nothing/here")) == "There is nothing at /api/v1/nothing/here."
     assert problem_of(rest.post("cluster")) == "Method Not Allowed"
 
 

@@ -169,7 +169,7 @@ def test_an_answer_of_another_kind_is_a_defect(shell: Shell) -> None:
 
 def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
     shell.cluster.jobs = [make_job(f"wsjob-{n}") for n in range(2000)]
-    command = f"{sys.executable} -m csctl get jobs | head -1"
+    command = f"{sys.executable} -m csctl get jobs --limit 0 | head -1"
 
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
 
