@@ -8,13 +8,14 @@ VENV ?= .venv
 export WSC_CLIENT_VENV ?= $(HOME)/.cache/wsc/client-2.10.0
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup client demo test check lint types layers unit fix protos dashboard browser screenshots bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers unit fix protos dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 setup: $(INSTALLED) ## Install the appliance and its tools into .venv
 
@@ -31,7 +32,7 @@ $(CLIENT): deploy/setup.sh
 demo: $(INSTALLED) $(CLIENT) ## Train a GPT on two simulated systems, resume it, show the queue
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH examples/demo.sh
 
-check: lint types layers unit ## Lint, types, import contracts, unit and architecture tests
+check: packages lint types layers unit ## Lint, types, import contracts, unit and architecture tests
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	$(VENV)/bin/ruff check .
@@ -46,17 +47,32 @@ layers: $(INSTALLED) ## Import contracts
 unit: $(INSTALLED) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
-test: check $(CLIENT) browser ## Everything: check, integration, conformance with the real client, browser
-	$(PYTEST) -q -n 2 --dist loadfile tests/integration tests/conformance tests/e2e
+test: check $(CLIENT) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
+	$(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/conformance tests/e2e tests/helm tests/kubernetes
 
-browser: ## Install Chromium from Debian, for the dashboard's tests
-	deploy/setup.sh browser
+test-compose: $(INSTALLED) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
+	$(PYTEST) -q -rs tests/compose
+
+engine: ## Install a container engine with Compose from Debian
+	@deploy/setup.sh engine
+
+kube-tools: ## Install helm and kubectl below ~/.cache/wsc
+	@deploy/setup.sh kube-tools
+
+kube-apiserver: ## Build the Kubernetes API server of the tests, once (root; 6 minutes)
+	deploy/build-kube-apiserver.sh $(KUBE_APISERVER)
+
+test-kubernetes: $(INSTALLED) kube-tools kube-apiserver ## Tests against a real Kubernetes API server
+	$(PYTEST) -q tests/kubernetes
+
+packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Prometheus, iproute2
+	@deploy/setup.sh packages
 
 dashboard: $(INSTALLED) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
 
-screenshots: $(INSTALLED) $(CLIENT) browser ## Take the pictures of docs/dashboard.md from a real run
+screenshots: $(INSTALLED) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run
 	$(PY) docs/screenshots/take.py
 
 fix: $(INSTALLED) ## Repair what ruff can repair
@@ -70,8 +86,8 @@ bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
 	for benchmark in benchmarks/[!_]*.py; do echo "== $$benchmark"; \
 	    $(PY) -m "benchmarks.$$(basename "$$benchmark" .py)"; done
 
-bench-engine: $(INSTALLED) $(CLIENT) ## Compare training throughput with PyTorch, DDP, FSDP2, ZeRO-3; fails if a bar is missed
-	$(PY) -m benchmarks.engine
+bench-engine: $(INSTALLED) $(CLIENT) ## Measure the engine against PyTorch, DDP, FSDP2, ZeRO-3 and its own bars; fails if one is missed
+	$(PY) -m benchmarks.engine_bars
 
 bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
@@ -87,4 +103,5 @@ down: $(INSTALLED) ## Stop it
 	$(VENV)/bin/appliance down
 
 clean: ## Remove what the other targets made in this directory
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	    deploy/wheelhouse appliance/dashboard/web/node_modules

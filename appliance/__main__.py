@@ -1,6 +1,7 @@
 """The composition root and its command line: `appliance up | status | down`."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -20,16 +22,22 @@ import yaml
 from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
+from appliance.certificate_commands import certificates_app
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.dashboard.pages import install_pages
-from appliance.management.activity import ActivityService
 from appliance.management.cluster_file import parse_cluster
+from appliance.management.databases import await_database
+from appliance.management.front_port import listen
 from appliance.management.instance import STOP_SECONDS, Instance, InstanceState
-from appliance.management.server import Management, ManagementOptions
+from appliance.management.kubernetes_side import Candidacy
+from appliance.management.log_retention import LogLimits
+from appliance.management.renewal import Renewal
+from appliance.management.server import KUBERNETES, Management, ManagementOptions
+from appliance.node_command import node
 from appliance.observability.logging import configure_logging
-from appliance.scheduler.policy import Policy
+from appliance.proxy_command import proxy
 from appliance.settings import read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.memory import free_bytes
@@ -43,10 +51,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command("node")(node)
+app.command("proxy")(proxy)
 app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
+app.add_typer(certificates_app, name="certificates")
 
-_GIB = 1 << 30
+_GIB, _MIB = 1 << 30, 1 << 20
+_DAY_SECONDS = 86_400.0
+_DATABASE_SECONDS = 60.0
+"""How long a management in the foreground waits for its database, which may start beside it."""
+
 _REST_GRACE_SECONDS = 3
 """How long REST requests may take to end when the appliance does."""
 
@@ -80,6 +95,17 @@ _ExecutionFlag = Annotated[
     ),
 ]
 
+_PublicName = Annotated[
+    str, typer.Option(help="Name that clients are told.", show_default="from --host")
+]
+_PublicPort = Annotated[int, typer.Option(help="Port that clients are told; 0: that of --port.")]
+_Tls = Annotated[
+    bool, typer.Option("--tls", help="Talk TLS, on one port for all that clients need.")
+]
+_CertificatesDir = Annotated[
+    Path | None,
+    typer.Option(help="Directory with ca.crt, tls.crt and tls.key.", show_default="our own"),
+]
 _LeaseFlag = Annotated[int, typer.Option(help="Life of a job without a sign of its client.")]
 _Systems = Annotated[
     int | None,
@@ -92,8 +118,56 @@ _OrphanSeconds = Annotated[
 _HistoryDays = Annotated[
     float, typer.Option(help="Forget jobs that ended longer ago, with their logs; 0 keeps all.")
 ]
+_Tokens = Annotated[
+    bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+]
+_Foreground = Annotated[
+    bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
+]
+_TestEntry = Annotated[
+    list[str] | None, typer.Option(hidden=True, help="role=module: another role module")
+]
+_LogDays = Annotated[
+    float, typer.Option(help="Remove logs of jobs that ended longer ago; 0 keeps all.")
+]
+_LogGib = Annotated[
+    float, typer.Option(help="Remove the oldest logs of ended jobs beyond so much; 0 keeps all.")
+]
+_PodLogMib = Annotated[
+    float, typer.Option(help="Drop the oldest lines of a running pod's log beyond so much.")
+]
+_Otlp = Annotated[
+    str,
+    typer.Option(
+        help="Send traces to this OTLP receiver over HTTP.",
+        show_default="OTEL_EXPORTER_OTLP_ENDPOINT, or none",
+    ),
+]
+_Notify = Annotated[
+    Path | None, typer.Option(help="YAML file: mail server, targets told of every job.")
+]
 _Database = Annotated[
     str, typer.Option(help="postgresql+psycopg://... to use instead of SQLite.", show_default="")
+]
+_Launcher = Annotated[
+    str, typer.Option(help="Pods run as processes here, by agents that join, or on kubernetes.")
+]
+_InnerHost = Annotated[
+    str,
+    typer.Option(
+        help="Name or address of this machine for other nodes. At an address only that one is "
+        "listened at, for a name all of this machine's.",
+        show_default="none",
+    ),
+]
+_InnerPort = Annotated[int, typer.Option(help="Port for pods on other nodes; 0 for any.")]
+_Kubernetes = Annotated[
+    Path | None,
+    typer.Option(help="YAML file with what --launcher kubernetes has to know of the cluster."),
+]
+_NodePort = Annotated[int, typer.Option(help="Port at which agents join; 0 for any.")]
+_NodeGrace = Annotated[
+    float, typer.Option(help="How long a node may be away before its jobs fail.")
 ]
 _Preemption = Annotated[
     bool, typer.Option("--preemption", help="Let urgent jobs stop preemptible ones.")
@@ -109,10 +183,11 @@ def up(
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[int, typer.Option(help="Port for clients; 0 for any.")] = 9000,
     rest_port: Annotated[int, typer.Option(help="Port for REST; 0 for any.")] = 9001,
-    tls: Annotated[bool, typer.Option("--tls", help="Talk TLS, gRPC and REST alike.")] = False,
-    tokens: Annotated[
-        bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
-    ] = False,
+    public_name: _PublicName = "",
+    public_port: _PublicPort = 0,
+    tls: _Tls = False,
+    certificates: _CertificatesDir = None,
+    tokens: _Tokens = False,
     precision: _PrecisionFlag = "f32",
     machine: _MachineFlag = "cs2",
     pace: _PaceFlag = 0.0,
@@ -122,55 +197,91 @@ def up(
     stall_seconds: _StallFlag = 630.0,
     lease_seconds: _LeaseFlag = 30,
     orphan_seconds: _OrphanSeconds = 120.0,
+    launcher: _Launcher = "processes",
+    inner_host: _InnerHost = "",
+    inner_port: _InnerPort = 9003,
+    node_port: _NodePort = 9002,
+    node_grace_seconds: _NodeGrace = 20.0,
     preemption: _Preemption = False,
     history_days: _HistoryDays = 365.0,
+    log_days: _LogDays = 90.0,
+    log_gib: _LogGib = 50.0,
+    pod_log_mib: _PodLogMib = 256.0,
+    notify: _Notify = None,
+    otlp: _Otlp = "",
     database: _Database = "",
-    foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
-    ] = False,
-    test_entry: Annotated[
-        list[str] | None, typer.Option(hidden=True, help="role=module: another role module")
-    ] = None,
+    kubernetes: _Kubernetes = None,
+    foreground: _Foreground = False,
+    test_entry: _TestEntry = None,
 ) -> None:
     """Start the appliance."""
     settings = read_settings()
-    directory = (data_dir or settings.data_dir).absolute()
-    try:
-        table = _machine(machine)
+    with _clear_errors():
         options = ManagementOptions(
-            data_dir=directory,
+            data_dir=(directory := (data_dir or settings.data_dir).absolute()),
             runtime_root=settings.runtime_root(directory),
             host=host,
             port=port,
             rest_port=rest_port,
             num_systems=systems,
             cluster=_cluster(cluster),
+            public_name=public_name,
+            public_port=public_port,
             has_tls=tls,
+            certificates=str(certificates.absolute()) if certificates else "",
             needs_token=tokens,
             precision=precision,
-            wafer_bytes=free_bytes(parse_machine(table)),
+            wafer_bytes=free_bytes(parse_machine(table := _machine(machine))),
             execution=execution,
             lease_seconds=lease_seconds,
             orphan_seconds=orphan_seconds,
             allows_preemption=preemption,
             history_days=history_days,
-            database=database,
+            log_limits=_log_limits(log_days, log_gib, pod_log_mib),
+            otlp=otlp or settings.otlp_endpoint,
+            notify=str(notify.absolute()) if notify else "",
+            database=database or settings.database,
             machine=table,
             pace=pace,
             stall_seconds=stall_seconds,
             streams=streams,
             memoryx_bytes=int(memoryx_gib * _GIB),
+            launcher=launcher,
+            inner_host=inner_host,
+            inner_port=inner_port,
+            node_port=node_port,
+            node_grace_seconds=node_grace_seconds,
             entry_modules=tuple(map(_entry, test_entry or ())),
+            kubernetes=_text_of(kubernetes, "Kubernetes settings"),
         )
-        if Instance(directory).is_running():
-            raise Instance(directory).already_runs()
-        if foreground:
-            configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
-            asyncio.run(_serve(options, ready_descriptor=None))
-            return
-        _print_state(_start_in_background(options))
+        _begin(options, log_level=settings.log_level, foreground=foreground)
+
+
+@contextlib.contextmanager
+def _clear_errors() -> Iterator[None]:
+    """End the command with one line for an error that has a sentence."""
+    try:
+        yield
     except WscError as error:
         _fail(error)
+
+
+def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> None:
+    if options.launcher != KUBERNETES and Instance(options.data_dir).is_running():
+        raise Instance(options.data_dir).already_runs()
+    if foreground:
+        configure_logging(as_json=False, level=log_level, stream=sys.stderr)
+        asyncio.run(_serve(options, ready_descriptor=None))
+        return
+    _print_state(_start_in_background(options))
+
+
+def _log_limits(days: float, gib: float, pod_mib: float) -> LogLimits:
+    return LogLimits(
+        pod_bytes=int(pod_mib * _MIB),
+        total_bytes=int(gib * _GIB),
+        age_seconds=days * _DAY_SECONDS,
+    )
 
 
 def _machine(name_or_file: str) -> str:
@@ -197,14 +308,19 @@ def _entry(text: str) -> tuple[str, str]:
 
 def _cluster(path: Path | None) -> str:
     """Return the text of a cluster file, once it is known to describe a cluster."""
+    if text := _text_of(path, "cluster file"):
+        parse_cluster(text, source=str(path))
+    return text
+
+
+def _text_of(path: Path | None, what: str) -> str:
+    """Return what a file holds; nothing if there is none."""
     if path is None:
         return ""
     try:
-        text = path.read_text()
+        return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The cluster file {path} cannot be read: {error}.") from error
-    parse_cluster(text, source=str(path))
-    return text
+        raise UserError(f"The {what} {path} cannot be read: {error}.") from error
 
 
 @app.command()
@@ -223,19 +339,17 @@ def down(*, data_dir: _DataDir = None) -> None:
     """Stop the appliance and everything it runs."""
     settings = read_settings()
     directory = (data_dir or settings.data_dir).absolute()
-    try:
+    with _clear_errors():
         was_running = Instance(directory).stop()
         runtime_root = settings.runtime_root(directory)
         was_running |= end_survivors(runtime_root, timeout_seconds=STOP_SECONDS)
-    except WscError as error:
-        _fail(error)
     shutil.rmtree(settings.runtime_root(directory), ignore_errors=True)
     typer.echo("The appliance is down." if was_running else "No appliance was running.")
 
 
 @app.command(hidden=True)
-def serve(options: str, ready_descriptor: int) -> None:
-    """Be the appliance that `up` starts in the background."""
+def serve(options: str, ready_descriptor: Annotated[int | None, typer.Argument()] = None) -> None:
+    """Be the appliance that `up` starts in the background, and tells `up` of itself."""
     configure_logging(as_json=True, level=read_settings().log_level, stream=sys.stderr)
     fields = json.loads(options)
     fields["data_dir"], fields["runtime_root"] = (
@@ -243,6 +357,7 @@ def serve(options: str, ready_descriptor: int) -> None:
         Path(fields["runtime_root"]),
     )
     fields["entry_modules"] = tuple(map(tuple, fields["entry_modules"]))
+    fields["log_limits"] = LogLimits(**fields["log_limits"])
     fields["preload"] = tuple(fields["preload"])
     asyncio.run(_serve(ManagementOptions(**fields), ready_descriptor))
 
@@ -289,18 +404,52 @@ async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> No
 
 
 async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None:
-    instance = Instance(options.data_dir)
-    instance.acquire()
-    listener = _listen(options.bind_host, options.rest_port)
-    scheme = "https" if options.has_tls else "http"
-    rest_url = f"{scheme}://{options.public_host}:{listener.getsockname()[1]}"
-    management = Management(options, SystemClock())
     is_ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, is_ended.set)
+    if options.launcher != KUBERNETES:
+        await _run_alone(options, ready_descriptor, is_ended)
+        return
+    candidacy = await asyncio.to_thread(Candidacy, options.kubernetes, SystemClock())
     try:
-        await management.start(dashboard_root=rest_url)
+        if await _leads(candidacy, is_ended):
+            await _run_alone(options, ready_descriptor, is_ended, candidacy)
+    finally:
+        await asyncio.to_thread(candidacy.withdraw)
+
+
+async def _leads(candidacy: Candidacy, is_ended: asyncio.Event) -> bool:
+    """Wait until this management leads; False if it is to end before."""
+    leading = asyncio.create_task(asyncio.to_thread(candidacy.lead))
+    ending = asyncio.create_task(is_ended.wait())
+    await asyncio.wait((leading, ending), return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if not leading.done():
+        await asyncio.to_thread(candidacy.withdraw)
+    return await leading and not is_ended.is_set()
+
+
+async def _run_alone(
+    options: ManagementOptions,
+    ready_descriptor: int | None,
+    is_ended: asyncio.Event,
+    candidacy: Candidacy | None = None,
+) -> None:
+    """Be the one management of a data directory, until the end is asked for."""
+    instance = Instance(options.data_dir)
+    if candidacy is None:  # else the lease says who is the one
+        instance.acquire()
+    if ready_descriptor is None and options.database:  # else somebody waits for a word
+        seconds = _DATABASE_SECONDS
+        if not await await_database(options.database, is_ended, seconds=seconds):
+            return
+    listener = listen(options.bind_host, options.rest_port, option="--rest-port")
+    scheme = "https" if options.has_tls else "http"
+    rest_url = f"{scheme}://{options.public_host}:{listener.getsockname()[1]}"
+    management = Management(options, SystemClock(), candidacy)
+    try:
+        await management.start(rest_url, rest_address=listener.getsockname()[:2])
         state = InstanceState(
             pid=os.getpid(),
             address=management.address,
@@ -308,7 +457,9 @@ async def _run(options: ManagementOptions, ready_descriptor: int | None) -> None
             config_path=str(management.config_path),
             runtime_root=str(options.runtime_root),
             num_systems=len(management.inventory.systems()),
+            join_address=management.join_address,
         )
+        listener.listen()  # before anybody knows of it: who calls at once waits, and is not refused
         instance.write_state(state)
         _announce(state, ready_descriptor)
         await _serve_rest(management, listener, is_ended)
@@ -327,11 +478,13 @@ async def _serve_rest(
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,
-        activity=ActivityService(management.state, Policy()),
+        activity=management.activity,
         sessions=management.sessions,
         systems=management.systems,
         queue=management.queue,
         logs=management.logs,
+        exports=management.exports,
+        drivers=management.drivers,
         feed=management.feed,
         collector=management.collector,
         has_tls=tls is not None,
@@ -347,6 +500,10 @@ async def _serve_rest(
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
+    if tls is not None:
+        config.load()
+        assert config.ssl is not None
+        Renewal(tls).follow(config.ssl)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))
@@ -354,20 +511,6 @@ async def _serve_rest(
     management.feed.close()  # or open streams would keep the server from ending
     server.should_exit = True
     await serving
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ClusterError(
-            f"Port {port} at {host} cannot be used for REST: {error.strerror}.",
-            hint="Choose another one with --rest-port.",
-        ) from error
-    return listener
 
 
 def _announce(state: InstanceState, ready_descriptor: int | None) -> None:
@@ -381,8 +524,11 @@ def _announce(state: InstanceState, ready_descriptor: int | None) -> None:
 def _print_state(state: InstanceState) -> None:
     typer.echo(f"The appliance is up with {state.num_systems} system(s).")
     typer.echo(f"  address    {state.address}")
+    typer.echo(f"  dashboard  {state.rest_url}/")
     typer.echo(f"  REST       {state.rest_url}/api/v1")
     typer.echo(f"  config_v2  {state.config_path}")
+    if state.join_address:
+        typer.echo(f"  nodes join {state.join_address}")
     typer.echo(f"Clients find it with CSCONFIG_PATH={state.config_path}")
 
 

@@ -1,12 +1,13 @@
 """`appliance token ...` and `appliance user ...`: for whoever runs the appliance, on its machine.
 
 They work on the appliance's database, whether it runs or not: whoever may read the data directory
-may administer it. A running appliance notices within a second.
+may administer it. A running appliance notices within a second. The database is the one that the
+appliance was started with last, or the one that `WSC_DATABASE` names.
 """
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,8 +18,9 @@ from appliance.core.clock import SystemClock
 from appliance.core.errors import NotFoundError, UserError, WscError
 from appliance.core.records import User
 from appliance.management.access import Access, open_access
+from appliance.management.databases import open_kept_database
+from appliance.management.join_tokens import JoinTokens
 from appliance.settings import read_settings
-from appliance.storage.database import Database
 
 _SECONDS_PER_DAY = 86400
 _DOOR = "shell"
@@ -57,6 +59,22 @@ def create_token(
         _ensure_account(access, name, uid=uid, gid=gid, role=role, sessions=session or [])
         seconds = int(days * _SECONDS_PER_DAY) if days else None
         typer.echo(access.tokens.mint(name, label=label, seconds=seconds).text)
+
+
+@token_app.command("node")
+def create_join_token(
+    *,
+    days: Annotated[float, typer.Option(help="Until when nodes may join with it.")] = 365.0,
+    data_dir: _DataDir = None,
+) -> None:
+    """Print a token with which `appliance node` may join; it is not kept.
+
+    Example: appliance token node > join.token
+    """
+    directory = (data_dir or read_settings().data_dir).absolute()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tokens = JoinTokens(directory, SystemClock())
+    typer.echo(tokens.mint(dt.timedelta(days=days)).text)
 
 
 @token_app.command("list")
@@ -167,15 +185,14 @@ def delete_user(name: _Name, *, data_dir: _DataDir = None) -> None:
 
 @contextmanager
 def _access(data_dir: Path | None) -> Iterator[Access]:
-    directory = (data_dir or read_settings().data_dir).absolute()
+    settings = read_settings()
+    directory = (data_dir or settings.data_dir).absolute()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    database = Database.open_sqlite(directory / "state.db")
     try:
-        yield open_access(directory, database, SystemClock(), needs_token=False)
+        with closing(open_kept_database(directory, settings.database)) as database:
+            yield open_access(directory, database, SystemClock(), needs_token=False)
     except WscError as error:
         _fail(error)
-    finally:
-        database.close()
 
 
 @contextmanager

@@ -4,6 +4,9 @@
 |---|---|
 | `XDG_DATA_HOME` | parent of the default data directory; `~/.local/share` if unset |
 | `XDG_RUNTIME_DIR` | parent of the directory for sockets, if its path is short enough |
+| `WSC_JOIN_TOKEN` | join token of `appliance node`, if no file with it is given |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | where traces go unless `--otlp` says it; none if unset |
+| `WSC_DATABASE` | `postgresql+psycopg://...`, for state, unless `--database` says otherwise |
 | `WSC_LOG_LEVEL` | lowest level that is logged: DEBUG, INFO (default), WARNING, ERROR |
 """
 
@@ -27,11 +30,18 @@ class Settings:
         data_dir: Default data directory.
         runtime_parent: Parent of the directories for sockets.
         log_level: Lowest level that is logged.
+        join_token: Proves that this machine may join as a node; empty if not given.
+        otlp_endpoint: Where traces go; empty for nowhere.
+        database: URL of the database; empty for a file of the data directory, or for what the
+            appliance of the data directory was started with last.
     """
 
     data_dir: Path
     runtime_parent: Path
     log_level: int
+    join_token: str = ""
+    otlp_endpoint: str = ""
+    database: str = ""
 
     def runtime_root(self, data_dir: Path) -> Path:
         """Return the directory for the sockets of the appliance with this data directory.
@@ -53,4 +63,7 @@ def read_settings() -> Settings:
         data_dir=Path(data_home) / _NAME,
         runtime_parent=Path(runtime),
         log_level=level or logging.INFO,
+        join_token=os.environ.get("WSC_JOIN_TOKEN", ""),
+        otlp_endpoint=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
+        database=os.environ.get("WSC_DATABASE", ""),
     )

@@ -1,17 +1,19 @@
 """A plan's computation in one process and one thread, against the same model in eager PyTorch.
 
     python benchmarks/kernels.py [--width 512 --depth 8 ...] [--rounds N] [--precision f32|exact]
-                                 [--where]
+                                 [--where] [--against-f32]
 
 The real client's program for the benchmark GPT is compiled; its wafer part and its update part run
 here as the pods run them, without streams. The contender is the same module with torch's fused
 AdamW. Both take steps in turn on the same batches. Printed are medians of paired ratios of CPU time
 (contender / ours: above 1 we are faster), for the whole step, the wafer part and the update part;
-`--where` adds where our milliseconds go, by kind of operation.
+`--where` adds where our milliseconds go, by kind of operation. `--against-f32` has our own program
+in bfloat16 against the same in float32 instead.
 """
 
 import argparse
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -37,6 +39,7 @@ from benchmarks.programs.gpt import (
     batches,
 )
 from workers.csx.executor import Executor
+from workers.csx.wafer_part import wafer_part
 
 Batch = dict[str, torch.Tensor]
 
@@ -85,7 +88,7 @@ class Planned:
         self.state = {t.value: torch.from_numpy(state[t.resource_name]) for t in plan.state}
         loaded = {name for step in plan.layer_steps for name in step.loads} - self.state.keys()
         self.computed = {name: self._empty(name) for name in loaded}
-        self.executor = Executor(plan, split_batch(plan.batch_size, 1)[0])
+        self.executor = Executor(wafer_part(plan, split_batch(plan.batch_size, 1)[0]))
         late_sums = {item.name: self._empty(item.name) for item in late_sum_layout(plan).items}
         self.updates = Updates(plan, state=self.state, computed=self.computed, late_sums=late_sums)
         self.sums = [
@@ -173,8 +176,30 @@ def _shapes(group: programs.Group) -> str:
     return " ".join("x".join(map(str, type_.shape)) or "scalar" for type_ in group.types[:4])
 
 
-def measure(options: argparse.Namespace, shape: GptShape) -> None:
-    """Run both and print one line per measured quantity."""
+def against_f32(options: argparse.Namespace, shape: GptShape) -> bool:
+    """Run our program in bfloat16 beside float32; print the bar and return whether it is met."""
+    text, module = program_text(shape), Eager(shape).module
+    plans = [
+        compile_program(text, batch_size=shape.batch_size, precision=precision)
+        for precision in (Precision.F32, Precision.EXACT)
+    ]
+    parties = [Planned(plan, module) for plan in plans]
+    ratios = []
+    for index, batch in enumerate(batches(shape, options.rounds + options.warmup)):
+        wide, narrow = (sum(party.step(batch)) for party in parties)
+        if index >= options.warmup:
+            ratios.append(wide / narrow)
+    return say("bfloat16_to_own_f32", statistics.median(ratios), 1.4)
+
+
+def say(name: str, value: float, least: float) -> bool:
+    """Print the line of a bar; return whether it is met."""
+    print(f"{name} {value:.3f} >={least} {'ok' if value >= least else 'MISSED'}")
+    return value >= least
+
+
+def measure(options: argparse.Namespace, shape: GptShape) -> bool:
+    """Run both and print one line per measured quantity; return whether the bar is met."""
     plan = compile_program(
         program_text(shape), batch_size=shape.batch_size, precision=Precision(options.precision)
     )
@@ -193,6 +218,9 @@ def measure(options: argparse.Namespace, shape: GptShape) -> None:
     report(found, differences)
     if options.where:
         where(planned, given[0], 5)
+    return say(
+        "update_to_fused_adamw", statistics.median(r.eager_update / r.update for r in found), 0.8
+    )
 
 
 def report(found: list[Round], differences: list[float]) -> None:
@@ -211,21 +239,23 @@ def report(found: list[Round], differences: list[float]) -> None:
     print(f"largest_loss_difference  {max(differences):9.2e}   ({len(differences)} steps)")
 
 
-def main() -> None:
-    """Read the command line."""
+def main() -> int:
+    """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--precision", choices=[p.value for p in Precision], default="f32")
     parser.add_argument("--where", action="store_true", help="time by kind of operation")
+    parser.add_argument("--against-f32", action="store_true", help="our bfloat16 beside our f32")
     for field in fields(GptShape):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
     options = parser.parse_args()
     torch.set_num_threads(1)
     shape = GptShape(**{field.name: getattr(options, field.name) for field in fields(GptShape)})
     print(f"{shape.name}, one thread, CPU time, {options.precision}")
-    measure(options, shape)
+    is_met = against_f32(options, shape) if options.against_f32 else measure(options, shape)
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -120,7 +120,7 @@ class Limited:
 
     def fill(self, names: list[str]) -> None:
         """Write random numbers into state tensors, under the same limit."""
-        address = self.engine.address(1, topology.STORE)
+        address = self.engine.address(1, topology.store(0))
         joined = contextlib.nullcontext() if self._group is None else self._group.joined()
         with joined:
             command = [sys.executable, "-m", "tests.support.fill_store", address, *names]
@@ -177,7 +177,7 @@ def gpt(shape: GptShape, num_steps: int) -> tuple[Plan, Batches]:
 def set_powers(engine: Engine, plan: Plan) -> None:
     """Give AdamW's scalars what a fresh optimizer has."""
     items = {item.name: item for item in topology.state_layout(plan).items}
-    with attach_store(engine.address(1, topology.STORE)) as store:
+    with attach_store(engine.address(1, topology.store(0))) as store:
         memory = store.attach(topology.STATE_SEGMENT)
         for tensor in plan.state:
             power = FIRST_POWERS.get(tensor.resource_name.rpartition(".")[2])

@@ -1,10 +1,11 @@
 """Streams between hosts against raw TCP: `python -m benchmarks.network_streams`.
 
 The same bytes go from one process to another by the network transport (ring, sender, receiver,
-ring) and by `sendall` and `recv_into` between two such rings' memory, in turns; every bar is the
-median of the paired ratios. The first two bars use loopback, one for each direction; the others
-two network namespaces joined by a veth pair (root only; skipped with a line that says so). Prints
-one line per bar (`name value bar ok|MISSED`); exits 1 if one is missed.
+ring) and by `sendall` and `recv_into` between two such rings' memory, over a socket that is set up
+in the same way, in turns; every bar is the median of the paired ratios. The first two bars use
+loopback, one for each direction; the others two network namespaces joined by a veth pair (root
+only; skipped with a line that says so). Prints one line per bar (`name value bar ok|MISSED`); exits
+1 if one is missed.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from appliance.core.clock import SystemClock
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
 from appliance.streams.network.sender import RingService
-from appliance.streams.network.server import NetworkServer
+from appliance.streams.network.server import NetworkServer, prepare
 from appliance.streams.segment import create_segment, map_segment
 from appliance.streams.shared_memory import local_ring, serve_ring
 
@@ -147,6 +148,7 @@ def write_raw(work: Work, host: str, line: Connection) -> float:
         connection, _ = listener.accept()
     memory = slots(work)
     with connection:
+        prepare(connection, NetworkOptions())
         for number in range(NUM_SLOTS):
             connection.sendall(memory[number])
         line.recv()
@@ -161,6 +163,7 @@ def read_raw(work: Work, line: Connection) -> None:
     """Receive every message from a socket."""
     memory = slots(work)
     with socket.create_connection(line.recv()) as connection:
+        prepare(connection, NetworkOptions())
         for count in (NUM_SLOTS, work.num_messages):
             for number in range(count):
                 view = memory[number % NUM_SLOTS].data

@@ -4,8 +4,10 @@
 
 Prints one line for each bar, `name value bar ok|MISSED`, and exits 1 if one is missed. By default
 1.07 GB of float32 weights are sent, one step is trained, and the state after it is fetched; times
-are scaled to one gigabyte. The client's own share is what the same calls of the client take against
-a server that throws the bytes away, in the same run; it is printed beside.
+are scaled to one gigabyte. A time is that in which at least one of the client's calls was under
+way: while it only writes its checkpoint, nobody waits for us. The client's own share is what the
+same calls take against a server that throws the bytes away, in the same run; it is printed beside,
+with the processor time of the client's process, which is the figure that repeats on a busy machine.
 """
 
 import argparse
@@ -15,14 +17,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import numpy as np
 
 from appliance.core.tensors import DType
-from appliance.wire import rtfx
-from appliance.wire.tensor_chunks import TensorChunk, parse_chunk
+from appliance.wire.tensor_chunks import TensorChunk, output_messages, parse_chunk
 from benchmarks.client_scripts.running import appliance, start_client
 from protos.appliance import appliance_service_pb2 as pb
 
@@ -43,15 +45,13 @@ def swallow(chunks: Iterator[TensorChunk], context: grpc.ServicerContext) -> Ite
 def null_server(width: int) -> Iterator[int]:
     """Serve the two calls without doing anything with the bytes; yields the port."""
     values = np.ones((width, width), np.float32)
-    replies = [pb.GetOutputResponse(rtfx_proto=m) for m in rtfx.messages(values, DType.F32)]
+    replies = list(output_messages(values, DType.F32))
     methods = {
         "SendInputBidirStream": grpc.stream_stream_rpc_method_handler(
             swallow, parse_chunk, pb.SendInputResponse.SerializeToString
         ),
         "GetOutputStream": grpc.unary_stream_rpc_method_handler(
-            lambda request, context: iter(replies),
-            pb.GetOutputRequest.FromString,
-            pb.GetOutputResponse.SerializeToString,
+            lambda request, context: iter(replies), pb.GetOutputRequest.FromString
         ),
     }
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -78,8 +78,21 @@ def floor(layers: int, width: int, directory: Path) -> dict[str, float]:
     return found
 
 
-def train(layers: int, width: int, directory: Path) -> dict[str, float]:
-    """Return the seconds in which the real client sent its weights and fetched its checkpoint."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """What all tensors took in one direction.
+
+    Attributes:
+        seconds: Wall time in which at least one was on its way.
+        client_cpu_seconds: Processor time of the client's process, writing its file included.
+    """
+
+    seconds: float
+    client_cpu_seconds: float
+
+
+def train(layers: int, width: int, directory: Path) -> dict[str, Transfer]:
+    """Return what it took the real client to send its weights and to fetch its checkpoint."""
     out = directory / "timeline.json"
     with appliance(directory / "appliance") as address:
         client = start_client(
@@ -91,17 +104,27 @@ def train(layers: int, width: int, directory: Path) -> dict[str, float]:
         )
         client.communicate()
         assert client.returncode == 0, (directory / "client.log").read_text()[-4000:]
-    calls = json.loads(out.read_text())["calls"]
+    timeline = json.loads(out.read_text())
+    calls, marks = timeline["calls"], timeline["marks"]
     return {
-        "send": _span(calls["send_weight"], 0),
-        "fetch": _span(calls["recv_output"], width * width),
+        "send": Transfer(
+            seconds=_busy_seconds(calls["send_weight"], 0),
+            client_cpu_seconds=marks["weights end"][1] - marks["weights begin"][1],
+        ),
+        "fetch": Transfer(
+            seconds=_busy_seconds(calls["recv_output"], width * width),
+            client_cpu_seconds=marks["save ends"][1] - marks["save begins"][1],
+        ),
     }
 
 
-def _span(calls: list[tuple[float, float, int]], least_bytes: int) -> float:
-    """Return the seconds from the first call's begin to the last call's end."""
-    large = [(begin, end) for begin, end, size in calls if size >= least_bytes]
-    return max(end for _, end in large) - min(begin for begin, _ in large)
+def _busy_seconds(calls: list[tuple[float, float, int]], least_bytes: int) -> float:
+    """Return the seconds in which at least one of the large calls was under way."""
+    busy = reached = 0.0
+    for begin, end in sorted((begin, end) for begin, end, size in calls if size >= least_bytes):
+        busy += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return busy
 
 
 def main() -> int:
@@ -115,11 +138,15 @@ def main() -> int:
         own = floor(options.layers, options.width, Path(folder))
         found = train(options.layers, options.width, Path(folder))
     is_met = True
-    for name, seconds in found.items():
-        value = seconds / gigabytes
+    for name, transfer in found.items():
+        value = transfer.seconds / gigabytes
         verdict = "ok" if value < LIMIT_SECONDS else "MISSED"
         is_met = is_met and value < LIMIT_SECONDS
-        print(f"# {name}: the client's own {own[name] / gigabytes:.2f} s a gigabyte")
+        cpu = transfer.client_cpu_seconds / gigabytes
+        print(
+            f"# {name}: the client's own calls {own[name] / gigabytes:.2f} s a gigabyte, "
+            f"its process {cpu:.2f} processor seconds"
+        )
         print(f"wire.{name}_1GB_seconds {value:.2f} {LIMIT_SECONDS:.1f} {verdict}")
     return 0 if is_met else 1
 

@@ -1,73 +1,89 @@
-"""Entry point of csctl: runs a command and turns errors into one sentence and an exit code.
+"""The process of csctl: what makes it start and end quickly, around `csctl.program`.
 
-Exit codes: 0 done, 2 the request is at fault, 3 the cluster is (a retry may help), 4 a defect of
-ours.
+Half of the processor time of a short command would go into modules that nothing of csctl uses, and
+some of the rest into garbage that the end of the process takes away anyway. None of this is done to
+a process that merely imports csctl.
 """
 
+import contextlib
+import gc
+import importlib
+import importlib.util
 import os
 import sys
-import traceback
-from collections.abc import Sequence
+import threading
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
 
-import click
+_UNUSED = (
+    "asyncio",  # gRPC's core names it, for its asynchronous half
+    "google.protobuf.internal.python_message",  # for those without protobuf's own machine code
+)
+_UNUSED_PART = ("grpc", "aio")
 
-from appliance.core.clock import Clock, SystemClock
-from appliance.core.errors import InternalError, UserError, WscError
-from csctl.app import app
-from csctl.invocation import Invocation
+_COLLECTOR_THRESHOLD = 50_000
 
-_INTERRUPTED = 130
-_BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+_LOADING = threading.RLock()
 
 
-def main(argv: Sequence[str] | None = None, *, clock: Clock | None = None) -> int:
-    """Run the command line and return its exit code.
+class _Later(ModuleType):
+    """A module that is loaded when something of it is asked for.
 
-    Args:
-        argv: Arguments after the program's name; None takes the process's.
-        clock: For ages; None takes the machine's.
+    `importlib.util.LazyLoader` would load it at the first `import` that names it already.
     """
-    # gRPC's own log would come before our sentence and says the same in its code's words.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    invocation = Invocation(environ=os.environ, clock=clock or SystemClock(), stdout=sys.stdout)
-    args = list(sys.argv[1:] if argv is None else argv)
-    try:
-        code = app.main(args, prog_name="csctl", standalone_mode=False, obj=invocation)
-        sys.stdout.flush()
-    except WscError as error:
-        return _report(error, invocation)
-    except click.ClickException as error:
-        return _report(_usage_error(error), invocation)
-    except (KeyboardInterrupt, click.Abort):
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; keep the interpreter's own last flush from complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001 - the outermost frame of the process
-        defect = InternalError(f"csctl failed: {error!r}.", hint="Run it again with --debug 1.")
-        return _report(defect, invocation)
-    return int(code or 0)
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        super().__init__(spec.name)
+        self._is_loading = False
+        self.__spec__, self.__loader__, self.__package__ = spec, spec.loader, spec.parent
+        if spec.submodule_search_locations is not None:
+            self.__path__ = spec.submodule_search_locations
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module has
+        with _LOADING:
+            if type(self) is _Later:
+                if self._is_loading:  # by this thread: what is not there yet, is not there
+                    raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+                self._load()
+        return getattr(self, name)
+
+    def _load(self) -> None:
+        spec = self.__spec__
+        assert spec is not None
+        assert spec.loader is not None
+        self._is_loading = True
+        spec.loader.exec_module(self)
+        del self._is_loading
+        self.__class__ = ModuleType  # type: ignore[assignment]  # from now on the module itself
 
 
-def _usage_error(error: click.ClickException) -> UserError:
-    """Return our error for a command line that does not parse."""
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "csctl"
-    message = error.format_message().strip()
-    return UserError(
-        message if message.endswith((".", "?")) else f"{message}.",
-        hint=f"See `{path} --help`.",
-    )
+def main() -> NoReturn:
+    """Run the command line, and end the process with its exit code."""
+    gc.set_threshold(_COLLECTOR_THRESHOLD)
+    _leave_for_later()
+    code = importlib.import_module("csctl.program").main()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):  # `csctl.program` has said what was to be said
+                stream.flush()
+    # The command has closed what it has opened, and printed what it had to say; taking the
+    # interpreter apart piece by piece is of no use to anybody.
+    os._exit(code)
 
 
-def _report(error: WscError, invocation: Invocation) -> int:
-    """Print the error as one sentence with the next step; return the exit code."""
-    if invocation.flags.debug:
-        traceback.print_exc(file=sys.stderr)
-    sys.stderr.write(f"Error: {error}\n")
-    return error.exit_code
+def _leave_for_later() -> None:
+    specs = [importlib.util.find_spec(name) for name in _UNUSED]
+    package, part = _UNUSED_PART
+    # To find a part by its name would import the package.
+    if (found := importlib.util.find_spec(package)) is not None:
+        for place in found.submodule_search_locations or ():
+            path = os.path.join(place, part, "__init__.py")
+            specs.append(importlib.util.spec_from_file_location(f"{package}.{part}", path))
+    for spec in specs:
+        if spec is not None:
+            sys.modules.setdefault(spec.name, _Later(spec))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

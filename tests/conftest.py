@@ -1,11 +1,41 @@
 """What holds for all tests."""
 
 import os
+import signal
+from pathlib import Path
 
-from hypothesis import settings
+import pytest
+from hypothesis import HealthCheck, settings
 
-# How long an example takes says how busy the machine is, not whether the code is right; and what a
-# run tests must not depend on chance. `HYPOTHESIS_PROFILE=search` looks for new counterexamples.
-settings.register_profile("fixed", deadline=None, derandomize=True)
-settings.register_profile("search", deadline=None)
+# How long an example takes, to be made or to be tried, says how busy the machine is, not whether
+# the code is right; and what a run tests must not depend on chance. `HYPOTHESIS_PROFILE=search`
+# looks for new counterexamples.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", UNTIMED, derandomize=True)
+settings.register_profile("search", UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# Whoever starts the tests in the background of a script has interrupts ignored, and every process
+# that they start would inherit it; tests interrupt some.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LONG_FIRST = (
+    "integration/test_management_killed.py",
+    "kubernetes",
+    "conformance",
+    "integration/test_engine",
+)
+"""Files that take minutes: one that a process gets last keeps all others waiting."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long files first, in their order; what is in a file stays as it is."""
+    root = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(root).as_posix()
+        found = (number for number, start in enumerate(LONG_FIRST) if path.startswith(start))
+        return next(found, len(LONG_FIRST))
+
+    items.sort(key=place)

@@ -9,14 +9,17 @@ from pydantic import BaseModel
 from appliance.api import (
     activity,
     cluster,
+    detached,
     estimates,
     jobs,
+    log_exports,
     login,
     logs,
     metrics,
     queue,
     sessions,
     stream,
+    topology,
     users,
     wafer,
 )
@@ -84,12 +87,15 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
 def _routers() -> tuple[APIRouter, ...]:
     return (
         jobs.router,
+        detached.router,
         wafer.router,
         activity.router,
         logs.router,
+        log_exports.router,
         queue.router,
         stream.router,
         cluster.router,
+        topology.router,
         sessions.router,
         users.router,
         login.router,

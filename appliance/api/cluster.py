@@ -18,7 +18,7 @@ from appliance.api.cluster_schemas import (
 from appliance.api.problems import problems
 from appliance.api.services import DOOR, ApiServices, Caller, Services
 from appliance.api.tags import version_of, version_tag
-from appliance.core.access import Action, Target
+from appliance.core.access import Action, Target, name_of
 from appliance.core.errors import ConflictError, StaleError
 from appliance.management.inventory import SystemUse
 from appliance.management.versions import CLIENT_BUILDS
@@ -62,7 +62,7 @@ def change_system(
     detail = wanted.model_dump_json(exclude_unset=True)
     with services.access.change(caller, Action.MANAGE_SYSTEMS, target, door=DOOR, detail=detail):
         try:
-            _change(services, name, wanted, version)
+            _change(services, name, wanted, version, name_of(caller.user))
         except ConflictError as error:
             raise StaleError(error.message, hint=error.hint) from error
     system = SystemView.of(_use(services, name))
@@ -119,12 +119,17 @@ def get_version(caller: Caller) -> Versions:
     )
 
 
-def _change(services: ApiServices, name: str, wanted: SystemChange, version: int | None) -> None:
+def _change(
+    services: ApiServices, name: str, wanted: SystemChange, version: int | None, by: str
+) -> None:
     systems = services.systems
     if wanted.state is not None:
-        version = systems.set_state(name, wanted.state, notes=wanted.notes, version=version).version
+        system = systems.set_state(name, wanted.state, notes=wanted.notes, version=version, by=by)
+        version = system.version
     if wanted.is_healthy is not None:
-        systems.set_health(name, is_healthy=wanted.is_healthy, notes=wanted.notes, version=version)
+        systems.set_health(
+            name, is_healthy=wanted.is_healthy, notes=wanted.notes, version=version, by=by
+        )
     if wanted.state is None and wanted.is_healthy is None:
         systems.load(name)
 

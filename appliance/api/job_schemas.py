@@ -166,6 +166,8 @@ class Waiting(BaseModel):
     expected_start_basis: str
     is_promised: bool
     """Whether nobody behind may delay that start."""
+    expected_run_seconds: float | None
+    """How long it is expected to run, by its limit or by what runs like it took."""
 
     @classmethod
     def of(cls, entry: QueueEntry) -> "Waiting":
@@ -179,6 +181,7 @@ class Waiting(BaseModel):
             expected_start_at=entry.expected_start,
             expected_start_basis=entry.basis,
             is_promised=entry.is_promised,
+            expected_run_seconds=entry.run_seconds,
         )
 
 
@@ -198,6 +201,8 @@ class Job(JobSummary):
     events: list[Event]
     waiting: Waiting | None
     """Null for a job that does not wait."""
+    held_by: str
+    """Who holds it back while it waits; empty for nobody."""
 
     @classmethod
     def of_view(cls, view: JobView, *, waiting: QueueEntry | None, dashboard: str) -> "Job":
@@ -229,6 +234,7 @@ class Job(JobSummary):
             pods=[Pod.of(pod) for pod in view.pods],
             events=[Event.of(event) for event in view.events],
             waiting=Waiting.of(waiting) if waiting else None,
+            held_by=job.held_by,
         )
 
 

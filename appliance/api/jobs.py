@@ -36,6 +36,7 @@ from appliance.wire.submissions import check_labels, parse_priority
 router = APIRouter(tags=["jobs"])
 
 MAX_LIMIT = 1000
+MAX_OFFSET = 10_000_000
 Name = Annotated[str, Query(max_length=256)]
 JobPath = Annotated[str, Path(alias="job_id", min_length=1, max_length=64)]
 IfMatch = Annotated[str, Header(max_length=64)]
@@ -57,6 +58,7 @@ def _filter(
     created_after: dt.datetime | None = None,
     order: JobOrder = JobOrder.PRIORITY,
     cursor: Annotated[str, Query(max_length=MAX_CURSOR)] = "",
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
     caller: Caller,
 ) -> PageFilter:
@@ -72,9 +74,10 @@ def _filter(
         system=system,
         labels=_labels(label or []),
         text=text,
-        created_after=_with_zone(created_after),
+        created_after=with_zone(created_after),
         order=order,
         after=job_place(cursor, order) if cursor else None,
+        offset=offset,
         limit=limit,
     )
 
@@ -87,7 +90,11 @@ def list_jobs(
     *,
     with_total: bool = False,
 ) -> JobPage:
-    """Return jobs, a page at a time; finished ones only when asked for."""
+    """Return jobs, a page at a time; finished ones only when asked for.
+
+    `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
+    are looked at in the middle.
+    """
     pages = services.state.job_pages
     lines = pages.page(wanted)
     is_full = len(lines) == wanted.limit
@@ -140,6 +147,28 @@ def cancel_job(job_id: JobPath, caller: Caller, services: Services) -> Job:
         caller, Action.END_JOB, job_target(record), door=DOOR, detail="cancel"
     ):
         services.jobs.cancel_by_csctl(record.id, caller.user.name)
+    return _job(services.jobs.view(record.id), services)
+
+
+@router.post("/jobs/{job_id}/hold", responses=problems(403, 404, 409))
+def hold_job(job_id: JobPath, caller: Caller, services: Services) -> Job:
+    """Let a waiting job keep its place in the queue but not start, until it is released."""
+    record = services.jobs.load(JobId(job_id))
+    with services.access.change(
+        caller, Action.EDIT_JOB, job_target(record), door=DOOR, detail="hold"
+    ):
+        services.edits.hold(record.id, caller.user)
+    return _job(services.jobs.view(record.id), services)
+
+
+@router.post("/jobs/{job_id}/release", responses=problems(403, 404, 409))
+def release_job(job_id: JobPath, caller: Caller, services: Services) -> Job:
+    """Let a held job start again; what an administrator holds, administrators release."""
+    record = services.jobs.load(JobId(job_id))
+    with services.access.change(
+        caller, Action.RELEASE_JOB, job_target(record), door=DOOR, detail="release"
+    ):
+        services.edits.release(record.id)
     return _job(services.jobs.view(record.id), services)
 
 
@@ -268,7 +297,7 @@ def _labels(texts: list[str]) -> dict[str, str]:
     return check_labels(labels)
 
 
-def _with_zone(moment: dt.datetime | None) -> dt.datetime | None:
+def with_zone(moment: dt.datetime | None) -> dt.datetime | None:
     """Take a time without a zone for UTC."""
     if moment is None or moment.tzinfo is not None:
         return moment

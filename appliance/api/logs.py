@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -17,13 +17,16 @@ from appliance.core.access import Action, Principal
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.management.access import job_target
-from appliance.management.job_logs import JobLog, tail_offset
+from appliance.management.job_logs import JobLog
+from appliance.management.log_files import kept_bytes, kept_from, read_log, tail_offset
+from appliance.observability.metrics import LOG_FOLLOWERS
 
 router = APIRouter(tags=["logs"])
 
 MAX_BYTES = 4 << 20
 """Bytes of a log in one answer."""
 _CHUNK_BYTES = 1 << 16
+_TYPE = "text/plain; charset=utf-8"
 _LOOK_SECONDS = 0.3
 _QUIET_LOOKS = 50
 """Looks without news until a comment shows that the stream lives."""
@@ -51,6 +54,7 @@ class LogFile(BaseModel):
     pod: str
     """The pod; for a program inside a pod, the pod's name with the program's."""
     num_bytes: int
+    """What is kept of it: the beginning of a long log is dropped."""
 
 
 class LogList(BaseModel):
@@ -64,7 +68,7 @@ def list_logs(job_id: JobPath, caller: Caller, services: Services) -> LogList:
     """Return the logs that a job has; they are kept after it has ended."""
     _allow(services, caller, job_id)
     logs = services.logs.logs(JobId(job_id))
-    return LogList(items=[LogFile(pod=log.pod, num_bytes=_size(log.path)) for log in logs])
+    return LogList(items=[LogFile(pod=log.pod, num_bytes=kept_bytes(log.path)) for log in logs])
 
 
 @router.get(
@@ -84,15 +88,16 @@ def get_log(
 ) -> Response:
     """Return a log from an offset, or its last lines; 4 MiB at most in one answer.
 
-    The header X-Next-Offset says where to go on.
+    The header X-Next-Offset says where to go on. With `download`, all of it comes, as a file.
     """
     log = _find(services, caller, job_id, pod)
     start = _start(log.path, tail, offset)
-    data = _read(log.path, start, MAX_BYTES)
-    headers = {"x-next-offset": str(start + len(data)), "x-log-bytes": str(_size(log.path))}
     if download:
-        headers["content-disposition"] = f'attachment; filename="{log.pod}.log"'
-    return Response(data, media_type="text/plain; charset=utf-8", headers=headers)
+        headers = {"content-disposition": f'attachment; filename="{log.pod}.log"'}
+        return StreamingResponse(_whole(log.path, start), media_type=_TYPE, headers=headers)
+    start, data = read_log(log.path, start, MAX_BYTES)
+    headers = {"x-next-offset": str(start + len(data)), "x-log-bytes": str(_size(log.path))}
+    return Response(data, media_type=_TYPE, headers=headers)
 
 
 @router.get(
@@ -117,9 +122,15 @@ async def follow_log(
     log = await asyncio.to_thread(_find, services, caller, job_id, pod)
     offset = int(last_event_id) if last_event_id.isdecimal() else None
     start = await asyncio.to_thread(_start, log.path, tail, offset)
-    events = _follow(services, JobId(job_id), log.path, start)
+    events = _counted(_follow(services, JobId(job_id), log.path, start))
     headers = {"x-accel-buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
+    with LOG_FOLLOWERS.track_inprogress():
+        async for event in events:
+            yield event
 
 
 async def _follow(
@@ -132,7 +143,10 @@ async def _follow(
         record = await asyncio.to_thread(services.jobs.find, job)
         is_over = record is None or record.phase.is_terminal
         num_quiet += 1
-        while data := await asyncio.to_thread(_read_lines, path, offset, is_over=is_over):
+        while True:
+            offset, data = await asyncio.to_thread(_read_lines, path, offset, is_over=is_over)
+            if not data:
+                break
             offset += len(data)
             text = json.dumps({"text": data.decode(errors="replace")})
             yield f"id: {offset}\nevent: lines\ndata: {text}\n\n"
@@ -162,26 +176,28 @@ def _start(path: FilePath, tail: int | None, offset: int | None) -> int:
             raise UserError(f"Offset {offset} is behind the log's {_size(path)} bytes.")
         return offset
     if tail is None or not path.exists():
-        return 0
+        return kept_from(path)
     return tail_offset(path, tail)
 
 
-def _read(path: FilePath, offset: int, max_bytes: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(max_bytes)
-    except FileNotFoundError:  # the pod has not begun to print
-        return b""
+def _whole(path: FilePath, offset: int) -> Iterator[bytes]:
+    """Yield a log up to where it ends now."""
+    end = _size(path)
+    while offset < end:
+        offset, data = read_log(path, offset, min(MAX_BYTES, end - offset))
+        if not data:
+            return
+        yield data
+        offset += len(data)
 
 
-def _read_lines(path: FilePath, offset: int, *, is_over: bool) -> bytes:
+def _read_lines(path: FilePath, offset: int, *, is_over: bool) -> tuple[int, bytes]:
     """Return whole lines alone, so that no character is cut, unless nothing more will come."""
-    data = _read(path, offset, _CHUNK_BYTES)
+    start, data = read_log(path, offset, _CHUNK_BYTES)
     end = data.rfind(b"\n") + 1
     if end == 0 and (is_over or len(data) == _CHUNK_BYTES):
-        return data
-    return data[:end] if not is_over or end else data
+        return start, data
+    return start, data[:end] if not is_over or end else data
 
 
 def _size(path: FilePath) -> int:

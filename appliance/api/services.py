@@ -9,11 +9,13 @@ from appliance.core.access import Principal
 from appliance.core.records import User
 from appliance.management.access import Access
 from appliance.management.activity import ActivityService
+from appliance.management.drivers import DriverService
 from appliance.management.feed import ChangeFeed
 from appliance.management.inventory import Inventory
 from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.log_exports import LogExports
 from appliance.management.metrics import ApplianceCollector
 from appliance.management.queue_view import QueueService
 from appliance.management.sessions import SessionService
@@ -42,6 +44,8 @@ class ApiServices:
     systems: SystemService
     queue: QueueService
     logs: LogService
+    exports: LogExports
+    drivers: DriverService
     feed: ChangeFeed
     collector: ApplianceCollector
     has_tls: bool = False

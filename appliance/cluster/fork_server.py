@@ -29,6 +29,8 @@ from appliance.cluster.pod_process import ENTRY_MODULES, become_subreaper, run_f
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.ids import Role
 from appliance.core.pods import PodSpec
+from appliance.numerics.waiting_threads import let_waiting_threads_sleep
+from appliance.pods.children import ended_children
 
 logger = logging.getLogger(__name__)
 
@@ -204,15 +206,9 @@ class ForkServer:
         return pid
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, code in ended_children():
             if (spec := self._pods.pop(pid, None)) is not None:
-                self._report_exit(spec, os.waitstatus_to_exitcode(status))
+                self._report_exit(spec, code)
 
     def _report_exit(self, spec: PodSpec, code: int) -> None:
         by_signal = -code if code < 0 else None
@@ -273,6 +269,7 @@ class ForkServer:
 
 
 def _preload(modules: Sequence[str]) -> None:
+    let_waiting_threads_sleep()
     for module in modules:
         try:
             importlib.import_module(module)

@@ -89,6 +89,14 @@ class Launcher(Protocol):
         """Name of the node on which pods run."""
         ...
 
+    @property
+    def is_far(self) -> bool:
+        """Whether `launch`, `stop` and `forget` may have to wait for other machines.
+
+        They are then called in several threads, for each job in one after the other.
+        """
+        ...
+
     def runtime_dir(self, job: JobId) -> Path:
         """Return the directory for a job's sockets; `launch` creates it, `stop` removes it."""
         ...

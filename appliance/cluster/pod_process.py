@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -50,9 +50,24 @@ def run_forked(spec: PodSpec, entry_module: str, parent: int) -> NoReturn:
         entry_module: Module with the role's `run_pod`.
         parent: Process id of the fork server, with which the pod is to die.
     """
+    _run_to_end(spec, entry_module, lambda: _detach(spec, parent))
+
+
+def run_role(spec: PodSpec, entry_module: str, *, output: int) -> NoReturn:
+    """Be a container's pod: run the role in this forked process and end.
+
+    Args:
+        spec: What to run.
+        entry_module: Module with the role's `run_pod`.
+        output: Descriptor that takes what it prints.
+    """
+    _run_to_end(spec, entry_module, lambda: _detach_in_container(spec, output))
+
+
+def _run_to_end(spec: PodSpec, entry_module: str, detach: Callable[[], None]) -> NoReturn:
     exit_code = 1
     try:
-        _detach(spec, parent)
+        detach()
         exit_code = _run_role(spec, entry_module)
     except SystemExit as error:
         exit_code = error.code if isinstance(error.code, int) else 1
@@ -63,6 +78,17 @@ def run_forked(spec: PodSpec, entry_module: str, parent: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)
+
+
+def _detach_in_container(spec: PodSpec, output: int) -> None:
+    os.setsid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # TextIO in typeshed
+    os.environ[JOB_VARIABLE] = spec.job
+    os.chdir(spec.work_dir)
 
 
 def _detach(spec: PodSpec, parent: int) -> None:

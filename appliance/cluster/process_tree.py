@@ -45,10 +45,10 @@ def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
 
 
 def remove_traces(job: str, runtime_dir: Path) -> None:
-    """Remove what a job's processes have left on this machine: sockets and shared memory."""
-    shutil.rmtree(runtime_dir, ignore_errors=True)
+    """Remove what a job's processes have left on this machine: shared memory, then the sockets."""
     for path in Path("/dev/shm").glob(f"*{job}*"):
         path.unlink(missing_ok=True)
+    shutil.rmtree(runtime_dir, ignore_errors=True)
 
 
 def _belongs(process: psutil.Process, job: str, leaders: set[int]) -> bool:

@@ -105,6 +105,11 @@ class ProcessLauncher:
         """Name of this machine among the nodes."""
         return self._options.node
 
+    @property
+    def is_far(self) -> bool:
+        """The fork server is on this machine."""
+        return False
+
     def runtime_dir(self, job: JobId) -> Path:
         """Return the directory for a job's sockets."""
         return self._options.runtime_root / job

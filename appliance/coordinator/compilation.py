@@ -4,7 +4,8 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from appliance.coordinator.artifacts import ArtifactStore
@@ -13,6 +14,8 @@ from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.errors import UnschedulableError, UserError, WscError
 from appliance.core.micro_batches import UNLIMITED, WaferLimits, num_micro_batches
 from appliance.core.plan import Execution, Plan, Precision
+from appliance.core.shard_count import count_shards, may_have_shards
+from appliance.core.shard_plans import MAX_MESSAGES, most_shards
 from appliance.wire.cluster_details import GangSize, cluster_details
 from protos.appliance.appliance_service_pb2 import CompileRequest, CompileResponse
 
@@ -78,6 +81,8 @@ class Compilation:
         compiler: The compiler.
         limits: What programs may use of each system's wafer.
         on_failure: Called with the sentence when a program cannot be compiled.
+        wait_for_turn: Called with the number of systems before a program is compiled; returns when
+            that may begin, or when what it is given says that the program is stored.
     """
 
     def __init__(
@@ -89,7 +94,9 @@ class Compilation:
         compiler: Compiler,
         limits: WaferLimits = UNLIMITED,
         on_failure: Callable[[str], None],
+        wait_for_turn: Callable[[int, Callable[[], bool]], None] = lambda *_: None,
     ) -> None:
+        self._wait_for_turn = wait_for_turn
         self._options, self._artifacts, self._console = options, artifacts, console
         self._compiler, self._limits, self._on_failure = compiler, limits, on_failure
         self._lock = threading.Lock()
@@ -120,6 +127,7 @@ class Compilation:
 
     def _compile(self, request: CompileRequest) -> CompileResponse:
         gang = self._checked_gang(request)
+        plan: Plan | None = None
         text, batch_size = request.cirh_content, request.batch_size
         precision, compiler = self._options.precision, self._compiler
         key = compiler.plan_key(
@@ -130,6 +138,7 @@ class Compilation:
             limits=self._limits,
         )
         directory = self._artifacts.directory(request.compile_dir, key)
+        self._wait_for_turn(gang.num_systems, lambda: self._artifacts.has(directory))
         if self._artifacts.has(directory):
             logger.info("Program found in the compile cache", extra={"key": key})
             self._console.write(Topic.COMPILE, f'Found existing cached compile with hash: "{key}"')
@@ -151,11 +160,31 @@ class Compilation:
                 f"tensors for {gang.num_systems} systems.",
             )
             self._say_execution(plan, gang.num_systems)
+        gang = replace(gang, num_shards=self._num_shards(request, directory, plan))
         return CompileResponse(
             cache_compile_dir=str(directory),
             cluster_details=cluster_details(gang),
             cross_compile_state=request.cross_compile_state,
         )
+
+    def _num_shards(self, request: CompileRequest, directory: Path, plan: Plan | None) -> int:
+        """Return how many weight pods the job gets; reads the plan only if it may be several."""
+        allowed, nodes = max(0, request.max_wgt_servers), self._options.memory_nodes
+        if not may_have_shards(allowed, nodes):
+            return 1
+        if plan is None:
+            plan = self._compiler.parse_plan(self._artifacts.plan_text(str(directory)))
+        found = count_shards(plan, allowed, nodes)
+        num_shards, reason = most_shards(plan, found.num_shards), found.reason
+        if num_shards < found.num_shards:
+            reason = (
+                f"The state is put on {num_shards} instead of {found.num_shards} MemoryX shards: "
+                f"with {found.num_shards}, one of them would send the others more than the "
+                f"{MAX_MESSAGES} messages of a step that there is room for."
+            )
+        if reason:
+            self._console.write(Topic.COMPILE, reason)
+        return num_shards
 
     def _say_execution(self, plan: Plan, num_systems: int) -> None:
         if plan.execution is Execution.PIPELINED:

@@ -2,6 +2,7 @@
 
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
 
 from protos.appliance.common_config_pb2 import LogSettings
 from protos.appliance.message_queue_pb2 import MsgStatus, ValidTopics
@@ -37,13 +38,24 @@ class Console:
             self._lines[topic].append(line)
             self._changed.notify_all()
 
-    def next_line(self, topic: "Topic.ValueType", timeout_seconds: float) -> MsgStatus | None:
-        """Return the oldest line of a topic; None if there is none in time."""
+    def next_line(
+        self,
+        topic: "Topic.ValueType",
+        timeout_seconds: float,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> MsgStatus | None:
+        """Return the oldest line of a topic; None if there is none in time, or nobody to see it.
+
+        Args:
+            topic: The topic.
+            timeout_seconds: How long to wait for a line.
+            is_wanted: Whether there is still somebody who waits.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: self._lines[topic] or self._is_closed, timeout=timeout_seconds
             )
-            return self._lines[topic].popleft() if self._lines[topic] else None
+            return self._lines[topic].popleft() if self._lines[topic] and is_wanted() else None
 
     def close(self) -> None:
         """End every poll that waits."""

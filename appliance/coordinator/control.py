@@ -50,17 +50,25 @@ class JobControlServicer(management_pb2_grpc.JobControlServicer):
     Args:
         shut_down: Ends the job, given the reason; returns at once.
         fail: Makes the job fail, given the reason and the pod concerned; returns at once.
+        preempt: Makes the job fail because it is preempted, given the reason; returns at once.
     """
 
-    def __init__(self, shut_down: Callable[[str], None], fail: Callable[[str, str], None]) -> None:
-        self._shut_down, self._fail = shut_down, fail
+    def __init__(
+        self,
+        shut_down: Callable[[str], None],
+        fail: Callable[[str, str], None],
+        preempt: Callable[[str], None],
+    ) -> None:
+        self._shut_down, self._fail, self._preempt = shut_down, fail, preempt
 
     def Shutdown(
         self, request: management_pb2.ShutdownRequest, context: grpc.ServicerContext
     ) -> management_pb2.ShutdownReply:
         """End the job; after a failure the client can still learn of it."""
         reason = request.reason or "management asked for it"
-        if request.is_failure:
+        if request.is_preemption:
+            self._preempt(reason)
+        elif request.is_failure:
             self._fail(reason, request.pod)
         else:
             self._shut_down(reason)

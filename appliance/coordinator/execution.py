@@ -40,9 +40,8 @@ from appliance.wafer.machine import Machine
 from appliance.wire import rtfx
 from appliance.wire.profiles import forget_wafer_picture, keep_profile, keep_wafer_picture
 from appliance.wire.run_requests import DataLoaders, run_schedule
-from appliance.wire.tensor_chunks import TensorChunk
+from appliance.wire.tensor_chunks import TensorChunk, output_messages
 from protos.appliance import appliance_service_pb2 as client
-from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 from protos.wsc.v1.management_pb2 import JobEventReport
 
@@ -108,6 +107,7 @@ class Execution:
         self._profiled_steps = range(0)
         self._input_load: BackgroundCall | None = None
         self._num_trained = 0
+        self._num_fetched = 0
         self.gang = make_gang(self.suspect)
         self._streams = StreamEndpoint(
             around.spec, clock=around.clock, on_failure=self._suspect_stream
@@ -170,7 +170,11 @@ class Execution:
         self._streams.meet(self.gang.stream_addresses())
         with self._pods_answering():
             self._session = Session(
-                self._streams, self._state.session, plan, locate=self._locate_snapshot
+                self._streams,
+                self._state.session,
+                plan,
+                num_shards=self.gang.size.num_shards,
+                locate=self._locate_snapshot,
             )
         self._keep_pictures()
 
@@ -236,8 +240,8 @@ class Execution:
         """Begin the steps."""
         self._post(machine.Stream())
 
-    def fetch(self, step: int, name: str) -> Iterator[RtFxProto]:
-        """Yield an output, or a state tensor after a checkpoint step, in messages.
+    def fetch(self, step: int, name: str) -> Iterator[bytes]:
+        """Yield an output, or a state tensor after a checkpoint step, in encoded messages.
 
         Args:
             step: The step, 0-based.
@@ -252,9 +256,20 @@ class Execution:
             else:
                 tensor = session.ingress.tensor(name)
                 values, dtype = session.fetch_state(step, tensor, self.is_over), tensor.wire_dtype
+                self._num_fetched = max(self._num_fetched, step + 1)
         if values is None:
             raise self.over_error()
-        yield from rtfx.messages(values, dtype)
+        yield from output_messages(values, dtype)
+
+    def how_to_go_on(self) -> str:
+        """Return what the user of a job that is stopped can do, as a sentence or two."""
+        where = (
+            f"The client has fetched the state after step {self._num_fetched} of this run: submit "
+            "it again from that checkpoint."
+            if self._num_fetched
+            else "The client has fetched no checkpoint of this run: submit it again."
+        )
+        return f"{where} Runs submitted with `csctl submit` are started again by themselves."
 
     def checkpoint_dataloader(self, step: int) -> list[str]:
         """Return the dataloader's state after a step (1-based), one text for each worker."""
@@ -440,9 +455,11 @@ class Execution:
 
     def _load_plan(self, session: int) -> None:
         size = self.gang.size
-        request = pod_requests.engine_load(session, self._plan_text, size)
-        engine: list[Member] = [(Role.WEIGHT, 0), (Role.BROADCASTREDUCE, 0)]
-        engine += [(Role.CHIEF, system) for system in range(size.num_systems)]
+        request = pod_requests.engine_load(
+            session, self._plan_text, size, fan_out=self.gang.fan_out
+        )
+        roles = (Role.WEIGHT, Role.BROADCASTREDUCE, Role.CHIEF)
+        engine = [member for member in self.gang.members if member[0] in roles]
         self._call_load(engine, request)
 
     def _load_input(self, session: int) -> None:
@@ -465,9 +482,9 @@ class Execution:
         session = self.session
         if self._around.initializer is not None:
             self._around.initializer.close()
-        session.write_back()
-        commit = pod_requests.commit(session.number, session.ingress.written)
-        self._ask_memoryx("CommitIngest", commit, pods_pb2.CommitIngestReply)
+        for shard, names in enumerate(session.write_back()):
+            commit = pod_requests.commit(session.number, names)
+            self._ask_memoryx(shard, "CommitIngest", commit, pods_pb2.CommitIngestReply)
         self._around.series.begin(session.number, batch_size=session.plan.batch_size)
         session.read_outputs(self._around.series.record)
         schedule = replace(action.schedule, first_step=self._first_step(session))
@@ -484,8 +501,10 @@ class Execution:
         everyone = dict.fromkeys(self.gang.members, request)
         self.gang.call(method, everyone, self.is_over)
 
-    def _ask_memoryx(self, method: str, request: Message, reply_type: type[Message]) -> None:
-        self.gang.ask((Role.WEIGHT, 0), pods_pb2_grpc.MemoryXStub, method, request, reply_type)
+    def _ask_memoryx(
+        self, shard: int, method: str, request: Message, reply_type: type[Message]
+    ) -> None:
+        self.gang.ask((Role.WEIGHT, shard), pods_pb2_grpc.MemoryXStub, method, request, reply_type)
 
     def _running_session(self, step: int) -> Session:
         """Return the session if a step belongs to its run."""
@@ -507,15 +526,18 @@ class Execution:
     def _release_snapshots(self, session: Session, step: int) -> None:
         for number in session.passed_snapshots(step):
             request = pods_pb2.ReleaseSnapshotRequest(session=session.number, step=number)
-            with contextlib.suppress(NotFoundError):
-                self._ask_memoryx("ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply)
+            for shard in range(self.gang.size.num_shards):
+                with contextlib.suppress(NotFoundError):
+                    self._ask_memoryx(
+                        shard, "ReleaseSnapshot", request, pods_pb2.ReleaseSnapshotReply
+                    )
 
     def _locate_snapshot(self, number: int, name: str) -> str:
         request = pods_pb2.LocateSnapshotRequest(
             session=self.session.number, step=number, resource_name=name
         )
         reply = self.gang.ask(
-            (Role.WEIGHT, 0),
+            (Role.WEIGHT, self.session.shard_of(name)),
             pods_pb2_grpc.MemoryXStub,
             "LocateSnapshot",
             request,

@@ -20,8 +20,11 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
-from appliance.core.ids import JobId, PodName, Role, pod_name
-from appliance.core.pods import member_name
+from appliance.core.ids import PodName, Role, pod_name
+from appliance.core.pods import PodSpec, member_name
+from appliance.core.swarmx_tree import swarmx_tree
+from appliance.observability.traced_calls import traced_channel
+from appliance.pods.neighbours import Neighbours
 from appliance.wire.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
 
@@ -30,6 +33,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
 _LOST_SECONDS = 7.0
 """Silence after which a pod is given up; a loaded machine delays heartbeats by seconds."""
+_CUT_OFF_SECONDS = 30.0
+"""Silence after which a pod on another host is: it may be cut off for a while, as a stream may."""
 _REGISTER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 _CHANNEL_OPTIONS = [
@@ -50,6 +55,7 @@ class _Pod:
     channel: grpc.Channel | None = None
     pid: int = 0
     pid_descriptor: int = -1
+    is_far: bool = False
     stream_address: str = ""
     last_seen_seconds: float = 0.0
     step: int = 0
@@ -57,12 +63,20 @@ class _Pod:
     readings: dict[str, float] = field(default_factory=dict)
 
 
-def members(size: GangSize) -> tuple[Member, ...]:
-    """Return every pod of an execute job except the coordinator."""
+def members(size: GangSize, *, fan_out: int) -> tuple[Member, ...]:
+    """Return every pod of an execute job except the coordinator.
+
+    Args:
+        size: The job's size.
+        fan_out: Children of a SwarmX pod at most.
+    """
     systems = range(size.num_systems)
     return (
-        (Role.WEIGHT, 0),
-        (Role.BROADCASTREDUCE, 0),
+        *((Role.WEIGHT, shard) for shard in range(size.num_shards)),
+        *(
+            (Role.BROADCASTREDUCE, pod.index)
+            for pod in swarmx_tree(size.num_systems, fan_out=fan_out)
+        ),
         *((Role.CHIEF, system) for system in systems),
         *((Role.ACTIVATION, system) for system in systems),
         *((Role.WORKER, worker) for worker in range(size.num_workers)),
@@ -73,19 +87,29 @@ class Gang:
     """The pods of one execute job.
 
     Args:
-        job: The job.
-        size: Its size.
+        spec: The coordinator, and which pod runs on which host.
+        size: The job's size.
+        neighbours: The ways to pods on other hosts.
         clock: Source of time.
+        fan_out: Children of a SwarmX pod at most.
         on_failure: Called, from any thread, when a pod is lost or says that it cannot go on.
     """
 
     def __init__(
-        self, job: JobId, size: GangSize, *, clock: Clock, on_failure: Callable[[Failure], None]
+        self,
+        spec: PodSpec,
+        size: GangSize,
+        neighbours: Neighbours,
+        *,
+        clock: Clock,
+        fan_out: int,
+        on_failure: Callable[[Failure], None],
     ) -> None:
-        self.size = size
-        self.members = members(size)
+        self.size, self.fan_out = size, fan_out
+        self._spec, self._neighbours = spec, neighbours
+        self.members = members(size, fan_out=fan_out)
         self._clock, self._on_failure = clock, on_failure
-        self._pods = {key: _Pod(name=pod_name(job, *key)) for key in self.members}
+        self._pods = {key: _Pod(name=pod_name(spec.job, *key)) for key in self.members}
         self._keys = {pod.name: key for key, pod in self._pods.items()}
         self._changed = threading.Condition()
         self._is_closed = False
@@ -100,12 +124,17 @@ class Gang:
         Raises:
             NotFoundError: The job has no such pod.
         """
-        pod = self._pods[self.member(request.pod)]
+        key = self.member(request.pod)
+        pod, member = self._pods[key], member_name(*key)
+        is_far, target = self._spec.is_elsewhere(member), request.control_address
+        if is_far:
+            target = self._neighbours.member(member, request.stream_address)
         with self._changed:
             pod.pid = request.pid
             pod.last_seen_seconds = self._clock.monotonic_seconds()
-            pod.channel = grpc.insecure_channel(request.control_address, options=_CHANNEL_OPTIONS)
-            pod.pid_descriptor = _open_pid(request)
+            pod.channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
+            pod.pid_descriptor = -1 if is_far else _open_pid(request.pid)
+            pod.is_far = is_far
             pod.stream_address = request.stream_address
             self._changed.notify_all()
         logger.info("Pod registered", extra={"pod": pod.name, "pid": pod.pid})
@@ -326,16 +355,13 @@ class Gang:
                 return f"{pod.name} has not come up within {waited:.0f} s."
             return ""
         silence = now - pod.last_seen_seconds
-        return (
-            f"{pod.name} has not answered for {silence:.0f} s." if silence > _LOST_SECONDS else ""
-        )
+        limit = _CUT_OFF_SECONDS if pod.is_far else _LOST_SECONDS
+        return f"{pod.name} has not answered for {silence:.0f} s." if silence > limit else ""
 
 
-def _open_pid(request: pods_pb2.RegisterRequest) -> int:
-    """Return a descriptor that turns readable when the pod ends; -1 if it is on another node."""
-    if not request.control_address.startswith("unix:"):
-        return -1
+def _open_pid(pid: int) -> int:
+    """Return a descriptor that turns readable when the pod ends; -1 if it has ended."""
     try:
-        return os.pidfd_open(request.pid)
+        return os.pidfd_open(pid)
     except OSError:
         return -1

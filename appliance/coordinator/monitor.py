@@ -5,8 +5,14 @@ script, with our sentence, and the client shuts down in order. The monitor's lon
 through a signal, wherever the main thread is; each of the client's two monitor threads sends one,
 and the second would interrupt the shutdown that the first began. So the monitor is answered only
 if no other call has carried the failure for a while, and then only one of its polls.
+
+A job may also be ended from outside while its client runs on, by `csctl cancel` say. Its polls
+are then answered as in a change of shift: the client's threads rest for ten seconds before they
+poll again, and its main thread learns in order, from a call that says who ended the job. Any other
+answer would have both threads poll a server that is closing, fail, and raise in the midst of that.
 """
 
+import enum
 import threading
 from collections.abc import Callable
 
@@ -30,6 +36,17 @@ def told_at_seconds(failed_seconds: float, carried_seconds: float | None) -> flo
     return carried_seconds + _REPEAT_SECONDS
 
 
+class MonitorWord(enum.Enum):
+    """What a poll of the client's error monitor ends with."""
+
+    CLEAN = "clean"
+    """Nothing to tell; the client polls again at once."""
+    OFF_SHIFT = "off shift"
+    """Nothing to tell; the client rests before it polls again."""
+    FAILURE = "failure"
+    """The job has failed, and this poll is to tell it."""
+
+
 class Monitor:
     """Decides what the client's error monitor hears.
 
@@ -46,6 +63,7 @@ class Monitor:
         self._is_told = False
         self._num_released = 0
         self._is_closed = False
+        self._last_word = MonitorWord.CLEAN
 
     def note_carried(self) -> None:
         """Note that another call ended with the failure."""
@@ -60,34 +78,57 @@ class Monitor:
             self._num_released += 1
             self._changed.notify_all()
 
-    def close(self) -> None:
-        """End the polls that wait and those that come."""
-        self._is_closed = True
-        self.release()
+    def leave(self) -> None:
+        """End the polls that wait and those that come; the client needs this job no more."""
+        self._close(MonitorWord.CLEAN)
 
-    def poll(self, poll_seconds: float) -> bool:
-        """Return whether this poll is to tell the failure; may take `poll_seconds`."""
+    def close(self) -> None:
+        """End the polls that wait and those that come, because the job ends.
+
+        A client that knows of a failure is leaving already, and should not be kept by a rest.
+        """
+        is_leaving = self._is_told or self._carried_seconds is not None
+        self._close(MonitorWord.CLEAN if is_leaving else MonitorWord.OFF_SHIFT)
+
+    def poll(
+        self, poll_seconds: float, is_wanted: Callable[[], bool] = lambda: True
+    ) -> MonitorWord:
+        """Return what a poll ends with, once it is time for that.
+
+        Args:
+            poll_seconds: How long to wait for one at most.
+            is_wanted: Whether there is still somebody to be told.
+        """
         deadline = self._clock.monotonic_seconds() + poll_seconds
         with self._changed:
             released = self._num_released
         while not self._is_closed and released == self._num_released:
             remaining = deadline - self._clock.monotonic_seconds()
             if remaining <= 0:
-                return False
+                return MonitorWord.CLEAN
             if self._wait_until_over(min(remaining, 0.2)):
-                return self._tell(remaining, released)
-        return False
+                is_due = self._is_due(remaining, released, is_wanted)
+                return MonitorWord.FAILURE if is_due else self._last_word
+        return self._last_word
 
-    def _tell(self, remaining_seconds: float, released: int) -> bool:
-        """Wait for the time to tell; return whether it is up to this poll."""
+    def _close(self, last_word: MonitorWord) -> None:
+        with self._changed:
+            if not self._is_closed:
+                self._is_closed, self._last_word = True, last_word
+        self.release()
+
+    def _is_due(
+        self, remaining_seconds: float, released: int, is_wanted: Callable[[], bool]
+    ) -> bool:
+        """Wait for the time to tell the failure; return whether it is up to this poll."""
         start = self._clock.monotonic_seconds()
         with self._changed:
             while not self._is_told and not self._is_closed and released == self._num_released:
                 now = self._clock.monotonic_seconds()
                 due = told_at_seconds(start, self._carried_seconds)
                 if now >= due:
-                    self._is_told = True
-                    return True
+                    self._is_told = is_wanted()
+                    return self._is_told
                 if now - start >= remaining_seconds:
                     return False
                 self._changed.wait(max(0.01, min(due - now, start + remaining_seconds - now)))

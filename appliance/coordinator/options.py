@@ -6,7 +6,9 @@ from pathlib import Path
 from appliance.coordinator.starvation import DEFAULT_STALL_SECONDS
 from appliance.core.jobs import JobType
 from appliance.core.plan import Execution, Precision
-from appliance.core.pods import PodSpec
+from appliance.core.pods import FAN_OUT_OPTION, PodSpec
+from appliance.core.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
+from appliance.core.swarmx_tree import MAX_FAN_OUT
 from appliance.wafer.machine import CS2, Machine, parse_machine
 from appliance.wire.cluster_details import GangSize
 from appliance.wire.executions import parse_execution
@@ -18,16 +20,19 @@ class CoordinatorOptions:
 
     Attributes:
         job_type: Compile or execute.
-        gang: `num_systems` and `workers_per_system` of an execute job.
+        gang: `num_systems`, `workers_per_system` and `num_shards` of an execute job.
         request_path: File with the serialised request that made the job.
         compile_root: Directory under which every compile directory lies.
         precision: How 16-bit formats are carried.
         machine: Machine table that simulated times come from.
+        fan_out: Children of a SwarmX pod of an execute job at most.
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
         wafer_bytes: Memory for the activations on each system; None for no limit.
         execution: How the wafer is used unless a job says it; None leaves it to the compiler.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
+        memory_nodes: Nodes for MemoryX that a job may have; `num_nodes` and `node_bytes`, joined by
+            a comma.
         bind_host: Address at which clients are served.
         public_host: Name by which they reach it.
         stall_seconds: Longest wait of a system for one batch before the job counts as stalled.
@@ -45,9 +50,11 @@ class CoordinatorOptions:
     machine: Machine = CS2
     wafer_bytes: int | None = None
     execution: Execution | None = Execution.WEIGHT_STREAMING
+    fan_out: int = MAX_FAN_OUT
     client_version: str = "2.10.0"
     client_githash: str = ""
     cluster_systems: int = 0
+    memory_nodes: MemoryNodes = ONE_NODE
     bind_host: str = "localhost"
     public_host: str = "localhost"
     stall_seconds: float = DEFAULT_STALL_SECONDS
@@ -66,6 +73,7 @@ class CoordinatorOptions:
                 # A compile job has none of either.
                 num_systems=max(1, int(options.get("num_systems") or 1)),
                 workers_per_system=max(1, int(options.get("workers_per_system") or 1)),
+                num_shards=int(options.get("num_shards") or 1),
             ),
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),
@@ -73,9 +81,11 @@ class CoordinatorOptions:
             machine=parse_machine(options.get("machine") or CS2.name),
             wafer_bytes=_number(options.get("wafer_bytes", "")),
             execution=parse_execution(options.get("execution") or Execution.WEIGHT_STREAMING),
+            fan_out=int(options.get(FAN_OUT_OPTION) or MAX_FAN_OUT),
             client_version=options.get("client_version") or "2.10.0",
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),
+            memory_nodes=MemoryNodes.parse(options.get(MEMORY_NODES_OPTION, "")),
             bind_host=options.get("bind_host") or "localhost",
             public_host=options.get("public_host") or "localhost",
             stall_seconds=float(options.get("stall_seconds") or DEFAULT_STALL_SECONDS),

@@ -9,13 +9,24 @@ from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.wsc.v1 import pods_pb2
 
 
-def engine_load(session: int, plan_text: str, gang: GangSize) -> pods_pb2.LoadRequest:
-    """Return what the weight, broadcastreduce and chief pods are loaded with."""
+def engine_load(
+    session: int, plan_text: str, gang: GangSize, *, fan_out: int
+) -> pods_pb2.LoadRequest:
+    """Return what the weight, broadcastreduce and chief pods are loaded with.
+
+    Args:
+        session: Number of the session.
+        plan_text: Text of the plan.
+        gang: Size of the job.
+        fan_out: Children of a SwarmX pod at most.
+    """
     return pods_pb2.LoadRequest(
         session=session,
         plan=plan_text.encode(),
         num_systems=gang.num_systems,
         workers_per_system=gang.workers_per_system,
+        fan_out=fan_out,
+        num_shards=gang.num_shards,
     )
 
 

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -15,6 +16,7 @@ from appliance.coordinator.answers import AnswerInterceptor
 from appliance.coordinator.artifacts import ArtifactStore
 from appliance.coordinator.codec import ChunkInterceptor
 from appliance.coordinator.compilation import Compilation, Compiler
+from appliance.coordinator.compile_turn import CompileTurn
 from appliance.coordinator.console import Console
 from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
 from appliance.coordinator.execution import Execution, Surroundings
@@ -22,6 +24,7 @@ from appliance.coordinator.gang import Gang
 from appliance.coordinator.initializer import Initializer, is_expected
 from appliance.coordinator.monitor import Monitor
 from appliance.coordinator.options import CoordinatorOptions
+from appliance.coordinator.repeats import RepeatInterceptor
 from appliance.coordinator.reports import ManagementLink
 from appliance.coordinator.series import SeriesLog
 from appliance.coordinator.servicer import ApplianceServicer, Desk
@@ -30,8 +33,14 @@ from appliance.core.jobs import JobType, Phase
 from appliance.core.micro_batches import WaferLimits
 from appliance.core.pods import PodSpec
 from appliance.observability.logging import configure_logging
+from appliance.observability.traced_calls import traced_server
+from appliance.observability.tracing import traced_pod
+from appliance.pods.neighbours import Neighbours
 from appliance.pods.refusals import RefusalInterceptor
 from appliance.pods.user_programs import user_environment
+from appliance.streams.endpoint import network_options
+from appliance.streams.network.server import NetworkServer
+from appliance.streams.network.tunnel import CONTROL, TunnelService
 from appliance.wire.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
@@ -66,8 +75,11 @@ class Coordinator:
         self._options = CoordinatorOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._series = SeriesLog(clock)
-        self._link = ManagementLink(spec, self._series, clock)
+        self._neighbours = Neighbours(spec, clock)
+        target = self._neighbours.management()
+        self._link = ManagementLink(spec, self._series, clock, target=target)
         self._console = Console()
+        self._turn = CompileTurn(self._link.request_compile, self._console, clock)
         artifacts = ArtifactStore(self._options.compile_root)
         self._compilation = Compilation(
             self._options,
@@ -76,6 +88,7 @@ class Coordinator:
             compiler=compiler,
             limits=self._limits(),
             on_failure=self._announce_failure,
+            wait_for_turn=self._wait_for_turn,
         )
         self._execution = (
             self._make_execution(artifacts, compiler)
@@ -92,21 +105,29 @@ class Coordinator:
     def run(self) -> None:
         """Serve until told to stop."""
         with contextlib.ExitStack() as stack:
+            stack.callback(self._neighbours.close)
             stack.callback(self._link.close)
             inner = self._inner_server()
             stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
+            control_address = self._listen_for_hosts(stack)
             server, port = self._client_server()
             stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
             stack.callback(self._close)
             logger.info("Coordinator serves", extra={"port": port})
-            self._link.register(f"{self._options.public_host}:{port}", os.getpid())
+            service_address = f"{self._options.public_host}:{port}"
+            self._link.register(service_address, control_address, os.getpid())
             self._link.report_regularly(self._is_running, self._pod_reports)
             reason = self._stop_reasons.get()
             logger.info("Coordinator ends", extra={"reason": reason})
             self._stop_reasons.put(reason)
 
+    def _wait_for_turn(self, num_systems: int, is_answered: Callable[[], bool]) -> None:
+        if self._execution is None:  # an execute job has all that it takes
+            self._turn.wait(num_systems, is_answered)
+
     def _close(self) -> None:
         reason = self._stop_reasons.get() if not self._stop_reasons.empty() else "it is stopped"
+        self._turn.close(f"The job ends: {reason}.")
         self._monitor.close()
         self._console.close()
         if self._execution is not None:
@@ -145,7 +166,12 @@ class Coordinator:
         return Execution(
             around,
             lambda on_failure: Gang(
-                self._spec.job, options.gang, clock=self._clock, on_failure=on_failure
+                self._spec,
+                options.gang,
+                self._neighbours,
+                clock=self._clock,
+                fan_out=options.fan_out,
+                on_failure=on_failure,
             ),
         )
 
@@ -160,7 +186,12 @@ class Coordinator:
         carried = self._monitor.note_carried
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[AnswerInterceptor(carried), ChunkInterceptor()],
+            interceptors=[
+                *traced_server(),
+                AnswerInterceptor(carried),
+                RepeatInterceptor(),
+                ChunkInterceptor(),
+            ],
             options=_CHANNEL_OPTIONS,
         )
         desk = Desk(
@@ -187,10 +218,10 @@ class Coordinator:
     def _inner_server(self) -> grpc.Server:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
-            interceptors=[RefusalInterceptor()],
+            interceptors=[*traced_server(), RefusalInterceptor()],
         )
         management_pb2_grpc.add_JobControlServicer_to_server(
-            JobControlServicer(self.stop, self._fail), server
+            JobControlServicer(self.stop, self._fail, self._preempt), server
         )
         if self._execution is not None:
             servicer = CoordinatorServicer(self._execution.gang, self._execution.watch_input)
@@ -199,11 +230,26 @@ class Coordinator:
         server.start()
         return server
 
+    def _listen_for_hosts(self, stack: contextlib.ExitStack) -> str:
+        """Open a port for pods on other hosts, if there are any; return where we are reached."""
+        target = self._spec.control_address()
+        if not self._spec.is_networked:
+            return target
+        options = network_options(self._spec)
+        server = NetworkServer(options, owner=self._spec.name, clock=self._clock)
+        stack.callback(server.close)
+        server.offer(CONTROL, TunnelService(target))
+        return server.address
+
     def _fail(self, reason: str, pod: str) -> None:
         if self._execution is None:
             self.stop(reason)
         else:
             self._execution.suspect(self._execution.gang.failure_of(pod, reason))
+
+    def _preempt(self, reason: str) -> None:
+        advice = "" if self._execution is None else f". {self._execution.how_to_go_on()}"
+        self._fail(f"{reason}{advice}", "")
 
     def _client_is_done(self) -> None:
         if self._execution is not None:
@@ -231,8 +277,9 @@ def run_coordinator(spec: PodSpec, compiler: Compiler) -> int:
     """
     configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
     faulthandler.enable()
-    coordinator = Coordinator(spec, compiler, SystemClock())
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: coordinator.stop("the process was told to end"))
-    coordinator.run()
+    with traced_pod(spec):
+        coordinator = Coordinator(spec, compiler, SystemClock())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: coordinator.stop("the process was told to end"))
+        coordinator.run()
     return 0

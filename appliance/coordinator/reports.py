@@ -9,7 +9,9 @@ import grpc
 from appliance.coordinator.series import SeriesLog
 from appliance.core.clock import Clock
 from appliance.core.jobs import Phase
-from appliance.core.pods import PodSpec
+from appliance.core.pods import JOB_KEY_METADATA, PodSpec
+from appliance.observability.traced_calls import traced_channel
+from appliance.streams.endpoint import KEY_OPTION
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 
 logger = logging.getLogger(__name__)
@@ -29,21 +31,29 @@ class ManagementLink:
         spec: The coordinator pod.
         series: What training shows; travels with every report.
         clock: Times how long to try.
+        target: gRPC target of management's inner service.
     """
 
-    def __init__(self, spec: PodSpec, series: SeriesLog, clock: Clock) -> None:
+    def __init__(self, spec: PodSpec, series: SeriesLog, clock: Clock, *, target: str) -> None:
         self._spec = spec
         self._series = series
-        self._channel = grpc.insecure_channel(spec.management_address)
+        self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
+        self._metadata = ((JOB_KEY_METADATA, spec.options.get(KEY_OPTION, "")),)
         self._clock = clock
         self._sending = threading.Lock()
         self._unsent: list[management_pb2.JobReport] = []
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def register(self, service_address: str, pid: int) -> None:
+    def register(self, service_address: str, control_address: str, pid: int) -> None:
         """Tell where the client finds this job, also to a management that has just started anew.
+
+        Args:
+            service_address: host:port for the client.
+            control_address: Where management and the job's pods reach the coordinator: a Unix
+                socket as gRPC target, or host:port of its network server.
+            pid: This process.
 
         Raises:
             grpc.RpcError: Nobody listens for too long, or the job is unknown.
@@ -51,14 +61,16 @@ class ManagementLink:
         request = management_pb2.RegisterCoordinatorRequest(
             job=self._spec.job,
             service_address=service_address,
-            control_address=self._spec.control_address(),
+            control_address=control_address,
             pid=pid,
         )
         deadline = self._clock.monotonic_seconds() + _REGISTER_SECONDS
         while True:
             remaining = deadline - self._clock.monotonic_seconds()
             try:
-                self._stub.RegisterCoordinator(request, timeout=remaining, wait_for_ready=True)
+                self._stub.RegisterCoordinator(
+                    request, timeout=remaining, wait_for_ready=True, metadata=self._metadata
+                )
             except grpc.RpcError as error:
                 is_away = error.code() is grpc.StatusCode.UNAVAILABLE  # it ended during the call
                 if not is_away or self._clock.monotonic_seconds() >= deadline:
@@ -101,11 +113,34 @@ class ManagementLink:
 
     def _send(self, request: management_pb2.JobReport) -> bool:
         try:
-            self._stub.ReportJob(request, timeout=_CALL_SECONDS)
+            self._stub.ReportJob(request, timeout=_CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
             logger.info("Management is not reached", extra={"reason": error.details()})
             return error.code() not in _AWAY
         return True
+
+    def request_compile(
+        self, wait_seconds: float, num_systems: int, is_cached: bool
+    ) -> "grpc.Future[management_pb2.RequestCompileReply]":
+        """Ask for what compiling takes; management answers once it is granted, or says why not.
+
+        Args:
+            wait_seconds: It answers after so long at the latest.
+            num_systems: Systems that the program is for.
+            is_cached: Whether the program lies in the cache, so that only systems are reserved.
+        """
+        request = management_pb2.RequestCompileRequest(
+            job=self._spec.job,
+            wait_seconds=wait_seconds,
+            num_systems=num_systems,
+            is_cached=is_cached,
+        )
+        return self._stub.RequestCompile.future(
+            request,
+            timeout=wait_seconds + _CALL_SECONDS,
+            wait_for_ready=True,
+            metadata=self._metadata,
+        )
 
     def report_regularly(
         self,

@@ -9,7 +9,7 @@ from appliance.coordinator.compilation import Compilation
 from appliance.coordinator.console import Console
 from appliance.coordinator.execution import Execution
 from appliance.coordinator.failure import Failure
-from appliance.coordinator.monitor import Monitor
+from appliance.coordinator.monitor import Monitor, MonitorWord
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.coordinator.profiles import profiled_steps
 from appliance.core.errors import ConflictError, UserError
@@ -115,12 +115,12 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
     ) -> pb.MsgQueueResponse:
         """Return the next line for the user's console, or nothing."""
         seconds = min(float(request.timeout_seconds), _MAX_POLL_SECONDS)
-        line = self._desk.console.next_line(request.topic, seconds)
+        line = self._desk.console.next_line(request.topic, seconds, context.is_active)
         return pb.MsgQueueResponse(status=line)
 
     def UnaryDone(self, request: pb.DoneRequest, context: grpc.ServicerContext) -> pb.DoneResponse:
         """End the job's service."""
-        self._desk.monitor.close()
+        self._desk.monitor.leave()
         self._desk.on_done()
         return pb.DoneResponse()
 
@@ -145,7 +145,7 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
     ) -> pb.CheckCompileCompatibilityResponse:
         """Say whether a new program can run in this job's gang."""
         wanted, size = gang_size(request.compile_resp.cluster_details), self._execution.gang.size
-        if wanted == size:
+        if size.may_run(wanted):
             return pb.CheckCompileCompatibilityResponse()
         return pb.CheckCompileCompatibilityResponse(
             code=StatusCode.WS_RT_JOB_INCOMPATIBLE,
@@ -235,14 +235,13 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
 
     # Execute jobs: while the steps run, and after
 
-    def GetOutputStream(
+    def GetOutputStream(  # type: ignore[override] # see `codec`
         self, request: pb.GetOutputRequest, context: grpc.ServicerContext
-    ) -> Iterator[pb.GetOutputResponse]:
+    ) -> Iterator[bytes]:
         """Return an output of a step, or a state tensor after a checkpoint step."""
         if request.WhichOneof("info_type") != "tensor_name":
             raise UserError("Outputs are known by name here, not by number.")
-        for message in self._execution.fetch(request.iteration, request.tensor_name):
-            yield pb.GetOutputResponse(rtfx_proto=message)
+        yield from self._execution.fetch(request.iteration, request.tensor_name)
 
     def UnaryDataCheckpoint(
         self, request: pb.DataCheckpointRequest, context: grpc.ServicerContext
@@ -255,9 +254,11 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         self, request: pb.MonitorErrorRequest, context: grpc.ServicerContext
     ) -> pb.MonitorErrorResponse:
         """Say whether the job has failed, after a while."""
-        is_due = self._desk.monitor.poll(float(request.poll_seconds))
+        word = self._desk.monitor.poll(float(request.poll_seconds), context.is_active)
+        if word is MonitorWord.OFF_SHIFT:
+            return pb.MonitorErrorResponse(code=StatusCode.WS_RT_SUCCESS)
         failure = self._execution.failure
-        if not is_due or failure is None:
+        if word is MonitorWord.CLEAN or failure is None:
             return pb.MonitorErrorResponse(code=StatusCode.WS_RT_MONITOR_CLEAN)
         return _monitor_error(failure)
 
@@ -281,16 +282,14 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         execution.persistent.move(execution.session, request.tensor_name, request.ptid)
         return pb.MoveToPTRResponse()
 
-    def GetFromPTRStream(
+    def GetFromPTRStream(  # type: ignore[override] # see `codec`
         self, request: pb.GetFromPTRRequest, context: grpc.ServicerContext
-    ) -> Iterator[pb.GetOutputResponse]:
+    ) -> Iterator[bytes]:
         """Return a persistent tensor."""
         execution = self._execution
-        tensor = execution.persistent.fetch(
+        yield from execution.persistent.fetch(
             execution.session, request.ptid, keep=request.keep_in_repo
         )
-        for message in tensor:
-            yield pb.GetOutputResponse(rtfx_proto=message)
 
     def UnaryDeleteFromPTR(
         self, request: pb.DeleteFromPTRRequest, context: grpc.ServicerContext

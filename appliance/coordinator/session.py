@@ -12,8 +12,9 @@ from appliance.coordinator.weights import WeightIngress
 from appliance.core.errors import NotFoundError, StreamClosedError
 from appliance.core.plan import Output, Plan, StateTensor
 from appliance.core.run import RunSchedule
+from appliance.core.shard_plans import shard_plans
 from appliance.streams.endpoint import StreamEndpoint
-from appliance.streams.protocol import Piece
+from appliance.streams.layout import LayoutItem
 from appliance.streams.shared_memory import SharedMemoryRingReader
 from appliance.streams.topology import (
     OUTPUTS,
@@ -22,11 +23,14 @@ from appliance.streams.topology import (
     output_layout,
     snapshot_segment,
     state_layout,
+    store,
 )
 
 logger = logging.getLogger(__name__)
 
 Outputs = Mapping[str, NDArray[np.generic]]
+_Place = tuple[int, LayoutItem]
+"""The shard that holds a state tensor, and where it lies there."""
 
 _SNAPSHOT_POLL_SECONDS = 0.02
 
@@ -48,6 +52,7 @@ class Session:
         number: int,
         plan: Plan,
         *,
+        num_shards: int,
         locate: Callable[[int, str], str],
     ) -> None:
         self._streams, self.number, self.plan = streams, number, plan
@@ -56,29 +61,52 @@ class Session:
         self.schedule: RunSchedule | None = None
         self.has_fetched = False
         self._outputs = {output.output_name: output for output in plan.outputs}
-        layout = state_layout(plan)
-        self._items = {item.name: item for item in layout.items}
-        self._store = streams.attach_store(number)
+        self._places: dict[str, _Place] = {}
+        self._stores = tuple(streams.attach_store(number, store(s)) for s in range(num_shards))
         self._reader: SharedMemoryRingReader | None = None
         self._thread: threading.Thread | None = None
         self._released: set[int] = set()
         self._closed = threading.Event()
-        views = layout.views(self._store.attach_to_write(STATE_SEGMENT))
-        self.ingress = WeightIngress(
-            plan, {tensor.resource_name: views[tensor.value] for tensor in plan.state}
-        )
+        self.ingress = WeightIngress(plan, self._views(num_shards))
 
-    def write_back(self) -> None:
-        """Bring the tensors that were written here to MemoryX, if it is on another host."""
-        values = (self.ingress.tensor(name).value for name in self.ingress.written)
-        self._store.write_back(STATE_SEGMENT, [self._items[value] for value in values])
+    def _views(self, num_shards: int) -> dict[str, NDArray[np.generic]]:
+        """Return the memory of every state tensor, by resource name; notes where each is."""
+        found: dict[str, NDArray[np.generic]] = {}
+        for shard in shard_plans(self.plan, num_shards):
+            layout = state_layout(shard.plan)
+            views = layout.views(self._stores[shard.index].attach_to_write(STATE_SEGMENT))
+            items = {item.name: item for item in layout.items}
+            for tensor in shard.plan.state:
+                found[tensor.resource_name] = views[tensor.value]
+                self._places[tensor.resource_name] = shard.index, items[tensor.value]
+        return found
+
+    def shard_of(self, name: str) -> int:
+        """Return the shard of MemoryX that holds a state tensor.
+
+        Raises:
+            NotFoundError: The program has none of that name.
+        """
+        return self._places[self.ingress.tensor(name).resource_name][0]
+
+    def write_back(self) -> tuple[tuple[str, ...], ...]:
+        """Bring the tensors that were written here to MemoryX, if it is on another host.
+
+        Returns:
+            For each shard, the names of those that it holds.
+        """
+        written: list[list[str]] = [[] for _ in self._stores]
+        for name in self.ingress.written:
+            written[self.shard_of(name)].append(name)
+        for attached, names in zip(self._stores, written, strict=True):
+            attached.write_back(STATE_SEGMENT, [self._places[name][1] for name in names])
+        return tuple(map(tuple, written))
 
     def scalar(self, name: str) -> np.generic:
         """Return the present value of a state tensor that has one element."""
-        item = self._items[self.ingress.tensor(name).value]
-        buffer = np.empty(item.type.num_bytes, dtype=np.uint8)
-        self._store.read([Piece(segment=STATE_SEGMENT, source=item.offset, target=buffer)])
-        (value,) = buffer.view(item.type.dtype.container)
+        shard, item = self._places[self.ingress.tensor(name).resource_name]
+        found = self._stores[shard].fetch(STATE_SEGMENT, item.offset, item.type.num_bytes)
+        (value,) = found.view(item.type.dtype.container)
         assert isinstance(value, np.generic)
         return value
 
@@ -130,16 +158,15 @@ class Session:
                 hint="Save checkpoints at steps of the run's checkpoint schedule.",
             )
         self.shelf.advance(step)
-        item = self._items[tensor.value]
-        buffer = np.empty(item.type.num_bytes, dtype=np.uint8)
+        shard, item = self._places[tensor.resource_name]
         while not is_over():
             try:
                 segment = self._locate(step + 1, tensor.resource_name)
-                self._store.read([Piece(segment=segment, source=item.offset, target=buffer)])
+                found = self._stores[shard].fetch(segment, item.offset, item.type.num_bytes)
             except NotFoundError:
                 self._closed.wait(_SNAPSHOT_POLL_SECONDS)
                 continue
-            return buffer.view(item.type.dtype.container).reshape(item.type.shape)
+            return found.view(item.type.dtype.container).reshape(item.type.shape)
         return None
 
     def passed_snapshots(self, step: int) -> list[int]:
@@ -153,13 +180,14 @@ class Session:
         fresh = sorted(passed - self._released)
         self._released.update(fresh)
         for number in fresh:
-            self._store.detach(snapshot_segment(number))
+            for attached in self._stores:
+                attached.detach(snapshot_segment(number))
         return fresh
 
-    def attach(self, segment: str) -> NDArray[np.uint8]:
-        """Return a segment of the session's store, as it is now."""
-        self._store.detach(segment)
-        return self._store.attach(segment)
+    def attach(self, shard: int, segment: str) -> NDArray[np.uint8]:
+        """Return a segment of a shard's store, as it is now."""
+        self._stores[shard].detach(segment)
+        return self._stores[shard].attach(segment)
 
     @property
     def is_started(self) -> bool:
@@ -181,7 +209,8 @@ class Session:
             self._reader.close()
         if self._thread is not None:
             self._thread.join()
-        self._store.close()
+        for attached in self._stores:
+            attached.close()
 
     def _shelve(
         self, reader: SharedMemoryRingReader, record: Callable[[int, Outputs], None]

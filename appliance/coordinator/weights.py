@@ -136,6 +136,12 @@ class WeightIngress:
         rtfx.decode(values, dtype, self._views[name])
         self._written.add(name)
 
+    def take(self, name: str, values: NDArray[np.generic]) -> None:
+        """Give a tensor values of its own shape and type as computed with."""
+        self._fresh(name)
+        self._views[name][...] = values
+        self._written.add(name)
+
     def _announced(self, first: SendInputRequest) -> tuple[str, RtFxProto]:
         if first.WhichOneof("info_type") != "tensor_name":
             raise UserError("A stream of weights names no tensor; tensors are known by name here.")

@@ -31,6 +31,7 @@ class Action(StrEnum):
     READ_LOGS = "read-logs"
     SUBMIT = "submit"
     EDIT_JOB = "edit-job"
+    RELEASE_JOB = "release-job"
     PRIORITISE_JOB = "prioritise-job"
     END_JOB = "end-job"
     PAUSE_SESSION = "pause-session"
@@ -101,6 +102,7 @@ class Target:
         owner: Who owns it; None if nobody does.
         session: The session it belongs to; empty if none.
         priority: The priority that is asked for; None if none is.
+        held_by: Who holds the job back; empty if nobody does.
     """
 
     kind: str
@@ -108,9 +110,15 @@ class Target:
     owner: User | None = None
     session: str = ""
     priority: int | None = None
+    held_by: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".rstrip()
+
+
+def name_of(user: User) -> str:
+    """Return the name by which others are told of a user."""
+    return user.name or f"uid {user.uid}"
 
 
 def refusal(principal: Principal, action: Action, target: Target) -> str | None:
@@ -137,6 +145,10 @@ def _refusal_by_action(
         case Action.EDIT_JOB | Action.END_JOB | Action.MANAGE_TOKENS:
             is_allowed = _owns(principal, target) or _administers(principal, target)
             wanted = "its owner"
+        case Action.RELEASE_JOB:
+            is_own = target.held_by in ("", name_of(principal.user)) and _owns(principal, target)
+            is_allowed = is_own or _administers(principal, target)
+            wanted = target.held_by or "its owner"
         case Action.PRIORITISE_JOB | Action.READ_LOGS:
             is_allowed = (
                 _owns(principal, target)

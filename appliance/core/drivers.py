@@ -7,19 +7,22 @@ terminal it was submitted from.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from appliance.core.errors import UserError
-
-DRIVER_FILE = "driver.json"
-"""Name, in a driver's work directory, of its `DriverSpec`."""
 
 MAX_RESTARTS = 100
 """More than this is a script that cannot work."""
 
 RESTART_EVENT = "DriverRestarted"
-"""Reason of the event that each restart writes; restarts are counted by it."""
+"""Reason of the event that a restart under the user's policy writes; those are counted by it."""
+
+PREEMPTED_EVENT = "DriverRestartedAfterPreemption"
+"""Reason of the event that a restart writes because a job of the run was preempted."""
+
+END_EVENT = "DriverScriptEnded"
+"""Reason of the event that tells of a script that ended badly and is not started again."""
 
 
 class FailureCategory(StrEnum):
@@ -72,7 +75,7 @@ class DriverSpec:
 
     argv: tuple[str, ...]
     work_dir: str
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     num_systems: int = 0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
 
@@ -86,17 +89,23 @@ class DriverSpec:
 
     def to_json(self) -> str:
         """Return the JSON text of the spec."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True)
+        values = {name: getattr(self, name) for name in _FIELDS}
+        values["environment"] = dict(self.environment)
+        values["restart"] = {"on": self.restart.on, "limit": self.restart.limit}
+        return json.dumps(values, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "DriverSpec":
         """Return the spec written by `to_json`."""
-        fields = json.loads(text)
-        restart = fields.pop("restart")
+        values = json.loads(text)
+        restart = values.pop("restart")
         policy = RestartPolicy(
             on=tuple(FailureCategory(each) for each in restart["on"]), limit=restart["limit"]
         )
-        return cls(**{**fields, "argv": tuple(fields["argv"])}, restart=policy)
+        return cls(**{**values, "argv": tuple(values["argv"])}, restart=policy)
+
+
+_FIELDS = tuple(field.name for field in fields(DriverSpec))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +115,12 @@ class Losses:
     Attributes:
         pods: Pods that ended though their job needed them, with how they ended.
         nodes: Sentences about nodes, or what runs their pods, that were lost.
+        preemptions: Sentences about jobs that were stopped for others of higher priority.
     """
 
     pods: Sequence[str] = ()
     nodes: Sequence[str] = ()
+    preemptions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +130,12 @@ class Restart:
     Attributes:
         is_wanted: Whether it is.
         reason: Why, or why not; one sentence.
+        is_counted: Whether it counts against the limit of the user's policy.
     """
 
     is_wanted: bool
     reason: str
+    is_counted: bool = True
 
 
 def categorise(losses: Losses, *, by_signal: int | None) -> tuple[FailureCategory, str]:
@@ -144,6 +157,9 @@ def categorise(losses: Losses, *, by_signal: int | None) -> tuple[FailureCategor
 def decide(policy: RestartPolicy, losses: Losses, *, exit_code: int, num_restarts: int) -> Restart:
     """Decide whether a script that ended is started again.
 
+    A script whose job was preempted is always started again, and that does not count: its user
+    allowed the preemption and has done nothing wrong.
+
     Args:
         policy: What the user wishes.
         losses: What was lost of its run.
@@ -152,6 +168,9 @@ def decide(policy: RestartPolicy, losses: Losses, *, exit_code: int, num_restart
     """
     if exit_code == 0:
         return Restart(is_wanted=False, reason="the script has succeeded")
+    if losses.preemptions:
+        story = f"exit code {exit_code}, preempted: {losses.preemptions[0]}"
+        return Restart(is_wanted=True, reason=story, is_counted=False)
     by_signal = exit_code - 128 if exit_code > 128 else None
     category, what = categorise(losses, by_signal=by_signal)
     story = f"exit code {exit_code}, category {category.value}: {what}"

@@ -13,6 +13,7 @@ One line for each argument, node and result, values written `%name`, attributes 
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
@@ -31,6 +32,8 @@ from appliance.core.graph import (
 from appliance.core.tensors import Constant, DType, TensorType
 
 _TYPE = re.compile(r"tensor<((?:[0-9]+x)*)([a-z0-9]+)>")
+_OUTLINE = re.compile(r"([^=]*?) ?= ([A-Za-z0-9_.]+)\(([^)]*)\)")
+_NO_ATTRIBUTES: Mapping[str, Attribute] = {}
 _NODE = re.compile(r"([^=]*?) ?= ([A-Za-z0-9_.]+)\(([^)]*)\) (\{.*\}) : (\S.*?)(?: @ (\{.*\}))?$")
 
 
@@ -90,9 +93,11 @@ def print_values(names: Iterable[str]) -> str:
     return ", ".join([f"%{name}" for name in names])
 
 
-def parse_values(text: str) -> tuple[str, ...]:
-    """Read names as `print_values` writes them."""
-    return tuple([name[1:] for name in text.split(", ")]) if text else ()
+def parse_values(text: str, names: Mapping[str, str] = {}) -> tuple[str, ...]:
+    """Read names as `print_values` writes them; those that are in `names` are the objects there."""
+    if not text:
+        return ()
+    return tuple([names.get(name[1:]) or name[1:] for name in text.split(", ")])
 
 
 class LocationCodec:
@@ -153,8 +158,13 @@ def print_node(node: Node, locations: LocationCodec | None = None) -> str:
     return f"{line} @ {locations.print(node.location)}"
 
 
-def parse_node(line: str, locations: LocationCodec) -> Node:
+def parse_node(line: str, locations: LocationCodec, names: Mapping[str, str] = {}) -> Node:
     """Read a node as `print_node` writes it.
+
+    Args:
+        line: The node.
+        locations: Reads where it comes from.
+        names: Names that exist as objects already.
 
     Raises:
         InternalError: The line is no node.
@@ -164,12 +174,31 @@ def parse_node(line: str, locations: LocationCodec) -> Node:
         raise InternalError(f"{line[:80]!r} is no node.")
     results, op, operands, attributes, types, location = found.groups()
     return Node(
-        op=op,
-        operands=parse_values(operands),
-        results=parse_values(results),
+        op=sys.intern(op),
+        operands=parse_values(operands, names),
+        results=parse_values(results, names),
         types=tuple(map(parse_type, types.split("; "))) if types != "none" else (),
         attributes=parse_attributes(attributes),
         location=locations.parse(location) if location else UNKNOWN_LOCATION,
+    )
+
+
+def parse_outline(line: str, names: Mapping[str, str]) -> Node:
+    """Read of a node, as `print_node` writes it, what it is and which values it connects.
+
+    Raises:
+        InternalError: The line is no node.
+    """
+    found = _OUTLINE.match(line)
+    if found is None:
+        raise InternalError(f"{line[:80]!r} is no node.")
+    results, op, operands = found.groups()
+    return Node(
+        op=sys.intern(op),
+        operands=parse_values(operands, names),
+        results=parse_values(results, names),
+        types=(),
+        attributes=_NO_ATTRIBUTES,
     )
 
 

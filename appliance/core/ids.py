@@ -13,7 +13,8 @@ JOB_PREFIX = "wsjob-"
 """How every job id begins."""
 
 _ALPHABET = string.ascii_lowercase + string.digits
-_SUFFIX_CHARACTERS = 22
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_SUFFIX_PAIRS = 11
 
 
 class Role(StrEnum):
@@ -29,7 +30,12 @@ class Role(StrEnum):
 
 
 def _suffix() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_SUFFIX_CHARACTERS))
+    number = secrets.randbelow(len(_PAIRS) ** _SUFFIX_PAIRS)  # one call to the kernel
+    pairs = []
+    for _ in range(_SUFFIX_PAIRS):
+        number, rest = divmod(number, len(_PAIRS))
+        pairs.append(_PAIRS[rest])
+    return "".join(pairs)
 
 
 def new_job_id() -> JobId:

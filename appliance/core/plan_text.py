@@ -6,12 +6,18 @@ full.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from appliance.core.errors import InternalError
 from appliance.core.graph import Direction, Node
-from appliance.core.graph_text import LocationCodec, parse_node, parse_type, print_node
+from appliance.core.graph_text import (
+    LocationCodec,
+    parse_node,
+    parse_outline,
+    parse_type,
+    print_node,
+)
 from appliance.core.plan import (
     Commit,
     Execution,
@@ -88,36 +94,64 @@ def _node_lines(nodes: tuple[Node, ...], locations: LocationCodec | None) -> Ite
         yield f" {print_node(node, locations)}"
 
 
-def parse_plan(text: str) -> Plan:
+def parse_plan(text: str, *, runs_updates: bool = True) -> Plan:
     """Read a plan as `print_plan` writes it.
+
+    Args:
+        text: The plan.
+        runs_updates: Whether somebody runs the update part. Its nodes, most of a plan, are else
+            read as outlines: operation, operands and results, without types and attributes.
 
     Raises:
         InternalError: The text is no plan, or one of another format version.
     """
     try:
-        return _PlanReader().read(text)
+        return _PlanReader(frozenset() if runs_updates else _UPDATE_SECTIONS).read(text)
     except (ValueError, LookupError, TypeError) as error:
         raise InternalError(f"The text is no plan: {type(error).__name__} {error}.") from error
 
 
-class _PlanReader:
-    """Collects the sections of a plan."""
+_UPDATE_SECTIONS = frozenset({"update", "update_constants"})
 
-    def __init__(self) -> None:
+
+class _PlanReader:
+    """Collects the sections of a plan.
+
+    Args:
+        outlined: Sections whose nodes are read as outlines.
+    """
+
+    def __init__(self, outlined: frozenset[str]) -> None:
+        self._outlined = outlined
         self._locations = LocationCodec()
+        self._names: dict[str, str] = {}
+        self._types: dict[str, TensorType] = {}
         # Sections by keyword, each entry its JSON and its nodes; JSON has no better type than Any.
         self._entries: dict[str, list[tuple[Any, list[Node]]]] = {}
 
     def read(self, text: str) -> Plan:
-        nodes: list[Node] = []
-        for line in text.splitlines():
-            if line.startswith(" "):
-                nodes.append(parse_node(line[1:], self._locations))
-                continue
-            nodes = []
-            kind, _, rest = line.partition(" ")
-            self._entries.setdefault(kind, []).append((json.loads(rest) if rest else None, nodes))
+        lines = text.splitlines()
+        # What a pod keeps of a plan is names and types, mostly. They are made before all nodes,
+        # each as one object, and lie side by side: the nodes' memory can be given back.
+        sections = [self._open_section(line) for line in lines if not line.startswith(" ")]
+        self._names = {name: name for name in self._only("types")[0]}
+        self._types = {name: parse_type(text) for name, text in self._only("types")[0].items()}
+        following, nodes, is_outlined = iter(sections), list[Node](), False
+        for line in lines:
+            if not line.startswith(" "):
+                nodes, is_outlined = next(following), line.partition(" ")[0] in self._outlined
+            elif is_outlined:
+                nodes.append(parse_outline(line[1:], self._names))
+            else:
+                nodes.append(parse_node(line[1:], self._locations, self._names))
         return self._build()
+
+    def _open_section(self, line: str) -> list[Node]:
+        """Take in the line that begins a section; return the list for its nodes."""
+        nodes: list[Node] = []
+        kind, _, rest = line.partition(" ")
+        self._entries.setdefault(kind, []).append((json.loads(rest) if rest else None, nodes))
+        return nodes
 
     def _only(self, kind: str) -> tuple[Any, list[Node]]:
         entries = self._entries.get(kind, ())
@@ -148,38 +182,44 @@ class _PlanReader:
             ),
             wafer_constants=tuple(self._only("wafer_constants")[1]),
             layer_steps=tuple(
-                _layer_step(fields, nodes) for fields, nodes in self._entries.get("layer_step", ())
+                self._layer_step(fields, nodes)
+                for fields, nodes in self._entries.get("layer_step", ())
             ),
             update_constants=tuple(self._only("update_constants")[1]),
             updates=tuple(
-                _update(fields, nodes) for fields, nodes in self._entries.get("update", ())
+                self._update(fields, nodes) for fields, nodes in self._entries.get("update", ())
             ),
             execution=Execution(head["execution"]),
-            narrow=frozenset(self._only("narrow")[0]),
-            sharded=self._only("sharded")[0],
-            types={name: parse_type(type_) for name, type_ in self._only("types")[0].items()},
+            narrow=frozenset(self._known(self._only("narrow")[0])),
+            sharded={
+                self._names.get(name, name): axis for name, axis in self._only("sharded")[0].items()
+            },
+            types=self._types,
         )
 
     def _tensors(self, kind: str) -> Iterator[tuple[str, str, TensorType, DType]]:
         for (name, value, type_, wire_dtype), _ in self._entries.get(kind, ()):
-            yield name, value, parse_type(type_), DType(wire_dtype)
+            yield name, self._names.get(value, value), parse_type(type_), DType(wire_dtype)
 
+    def _known(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple([self._names.get(name, name) for name in names])
 
-def _layer_step(fields: dict[str, Any], nodes: list[Node]) -> LayerStep:
-    direction = fields["direction"]
-    return LayerStep(
-        name=fields["name"],
-        module=fields["module"],
-        direction=Direction(direction) if direction else None,
-        loads=tuple(fields["loads"]),
-        nodes=tuple(nodes),
-        sums=tuple(Sum(partial=partial, total=total) for partial, total in fields["sums"]),
-    )
+    def _layer_step(self, fields: dict[str, Any], nodes: list[Node]) -> LayerStep:
+        direction = fields["direction"]
+        sums = map(self._known, fields["sums"])
+        return LayerStep(
+            name=fields["name"],
+            module=fields["module"],
+            direction=Direction(direction) if direction else None,
+            loads=self._known(fields["loads"]),
+            nodes=tuple(nodes),
+            sums=tuple(Sum(partial=partial, total=total) for partial, total in sums),
+        )
 
-
-def _update(fields: dict[str, Any], nodes: list[Node]) -> Update:
-    return Update(
-        after=fields["after"],
-        nodes=tuple(nodes),
-        commits=tuple(Commit(state=state, value=value) for state, value in fields["commits"]),
-    )
+    def _update(self, fields: dict[str, Any], nodes: list[Node]) -> Update:
+        commits = map(self._known, fields["commits"])
+        return Update(
+            after=fields["after"],
+            nodes=tuple(nodes),
+            commits=tuple(Commit(state=state, value=value) for state, value in commits),
+        )

@@ -2,10 +2,31 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from appliance.core.ids import JobId, PodName, Role, pod_name
+
+JOB_KEY_METADATA = "wsc-job-key"
+"""gRPC metadata by which a coordinator shows management that it knows its job's key."""
+
+MACHINE_CODE_OPTION = "machine_code"
+"""Option of pods that compute: directory of machine code that pods before them have compiled."""
+
+MANAGEMENT = "management"
+"""How `PodSpec.hosts` calls management."""
+
+HOST_OPTION = "stream_host"
+"""Option of every pod with the address at which it listens for, and is reached by, other hosts."""
+
+CLIENT_CONFIG_OPTION = "client_config"
+"""Option of a driver with the client's configuration file, for scripts that do not name one."""
+
+FAN_OUT_OPTION = "fan_out"
+"""Option of a coordinator with the children that a SwarmX pod of its job has at most."""
+
+MEMORY_OPTION = "pod_memory_bytes"
+"""Option of a pod with the memory that it counts for on its node; absent for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +42,11 @@ class PodSpec:
         work_dir: The job's directory, kept after the job ends: logs, specs.
         management_address: gRPC target of management's inner service.
         options: What only this role needs, as strings (documented at the role's `__main__`).
-        hosts: Host of each pod of the job, by member name as in `chief-0`; a pod that is not named
-            runs on this one's host.
+        hosts: Host of each pod of the job, by member name as in `chief-0`, and of `management`; who
+            is not named runs on this one's host.
+        node: The node that it was placed on; empty where there is only one.
+        trace: Place in a trace below which the pod works (W3C `traceparent`); empty if it is not
+            traced.
     """
 
     job: JobId
@@ -33,6 +57,8 @@ class PodSpec:
     management_address: str
     options: Mapping[str, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
+    trace: str = ""
 
     @property
     def member(self) -> str:
@@ -45,6 +71,11 @@ class PodSpec:
         return self.hosts.get(member, own) != own
 
     @property
+    def is_networked(self) -> bool:
+        """Whether the pods of the job and management are on more than one host."""
+        return len(set(self.hosts.values())) > 1
+
+    @property
     def name(self) -> PodName:
         """The pod's name, as in `wsjob-...-chief-0`."""
         return pod_name(self.job, self.role, self.index)
@@ -54,8 +85,22 @@ class PodSpec:
         """The file that takes the pod's standard output and error."""
         return self.work_dir / "logs" / f"{self.role.value}-{self.index}.log"
 
+    def at(self, address: str, public_host: str = "") -> "PodSpec":
+        """Return the spec of the pod on a host with an address of its own.
+
+        Args:
+            address: Where the pods of other hosts reach it; empty changes nothing.
+            public_host: What clients call the host, if it is a coordinator; empty: its address.
+        """
+        if not address:
+            return self
+        options = {**self.options, HOST_OPTION: address}
+        if self.role is Role.COORDINATOR:
+            options |= {"bind_host": address, "public_host": public_host or address}
+        return replace(self, options=options)
+
     def control_address(self) -> str:
-        """Return the gRPC target of this pod's own inner service."""
+        """Return the gRPC target of this pod's own inner service, for whoever is on its host."""
         return control_address(self.runtime_dir, self.role, self.index)
 
     def to_json(self) -> str:

@@ -32,6 +32,8 @@ MEMORYX_UPDATE: Final = "wsc_memoryx_update_seconds_total"
 """Time that MemoryX spent on updates and outputs, waiting aside."""
 MEMORYX_SUMS_WAIT: Final = "wsc_memoryx_sums_wait_seconds_total"
 """Time that MemoryX waited for summed gradients."""
+MEMORYX_EXCHANGE_WAIT: Final = "wsc_memoryx_exchange_wait_seconds_total"
+"""Time that a shard of MemoryX waited for values that others compute."""
 
 HELP: Final[Mapping[str, str]] = {
     SIMULATED_STEP: "Simulated: time of one step of all systems together.",
@@ -44,6 +46,7 @@ HELP: Final[Mapping[str, str]] = {
     WALL_TOTAL: "Wall time of all steps of the session.",
     MEMORYX_UPDATE: "Time that MemoryX spent on updates and outputs, waiting aside.",
     MEMORYX_SUMS_WAIT: "Time that MemoryX waited for summed gradients.",
+    MEMORYX_EXCHANGE_WAIT: "Time that a MemoryX shard waited for values of other shards.",
     "wsc_swarmx_broadcast_copied_bytes": "Weights that SwarmX copied into the broadcast ring.",
     "wsc_csx_pace_wait_seconds": "Time that a system waited to keep the simulated pace.",
     "wsc_csx_input_wait_seconds": "Time that a system waited for its batch.",

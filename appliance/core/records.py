@@ -2,7 +2,8 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
@@ -52,6 +53,7 @@ class NewJob:
         client_workdir: Where the client runs, as it says.
         service_authority: Authority under which the client calls the job's coordinator.
         requirements: What it asks for beyond its systems.
+        request_digest: By which a call that comes again is known; empty if none is looked for.
     """
 
     id: JobId
@@ -67,6 +69,7 @@ class NewJob:
     client_workdir: str = ""
     service_authority: str = ""
     requirements: Requirements = field(default_factory=Requirements)
+    request_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +80,14 @@ class Holding:
         node_groups: Names of its node groups.
         pods: Where its pods count: node, role, how many, memory in bytes and cores of all of them.
         reserved_systems: Systems that it holds for later jobs of its workflow.
+        is_lookup: Whether it is a compile job that was granted nothing yet: it looks into the
+            compile cache, or has done so in vain and waits for the memory that compiling takes.
     """
 
     node_groups: tuple[str, ...] = ()
     pods: tuple[tuple[str, str, int, int, int], ...] = ()
     reserved_systems: tuple[str, ...] = ()
+    is_lookup: bool = False
 
     # `Any`: values of a JSON object.
     def to_dict(self) -> dict[str, Any]:
@@ -95,6 +101,7 @@ class Holding:
             node_groups=tuple(fields.get("node_groups", ())),
             pods=tuple(tuple(pod) for pod in fields.get("pods", ())),
             reserved_systems=tuple(fields.get("reserved_systems", ())),
+            is_lookup=bool(fields.get("is_lookup")),
         )
 
 
@@ -110,6 +117,7 @@ class JobRecord(NewJob):
         holding: What it was granted beyond its systems.
         verdict: How it will end, once that is decided and until it has; None otherwise.
         num_starts: How often it was admitted.
+        held_by: Who holds it back while it waits; empty for nobody.
         service_address: host:port of its coordinator; empty before it listens.
         artifact_dir: For a finished compile, where its artifacts are.
         created_at: When it was submitted.
@@ -125,11 +133,31 @@ class JobRecord(NewJob):
     # `Any`: a JSON object, read and written by the job machine.
     verdict: Mapping[str, Any] | None = None
     num_starts: int = 0
+    held_by: str = ""
     service_address: str
     artifact_dir: str
     created_at: dt.datetime
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
+
+    # `Any`: values of the fields.
+    def changed(self, changes: Mapping[str, Any]) -> "JobRecord":
+        """Return the record with other values of some fields.
+
+        It does what `dataclasses.replace` does, which takes twice as long for so many fields;
+        each job of a busy queue changes some six times within a moment.
+        """
+        record = object.__new__(JobRecord)
+        for write, value in zip(_WRITERS.values(), _VALUES(self), strict=True):
+            write(record, value)
+        for name, value in changes.items():
+            _WRITERS[name](record, value)
+        return record
+
+
+_NAMES = tuple(each.name for each in fields(JobRecord))
+_VALUES = attrgetter(*_NAMES)
+_WRITERS = {name: getattr(JobRecord, name).__set__ for name in _NAMES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

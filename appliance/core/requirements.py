@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from appliance.core.swarmx_tree import MAX_FAN_OUT
+
 NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
 """Roles that CPU nodes have."""
 
@@ -45,7 +47,8 @@ class Requirements:
         reserve_systems: Systems to hold from its start for later jobs of its workflow.
         limit_seconds: It is ended after so long; None sets no limit.
         program: Hash of all that makes runs alike; empty if unknown.
-        is_cached: For a compile job, whether the answer lies in the compile cache.
+        fan_out: Children of a SwarmX pod of the job at most; see `appliance.core.swarmx_tree`.
+        num_shards: Weight pods of the job, each a shard of MemoryX.
         is_preemptible: Whether it may be stopped for a higher priority and queued again.
     """
 
@@ -55,7 +58,8 @@ class Requirements:
     reserve_systems: int = 0
     limit_seconds: float | None = None
     program: str = ""
-    is_cached: bool = False
+    fan_out: int = MAX_FAN_OUT
+    num_shards: int = 1
     is_preemptible: bool = False
 
     # `Any`: values of a JSON object.

@@ -97,13 +97,42 @@ class ClusterDescription:
 POD_KINDS: Mapping[str, str] = {
     "compile": "management",
     "execute": "management",
+    "driver": "management",
     "activation": "activation",
     "broadcastreduce": "broadcastreduce",
     "chief": "activation",
     "worker": "worker",
 }
 """Kinds of pods that count against nodes, and the role of the nodes they run on. `compile` and
-`execute` are the coordinators of such jobs. Weight pods run in node groups, granted whole."""
+`execute` are the coordinators of such jobs, `driver` is the pod of a detached run. Weight pods run
+in node groups, granted whole."""
+
+
+class SystemEventKind(StrEnum):
+    """What kind of thing happened to a system."""
+
+    STALL = "stall"
+    STATE_CHANGE = "state-change"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemEvent:
+    """Something that happened to a system.
+
+    Attributes:
+        system: The system.
+        at: When.
+        kind: What kind of thing.
+        note: For people.
+        details: For a stall `job`, `session` and `model`; for a change of state `state`, `port`
+            and `caller`.
+    """
+
+    system: str
+    at: dt.datetime
+    kind: SystemEventKind
+    note: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,15 @@ runs. With tokens nobody is believed: a call carries a token that we signed, and
 agree with it.
 """
 
+import asyncio
 import getpass
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -20,10 +23,14 @@ from appliance.core.clock import Clock
 from appliance.core.errors import ForbiddenError, UnauthenticatedError, UserError, WscError
 from appliance.core.records import JobRecord, User
 from appliance.management.tokens import Tokens, ensure_key
+from appliance.management.watch import Awaited
 from appliance.storage.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
 from appliance.storage.database import Database
 
 logger = logging.getLogger(__name__)
+
+Keep = Callable[[Callable[[], None], Awaited], None]
+"""Takes something that writes to the database, and who is told once that is kept."""
 
 _MAX_UID = (1 << 32) - 2
 
@@ -112,6 +119,10 @@ class Access:
         if claimed.uid < 0 and not claimed.name:
             return Principal(user=self._options.operator, role=UserRole.CLUSTER_ADMIN)
         return self._believed(claimed)
+
+    def vouched(self, user: User) -> Principal:
+        """Return who asks where somebody else has made sure of it, such as Kubernetes."""
+        return self._believed(user)
 
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
         """Let somebody do something, or raise `ForbiddenError`."""
@@ -264,6 +275,22 @@ class Access:
             self._read_at = None
 
 
+_present: ContextVar["Change | None"] = ContextVar("change", default=None)
+"""The change that this call makes."""
+
+
+def write_down(name: str) -> None:
+    """Write down the change that this call makes together with what it makes, if it makes one.
+
+    Called within a batch; whoever tells the change of its end has nothing more to write.
+
+    Args:
+        name: What the new object is called.
+    """
+    if (change := _present.get()) is not None:
+        change.write_with(name)
+
+
 class Change:
     """A change that is being made; told of its end, it writes itself down.
 
@@ -283,17 +310,44 @@ class Change:
     ) -> None:
         self._repository, self._clock, self._record = repository, clock, record
         self._listeners = listeners
+        self._is_written = False
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Let `write_down` write this change in the block, and in what takes its context along."""
+        token = _present.set(self)
+        try:
+            yield
+        finally:
+            _present.reset(token)
+
+    def write_with(self, name: str) -> None:
+        """Write down, within a batch, that the change is made; see `write_down`."""
+        self._write(name=self._record.name or name, problem="")
+        self._is_written = True
 
     def done(self, name: str = "") -> None:
         """Write down that the change was made; `name` is what a new object is called."""
         name = self._record.name or name
-        self._write(name=name, problem="")
+        if not self._is_written:
+            self._write(name=name, problem="")
         for listener in self._listeners:
             listener(self._record.kind, name)
 
     def failed(self, error: WscError) -> None:
         """Write down that the change was refused or failed."""
         self._write(name=self._record.name, problem=error.message)
+
+    async def done_with(self, keep: Keep, name: str = "") -> None:
+        """Do the same as `done`, but let somebody write who writes for many."""
+        name = self._record.name or name
+        if not self._is_written:
+            record = replace(self._record, at=self._clock.now(), name=name)
+            is_kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            keep(partial(self._repository.write_audit, record), is_kept)
+            await is_kept
+        for listener in self._listeners:
+            listener(self._record.kind, name)
 
     def _write(self, *, name: str, problem: str) -> None:
         record = replace(self._record, at=self._clock.now(), name=name, problem=problem)
@@ -326,7 +380,14 @@ def open_access(data_dir: Path, database: Database, clock: Clock, *, needs_token
 
 def job_target(job: JobRecord, *, priority: int | None = None) -> Target:
     """Return a job as the rules see it."""
-    return Target(kind="job", name=job.id, owner=job.user, session=job.session, priority=priority)
+    return Target(
+        kind="job",
+        name=job.id,
+        owner=job.user,
+        session=job.session,
+        priority=priority,
+        held_by=job.held_by,
+    )
 
 
 def _principal(user: User, account: Account, *, token: str = "") -> Principal:

@@ -13,7 +13,7 @@ from typing import Any
 
 from appliance.core.access import Action, Principal, Target
 from appliance.core.ids import JobId, WorkflowId
-from appliance.management.access import Access, Change, job_target
+from appliance.management.access import Access, Change, Keep, job_target
 from appliance.management.state import State
 from appliance.wire.caller import Caller
 from appliance.wire.submissions import parse_priority, requested_priority
@@ -194,7 +194,13 @@ RULES: Mapping[str, Rule] = {
         "cluster.cluster_mgmt_pb.csctl.CsCtlV1": _CSCTL,
         "cluster.cluster_mgmt_pb.csadm.CsAdmV1": _CSADM,
         "wsc.v1.Drivers": _DRIVERS,
-        "wsc.v1.Queue": {"ListQueue": _READ, "ExplainJob": _READ, "WouldStart": _READ},
+        "wsc.v1.Queue": {
+            "ListQueue": _READ,
+            "ExplainJob": _READ,
+            "WouldStart": _READ,
+            "HoldJob": Rule(action=Action.EDIT_JOB, target=_job("job")),
+            "ReleaseJob": Rule(action=Action.RELEASE_JOB, target=_job("job")),
+        },
         "wsc.v1.Maintenance": {
             "PlanMaintenance": _SYSTEMS,
             "EndMaintenance": _SYSTEMS,
@@ -215,11 +221,18 @@ class Gate:
     Args:
         access: Knows callers and rules.
         state: Where the objects are that requests are about.
+        keep: Writes the records of changes, many at a time.
     """
 
-    def __init__(self, access: Access, state: State) -> None:
+    def __init__(self, access: Access, state: State, keep: Keep) -> None:
         self._access = access
         self._state = state
+        self.keep = keep
+
+    def admit_at_once(self, method: str, caller: Caller, request: _Message) -> Change | None:
+        """Do the same as `admit` without waiting; raises `WouldWaitError` where it would wait."""
+        with self._state.database.without_waiting():
+            return self.admit(method, caller, request)
 
     def admit(self, method: str, caller: Caller, request: _Message) -> Change | None:
         """Let a call pass; may wait for the database.

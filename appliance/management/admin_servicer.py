@@ -119,7 +119,11 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
         """Mark a system healthy or not; one bad port makes it unhealthy."""
         notes = f"port {request.port}: {request.message}" if request.port else request.message
         system = self._systems.set_health(
-            request.system_name, is_healthy=request.healthy, notes=notes
+            request.system_name,
+            is_healthy=request.healthy,
+            notes=notes,
+            by=_who(context),
+            port=request.port,
         )
         health = "healthy" if system.is_healthy else "not healthy"
         return pb.UpdateSystemStatusResponse(message=f"System {system.name} is {health}.")
@@ -254,7 +258,7 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServicer):
                 f"A system cannot be {request.state!r}.", hint=f"States are {', '.join(known)}."
             )
         system = self._systems.set_state(
-            request.system, SystemState(request.state), notes=request.notes
+            request.system, SystemState(request.state), notes=request.notes, by=_who(context)
         )
         return maintenance_pb2.SetSystemStateReply(state=system.state.value)
 

@@ -142,7 +142,9 @@ def _nodes(entries: Sequence[tuple[str, _Entry]]) -> Iterator[Node]:
     counts: dict[str, int] = {}
     for where, entry in entries:
         roles = entry.get("roles", [entry["role"]] if "role" in entry else [])
-        if not isinstance(roles, list) or not roles or not set(roles) <= set(allowed):
+        # A node that is everything is MemoryX too; nodes that are nothing else are node groups.
+        is_known = isinstance(roles, list) and set(roles) <= set(NODE_ROLES)
+        if not is_known or set(roles) <= {"memory"}:
             raise _wrong(where, "roles", roles, f"some of {', '.join(allowed)}")
         keys = ("name", "count", "role", "roles", "memory", "cores")
         first = counts.get(roles[0], 0)

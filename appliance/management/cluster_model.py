@@ -8,10 +8,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from appliance.cluster.node_links import NodeView
 from appliance.core.errors import ConflictError
 from appliance.core.records import JobRecord, Reservation
 from appliance.core.sessions import SessionRecord
 from appliance.core.systems import ClusterDescription, MaintenanceWindow, System
+from appliance.management.placement import joined_nodes, missing_roles
 from appliance.management.state import State
 
 
@@ -24,12 +26,16 @@ class ClusterFacts:
         windows: Times in which systems are away; past ones too.
         sessions: All sessions.
         reservations: What workflows keep between their jobs.
+        missing_roles: Roles that no node has, without which nothing can be started.
+        may_grow: Whether nodes join by themselves.
     """
 
     description: ClusterDescription
     windows: tuple[MaintenanceWindow, ...]
     sessions: tuple[SessionRecord, ...]
     reservations: tuple[Reservation, ...]
+    missing_roles: tuple[str, ...] = ()
+    may_grow: bool = False
 
     @property
     def systems(self) -> tuple[System, ...]:
@@ -42,10 +48,13 @@ class ClusterModel:
 
     Args:
         state: What is kept.
+        joined: Returns the nodes that have joined; None where all is one machine.
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self, state: State, joined: Callable[[], Sequence[NodeView]] | None = None
+    ) -> None:
+        self._state, self._joined = state, joined
         self._lock = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
         self._facts = self._read()
@@ -94,8 +103,16 @@ class ClusterModel:
         return [job for job in self._state.jobs.unfinished() if job.phase.holds_resources]
 
     def _read(self) -> ClusterFacts:
+        description = self._state.systems.describe()
+        missing: tuple[str, ...] = ()
+        if self._joined is not None:
+            views = self._joined()
+            nodes = joined_nodes(description.nodes, views)
+            description, missing = replace(description, nodes=nodes), missing_roles(views)
         return ClusterFacts(
-            description=self._state.systems.describe(),
+            description=description,
+            missing_roles=missing,
+            may_grow=self._joined is not None,
             windows=tuple(self._state.systems.windows()),
             sessions=tuple(self._state.sessions.list()),
             reservations=tuple(self._state.workflows.reservations()),

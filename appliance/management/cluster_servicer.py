@@ -162,13 +162,13 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         """No image was built."""
         return pb.ImageBuildResponse(mount_user_venv=True, status=pb.JOB_STATUS_DELETED)
 
-    def InitCompileJob(
+    async def InitCompileJob(
         self, request: pb.CompileJobRequest, context: Context
     ) -> pb.CompileJobResponse:
         """Queue a compile job."""
         submission = compile_submission(request)
         compile_dir = self._submissions.compile_dir(submission.compile_dir)
-        job = self._submit(submission, context)
+        job = await self._submit(submission, context)
         return pb.CompileJobResponse(
             job_id=job.id,
             log_path=f"{job.work_dir}/logs",
@@ -176,11 +176,11 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
             workflow_id=job.workflow,
         )
 
-    def InitExecuteJob(
+    async def InitExecuteJob(
         self, request: pb.ExecuteJobRequest, context: Context
     ) -> pb.ExecuteJobResponse:
         """Queue an execute job."""
-        job = self._submit(execute_submission(request), context)
+        job = await self._submit(execute_submission(request), context)
         return pb.ExecuteJobResponse(
             job_id=job.id, log_path=f"{job.work_dir}/logs", workflow_id=job.workflow
         )
@@ -201,7 +201,8 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         with self._watch.follow(job) as changed:
             while last is None or not last.is_final:
                 changed.clear()
-                ingress = await asyncio.to_thread(self._jobs.ingress, job)
+                ingress = await self._jobs.look(self._jobs.ingress, job)
+                self._submissions.client_knows(job)
                 if ingress != last:
                     yield pb.GetIngressResponse(
                         is_ready=ingress.is_ready,
@@ -284,7 +285,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
             return pb.CancelJobResponse(message="There was no job to end.")
         job = JobId(request.job_id)
         phase = cluster_jobs.final_phase(request.job_status)
-        await asyncio.to_thread(self._jobs.end, job, phase, request.message)
+        await self._jobs.look(self._jobs.end, job, phase, request.message)
         ended = await wait_until_ended(self._jobs, self._watch, job)
         return pb.CancelJobResponse(message=f"Job {job} is {ended.value}.")
 
@@ -305,8 +306,8 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         """Accept the client's metrics; they are not kept yet."""
         return pb.ReportMetricResponse(code=pb.ReportMetricResponse.SUCCESS)
 
-    def _submit(self, submission: Submission, context: Context) -> JobRecord:
-        job = self._submissions.submit(submission, _caller(context))
+    async def _submit(self, submission: Submission, context: Context) -> JobRecord:
+        job = await self._submissions.submit(submission, _caller(context))
         self._heartbeats.expect(context.peer(), job.id)
         return job
 
@@ -340,7 +341,7 @@ async def wait_until_ended(jobs: JobService, watch: JobWatch, job: JobId) -> Pha
     with watch.follow(job) as changed:
         while True:
             changed.clear()
-            record = await asyncio.to_thread(jobs.find, job)
+            record = await jobs.look(jobs.find, job)
             phase = record.phase if record else Phase.CANCELLED
             remaining = deadline - asyncio.get_running_loop().time()
             if phase.is_terminal or remaining <= 0:

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Mapping
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError, Message
 
+from appliance.core.clock import Clock
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.core.systems import SystemEvent, SystemEventKind
 from appliance.management import topology
 from appliance.management.cluster_servicer import Context, wait_until_ended
 from appliance.management.jobs import JobService
@@ -17,8 +19,10 @@ from appliance.management.log_exports import ExportWish, LogExports
 from appliance.management.resource_views import ResourceViews
 from appliance.management.systems import SystemService
 from appliance.management.watch import JobWatch
+from appliance.storage.system_events import SystemEventFilter
 from appliance.wire.caller import caller
 from appliance.wire.moments import moment_of
+from appliance.wire.system_events import KINDS, event_message
 from protos.csctl import api_pb2 as pb
 from protos.csctl import api_pb2_grpc
 from protos.csctl.resources_pb2 import Job
@@ -27,7 +31,7 @@ _JOBS_PER_MESSAGE = 500
 
 
 class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
-    """Answers csctl. What it lacks is UNIMPLEMENTED."""
+    """Answers csctl."""
 
     def __init__(
         self,
@@ -37,10 +41,12 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         watch: JobWatch,
         exports: LogExports,
         systems: SystemService,
+        clock: Clock,
         needs_token: bool = False,
     ) -> None:
         self._exports = exports
         self._systems = systems
+        self._clock = clock
         self._needs_token = needs_token
         self._jobs = jobs
         self._views = views
@@ -192,6 +198,47 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
     ) -> pb.GetClusterTopologyResponse:
         """Return which system hangs on which switch, as far as the cluster's file says."""
         return topology.cluster_topology(self._systems.list())
+
+    def ReportSystemEvent(
+        self, request: pb.ReportSystemEventRequest, context: Context
+    ) -> pb.ReportSystemEventResponse:
+        """Keep word of a stall that somebody saw on a system."""
+        if not request.HasField("stall_event"):
+            raise UserError(
+                "The event says nothing but a note.",
+                hint="Changes of state keep themselves.",
+            )
+        stall = request.stall_event
+        event = SystemEvent(
+            system=request.system_name,
+            at=self._clock.now(),
+            kind=SystemEventKind.STALL,
+            note=request.note,
+            details={
+                "job": stall.job_name,
+                "session": stall.job_namespace,
+                "model": stall.model,
+            },
+        )
+        self._systems.report(event)
+        return pb.ReportSystemEventResponse(
+            message=f"The stall of system {event.system} was recorded."
+        )
+
+    def ListSystemEvents(
+        self, request: pb.ListSystemEventsRequest, context: Context
+    ) -> pb.ListSystemEventsResponse:
+        """Return what happened to systems, oldest first; a host name is the system's name here."""
+        names = {name for name in (request.system_name, request.system_hostname) if name}
+        if len(names) > 1:
+            return pb.ListSystemEventsResponse()
+        wanted = SystemEventFilter(
+            system=names.pop() if names else "",
+            kind=KINDS.get(request.type),
+            since=moment_of(request.start_time) if request.HasField("start_time") else None,
+            until=moment_of(request.end_time) if request.HasField("end_time") else None,
+        )
+        return pb.ListSystemEventsResponse(events=map(event_message, self._systems.events(wanted)))
 
     def GetJobTopology(
         self, request: pb.GetJobTopologyRequest, context: Context

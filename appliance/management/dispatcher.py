@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from appliance.core.clock import Clock
-from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
+from appliance.core.ids import JobId, new_job_id
+from appliance.core.jobs import JobType, Phase
 from appliance.core.records import JobRecord
+from appliance.core.requirements import Requirements
 from appliance.management.cluster_model import ClusterModel
+from appliance.management.demands import default_requirements
+from appliance.management.placement import COMPILE_ROLES
 from appliance.management.snapshots import pending_of, snapshot_of, user_of
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import Decision, run_cycle, would_start
@@ -94,8 +97,16 @@ class Dispatcher:
                 self._history.observe(run.user, run.program, run.type, seconds)
 
     def add(self, job: JobRecord) -> None:
-        """Put a job into the queue."""
-        self._queue.add(pending_of(job))
+        """Put a job into the queue; a compile job starts for a look into the cache first."""
+        self._queue.add(pending_of(job, is_lookup=job.type is JobType.COMPILE))
+
+    def add_compile(self, job: JobRecord) -> None:
+        """Put a compile job into the queue that has looked into the cache in vain."""
+        self._queue.add(pending_of(job, is_lookup=False))
+
+    def has(self, job: JobId) -> bool:
+        """Whether a job waits in the queue."""
+        return job in self._queue
 
     def remove(self, job: JobId) -> None:
         """Take a job out of the queue; nothing happens if it is not there."""
@@ -106,6 +117,11 @@ class Dispatcher:
         if (pending := self._queue.remove(job)) is not None:
             self._queue.add(replace(pending, priority=priority))
 
+    def hold_back(self, job: JobId, by: str) -> None:
+        """Let a waiting job not start, by somebody's word; with nobody's word it may again."""
+        if (pending := self._queue.remove(job)) is not None:
+            self._queue.add(replace(pending, held_by=by))
+
     def estimate(self, job: JobRecord) -> Estimate:
         """Return how long a job will run."""
         wanted = job.requirements
@@ -113,7 +129,7 @@ class Dispatcher:
 
     def account_for(self, job: JobRecord, grant: Grant, phase: Phase) -> None:
         """Charge a job that has ended to its user, and learn how long such jobs run."""
-        if grant.started_seconds is None:
+        if grant.started_seconds is None or grant.is_lookup:
             return
         now = self._clock.now().timestamp()
         seconds = now - grant.started_seconds
@@ -127,7 +143,7 @@ class Dispatcher:
         """Decide about every waiting job, and publish what was found."""
         snapshot = self._snapshot()
         now = self._clock.now()
-        if not self._queue:
+        if not self._queue or not set(COMPILE_ROLES).isdisjoint(self._model.facts.missing_roles):
             self.published = Published(snapshot=snapshot, at=now)
             return ()
         outcome = run_cycle(snapshot, self._queue)
@@ -137,6 +153,19 @@ class Dispatcher:
     def would_start(self, job: PendingJob) -> Admit | Reject | Wait:
         """Say what would become of a job if it were submitted now; nothing is changed."""
         return would_start(self._snapshot(), self._queue, job)
+
+    def would_execute(self, job: JobRecord, num_systems: int) -> Admit | Reject | Wait:
+        """Say what would become of a compile job's execute job if it were submitted now."""
+        wanted = default_requirements(JobType.EXECUTE, num_systems, self._model.facts.description)
+        execute = replace(
+            job,
+            id=new_job_id(),
+            type=JobType.EXECUTE,
+            num_systems=num_systems,
+            requirements=Requirements(num_node_groups=wanted.num_node_groups),
+            held_by="",
+        )
+        return self.would_start(pending_of(execute, is_lookup=False))
 
     def _snapshot(self) -> ClusterSnapshot:
         return snapshot_of(

@@ -9,8 +9,10 @@ from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.records import DEFAULT_PRIORITY
 from appliance.management.cluster_servicer import Context
+from appliance.management.driver_restarts import DriverRestarts
 from appliance.management.drivers import DriverService, DriverSubmission
-from appliance.management.job_logs import LogService, tail_offset
+from appliance.management.job_logs import LogService
+from appliance.management.log_files import kept_bytes, read_log, tail_offset
 from appliance.management.watch import JobWatch, wait_for_change
 from appliance.wire.caller import caller
 from appliance.wire.submissions import parse_priority
@@ -28,7 +30,7 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
     def __init__(self, drivers: DriverService) -> None:
         self._drivers = drivers
 
-    def SubmitDriver(
+    async def SubmitDriver(
         self, request: pb.SubmitDriverRequest, context: Context
     ) -> pb.SubmitDriverReply:
         """Queue a driver."""
@@ -39,7 +41,7 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
             num_systems=request.num_systems,
             restart=_policy(request.restart),
         )
-        job = self._drivers.submit(
+        job = await self._drivers.submit(
             DriverSubmission(
                 spec=spec,
                 session=request.session,
@@ -54,12 +56,18 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
 class DriverControlServicer(drivers_pb2_grpc.DriverControlServicer):
     """Answers driver pods."""
 
-    def __init__(self, drivers: DriverService) -> None:
-        self._drivers = drivers
+    def __init__(self, restarts: DriverRestarts) -> None:
+        self._restarts = restarts
+
+    def DriverStarted(
+        self, request: pb.DriverStartedRequest, context: Context
+    ) -> pb.DriverStartedReply:
+        """Say how often the script was started again before."""
+        return pb.DriverStartedReply(restart_count=self._restarts.count(JobId(request.job)))
 
     def DriverEnded(self, request: pb.DriverEndedRequest, context: Context) -> pb.DriverEndedReply:
         """Say whether the script is started again."""
-        restart, count = self._drivers.ended(JobId(request.job), request.exit_code)
+        restart, count = self._restarts.ended(JobId(request.job), request.exit_code)
         return pb.DriverEndedReply(
             is_restart=restart.is_wanted, restart_count=count, reason=restart.reason
         )
@@ -77,9 +85,7 @@ class LogServicer(logs_pb2_grpc.LogsServicer):
     ) -> logs_pb2.ListLogsReply:
         """Return the logs that a job has."""
         found = self._logs.logs(JobId(request.job))
-        files = [
-            logs_pb2.LogFile(pod=each.pod, num_bytes=each.path.stat().st_size) for each in found
-        ]
+        files = [logs_pb2.LogFile(pod=each.pod, num_bytes=kept_bytes(each.path)) for each in found]
         return logs_pb2.ListLogsReply(logs=files)
 
     async def StreamLog(
@@ -94,7 +100,10 @@ class LogServicer(logs_pb2_grpc.LogsServicer):
                 changed.clear()
                 # The phase comes first: what was printed before the end is then read after it.
                 record = await asyncio.to_thread(self._logs.load_job, job)
-                while data := await asyncio.to_thread(_read, log.path, offset):
+                while True:
+                    offset, data = await asyncio.to_thread(read_log, log.path, offset, _CHUNK_BYTES)
+                    if not data:
+                        break
                     yield logs_pb2.LogChunk(data=data, offset=offset)
                     offset += len(data)
                 if not request.is_followed or record.phase.is_terminal:
@@ -118,12 +127,3 @@ def _first_offset(path: Path, request: logs_pb2.StreamLogRequest) -> int:
     if request.tail_lines < 0 or not path.exists():
         return 0
     return tail_offset(path, request.tail_lines)
-
-
-def _read(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(_CHUNK_BYTES)
-    except FileNotFoundError:  # the pod has not begun to print
-        return b""

@@ -6,7 +6,6 @@ driver's workflow; the user's own token never leaves the user's terminal.
 """
 
 import base64
-import hashlib
 import hmac
 import json
 import os
@@ -34,7 +33,7 @@ class DriverTokens:
     def mint(self, driver: JobId) -> str:
         """Return the token of a driver."""
         claims: dict[str, str | int] = {"iss": _ISSUER, "sub": driver, "exp": _EXPIRY}
-        body = f"{_encode({'alg': 'HS256', 'typ': 'JWT'})}.{_encode(claims)}"
+        body = f"{_HEADER}.{_encode(claims)}"
         return f"{body}.{self._sign(body)}"
 
     def find(self, token: str) -> JobId | None:
@@ -46,7 +45,7 @@ class DriverTokens:
         return JobId(claims["sub"]) if claims.get("iss") == _ISSUER else None
 
     def _sign(self, body: str) -> str:
-        digest = hmac.new(self._key, body.encode(), hashlib.sha256).digest()
+        digest = hmac.digest(self._key, body.encode(), "sha256")
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
@@ -70,3 +69,6 @@ def _encode(fields: dict[str, str | int]) -> str:
 
 def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+_HEADER = _encode({"alg": "HS256", "typ": "JWT"})

@@ -1,22 +1,32 @@
-"""Detached runs: takes in drivers and says whether their scripts are started again."""
+"""Detached runs: takes in drivers, and knows the callers that are their scripts."""
 
+import asyncio
 import logging
 import os
+import threading
+from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from appliance.core.drivers import DRIVER_FILE, RESTART_EVENT, DriverSpec, Losses, Restart, decide
-from appliance.core.errors import ConflictError, UnschedulableError, UserError
+from appliance.core.drivers import DriverSpec
+from appliance.core.errors import ClusterError, ConflictError, UnschedulableError, UserError
 from appliance.core.ids import JobId, WorkflowId, new_job_id, new_workflow_id
 from appliance.core.jobs import JobType
-from appliance.core.records import EventRecord, JobRecord, NewJob, User
+from appliance.core.records import JobRecord, NewJob, User
+from appliance.management.access import write_down
+from appliance.management.cluster_model import ClusterModel
+from appliance.management.demands import driver_requirements
 from appliance.management.driver_tokens import DriverTokens
+from appliance.management.live_jobs import wait_until_kept
 from appliance.management.reconciler import Reconciler
-from appliance.management.resumption import NODE_LOST
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
-from appliance.storage.jobs import JobFilter
+from appliance.management.watch import Awaited
+from appliance.storage.database import WouldWaitError
 from appliance.wire.submissions import check_labels
 
 logger = logging.getLogger(__name__)
@@ -35,6 +45,7 @@ class DriverSubmission:
         user: Whom it runs as.
         priority: From 0 to `MAX_PRIORITY`.
         labels: The user's tags.
+        job: The id it gets; None draws one.
     """
 
     spec: DriverSpec
@@ -42,10 +53,11 @@ class DriverSubmission:
     user: User
     priority: int
     labels: Mapping[str, str]
+    job: JobId | None = None
 
 
 class DriverService:
-    """Takes in drivers and says whether their scripts are started again.
+    """Takes in drivers, and knows the callers that are their scripts.
 
     Args:
         state: What is kept.
@@ -53,6 +65,8 @@ class DriverService:
         tokens: Their tokens.
         sessions: Where they are listed.
         data_dir: Where jobs' directories are.
+        model: What the cluster has.
+        is_any_user: Whether pods may run as other users than this process.
     """
 
     def __init__(
@@ -62,15 +76,24 @@ class DriverService:
         tokens: DriverTokens,
         sessions: SessionService,
         data_dir: Path,
+        *,
+        model: ClusterModel,
+        is_any_user: bool = False,
     ) -> None:
+        self._is_any_user = is_any_user or os.geteuid() == 0
         self._sessions = sessions
         self._state = state
         self._reconciler = reconciler
         self._tokens = tokens
         self._data_dir = data_dir
+        self._model = model
+        self._lock = threading.Lock()
+        self._arriving: defaultdict[int, set[JobId]] = defaultdict(set)
 
-    def submit(self, submission: DriverSubmission) -> JobRecord:
-        """Start a driver; it waits for nothing, as it needs no system: its jobs do.
+    async def submit(self, submission: DriverSubmission) -> JobRecord:
+        """Queue a driver; it waits for memory where the cluster counts that, and for nothing else.
+
+        It is kept when this returns.
 
         Raises:
             ConflictError: The user has too many drivers already.
@@ -78,31 +101,61 @@ class DriverService:
             NotFoundError: There is no such session.
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
-        _check_user(submission.user)
-        self._check_systems(submission.spec.num_systems)
-        self._check_number(submission.user)
-        labels = check_labels(submission.labels)
-        session = self._sessions.session_for(submission.session, submission.user.name)
-        job, workflow = new_job_id(), new_workflow_id()
-        self._state.workflows.ensure(workflow, session=session, user=submission.user)
-        work_dir = self._data_dir / "jobs" / job
-        (work_dir / "logs").mkdir(parents=True)
-        _write_private(work_dir / DRIVER_FILE, submission.spec.to_json())
-        record = self._state.jobs.create(
-            NewJob(
-                id=job,
-                type=JobType.DRIVER,
-                session=session,
-                workflow=workflow,
-                user=submission.user,
-                priority=submission.priority,
-                labels=labels,
-                work_dir=str(work_dir),
-                client_workdir=submission.spec.work_dir,
-            )
+        is_kept: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
+        try:
+            with self._state.database.without_waiting():
+                self._hand_over(submission, is_kept)
+        except WouldWaitError:
+            await asyncio.to_thread(self._hand_over, submission, is_kept)
+        return await is_kept
+
+    def submit_and_wait(self, submission: DriverSubmission) -> JobRecord:
+        """Do the same from a thread that may wait; see `submit`.
+
+        Raises:
+            ClusterError: Keeping it takes too long; it may yet be kept.
+        """
+        is_kept: Future[JobRecord] = Future()
+        self._hand_over(submission, is_kept)
+        return wait_until_kept(is_kept, "The run was not kept", hint="See whether it is listed.")
+
+    def _hand_over(self, submission: DriverSubmission, is_kept: Awaited) -> None:
+        """Let the reconciler's next turn keep a driver."""
+        cluster = self._model.facts.description
+        self._check_user(submission.user)
+        _check_systems(submission.spec.num_systems, len(cluster.systems))
+        job = submission.job or new_job_id()
+        new = NewJob(
+            id=job,
+            type=JobType.DRIVER,
+            session=self._sessions.session_for(submission.session, submission.user.name),
+            workflow=new_workflow_id(),
+            user=submission.user,
+            priority=submission.priority,
+            labels=check_labels(submission.labels),
+            work_dir=f"{self._data_dir}/jobs/{job}",
+            client_workdir=submission.spec.work_dir,
+            requirements=driver_requirements(cluster),
         )
-        self._reconciler.submit(record)
-        logger.info("Driver submitted", extra={"job": job, "user": submission.user.name})
+        self._take_place(job, submission.user)
+        keep = partial(self._keep, new, submission.spec)
+        self._reconciler.take_in(job, partial(copy_context().run, keep), is_kept)
+
+    def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
+        """Keep a driver with what it runs and its workflow; called within a batch.
+
+        It has no directory yet: its launcher makes that, when it opens the log.
+        """
+        self._state.database.after_commit(lambda: self._give_place(new.id, new.user))
+        try:
+            self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
+            record = self._state.jobs.create(new)
+            self._state.driver_specs.keep(new.id, spec)
+            write_down(new.id)
+        except BaseException:
+            self._give_place(new.id, new.user)
+            raise
+        logger.info("Driver submitted", extra={"job": new.id, "user": new.user.name})
         return record
 
     def workflow_of(self, token: str) -> WorkflowId | None:
@@ -115,101 +168,50 @@ class DriverService:
         driver = self._running(token)
         return driver.user if driver else None
 
-    def ended(self, job: JobId, exit_code: int) -> tuple[Restart, int]:
-        """Decide whether a script is started again, and write down that it is.
-
-        Args:
-            job: The driver.
-            exit_code: How the script ended; 128 and the number for a signal.
-
-        Returns:
-            The decision, and how often the script was started again, this time included.
-        """
-        record = self._state.jobs.load(job)
-        if record.type is not JobType.DRIVER:
-            raise UserError(f"Job {job} is no driver.")
-        spec = DriverSpec.from_json((Path(record.work_dir) / DRIVER_FILE).read_text())
-        restarts = [each for each in self._state.jobs.events(job) if each.reason == RESTART_EVENT]
-        since = restarts[-1].at if restarts else record.created_at
-        members = [
-            each
-            for each in self._state.jobs.list(
-                JobFilter(workflow=record.workflow, with_finished=True)
-            )
-            if each.id != job and each.created_at >= since
-        ]
-        restart = decide(
-            spec.restart,
-            self._losses(members),
-            exit_code=exit_code,
-            num_restarts=len(restarts),
-        )
-        if not restart.is_wanted:
-            return restart, len(restarts)
-        count = len(restarts) + 1
-        message = f"the script is started again, {count} of {spec.restart.limit}: {restart.reason}"
-        self._write_event(job, message)
-        return restart, count
-
     def _running(self, token: str) -> JobRecord | None:
         driver = self._tokens.find(token) if token else None
         record = self._state.jobs.find(driver) if driver else None
         return record if record and not record.phase.is_terminal else None
 
-    def _losses(self, members: list[JobRecord]) -> Losses:
-        pods = [
-            f"{pod.name} {pod.message}"
-            for member in members
-            for pod in self._state.pods.of_job(member.id)
-            if pod.phase == "Failed"
-        ]
-        nodes = [f"{each.id}: {each.message}" for each in members if NODE_LOST in each.message]
-        return Losses(pods=pods, nodes=nodes)
-
-    def _check_systems(self, wanted: int) -> None:
-        there = len(self._state.systems.list())
-        if wanted > there:
-            raise UnschedulableError(
-                f"The run asks for {wanted} systems; the cluster has {there}.",
-                hint="Ask for fewer.",
+    def _check_user(self, user: User) -> None:
+        if user.uid < 0:
+            raise UserError("The call does not say whom to run the script as.")
+        ours = os.geteuid()
+        if not self._is_any_user and user.uid != ours:
+            raise UserError(
+                f"This appliance runs as uid {ours} and cannot run a script as uid {user.uid}.",
+                hint="Submit as that user, or run the appliance as root.",
             )
 
-    def _check_number(self, user: User) -> None:
-        """Refuse one driver too many."""
-        mine = self._state.jobs.list(JobFilter(uid=user.uid))
-        count = sum(job.type is JobType.DRIVER for job in mine)
-        if count >= MAX_DRIVERS:
-            raise ConflictError(
-                f"User {user.name or user.uid} has {count} unfinished drivers; the most is "
-                f"{MAX_DRIVERS}.",
-                hint="Wait for one, or cancel one.",
-            )
+    def _take_place(self, job: JobId, user: User) -> None:
+        """Count a driver that is about to be kept, or refuse one too many."""
+        with self._lock:
+            mine = self._arriving[user.uid]
+            known = self._state.jobs.unfinished_drivers(user.uid) | mine
+            if job in known:
+                raise ClusterError(
+                    f"Run {job} is being taken in already.", hint="Look at it, and wait."
+                )
+            if (count := len(known)) >= MAX_DRIVERS:
+                raise ConflictError(
+                    f"User {user.name or user.uid} has {count} unfinished drivers; the most is "
+                    f"{MAX_DRIVERS}.",
+                    hint="Wait for one, or cancel one.",
+                )
+            mine.add(job)
 
-    def _write_event(self, job: JobId, message: str) -> None:
-        event = EventRecord(
-            job=job,
-            at=self._state.clock.now(),
-            reason=RESTART_EVENT,
-            message=message,
-            subject=job,
-            is_warning=True,
+    def _give_place(self, job: JobId, user: User) -> None:
+        """Stop to count a driver that is kept, and so counted as such, or never will be."""
+        with self._lock:
+            mine = self._arriving[user.uid]
+            mine.discard(job)
+            if not mine:
+                del self._arriving[user.uid]
+
+
+def _check_systems(wanted: int, there: int) -> None:
+    if wanted > there:
+        raise UnschedulableError(
+            f"The run asks for {wanted} systems; the cluster has {there}.",
+            hint="Ask for fewer.",
         )
-        self._state.jobs.add_event(event)
-
-
-def _check_user(user: User) -> None:
-    if user.uid < 0:
-        raise UserError("The call does not say whom to run the script as.")
-    ours = os.geteuid()
-    if ours not in (0, user.uid):
-        raise UserError(
-            f"This appliance runs as uid {ours} and cannot run a script as uid {user.uid}.",
-            hint="Submit as that user, or run the appliance as root.",
-        )
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only we can read: an environment may hold secrets."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)

@@ -70,7 +70,7 @@ class ChangeFeed:
         self._ring: deque[Notice] = deque(maxlen=capacity)
         self._epoch = epoch or secrets.token_hex(4)
         self._end = 0
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
         self._is_closed = False
         self.num_followers = 0
 
@@ -119,7 +119,7 @@ class ChangeFeed:
         """Wait until there is something newer than a position; False when the time is over."""
         if self._end > position or self._is_closed:
             return True
-        changed = self._changed
+        changed = self._changed = self._changed or asyncio.Event()
         try:
             await asyncio.wait_for(changed.wait(), timeout_seconds)
         except TimeoutError:
@@ -127,5 +127,6 @@ class ChangeFeed:
         return True
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()

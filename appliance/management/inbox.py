@@ -2,14 +2,16 @@
 
 import heapq
 import itertools
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from appliance.cluster.launcher import Exit
 from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.core.records import JobRecord
 from appliance.management import job_machine as machine
+from appliance.management.watch import Awaited
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.explain import Wait
 from appliance.scheduler.queue import PendingJob
@@ -21,7 +23,7 @@ class Happened:
 
     job: JobId
     event: machine.Event
-    is_kept: "Future[None] | None" = None
+    is_kept: Awaited | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +35,43 @@ class PodsLaunched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A new job."""
+class Registered:
+    """A job's coordinator listens, and where; whoever waits is told once that is kept."""
 
-    job: JobRecord
+    job: JobId
+    address: str
+    is_kept: Awaited | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToKeep:
+    """Something to be written that concerns nobody's phase."""
+
+    write: Callable[[], None] = field(repr=False)
+    is_kept: Awaited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A new job that is yet to be kept.
+
+    Attributes:
+        job: Its id.
+        keep: Writes it down, with all that belongs to it; returns another job, which is kept
+            already, if that is the one that was wanted.
+        is_kept: Gets the record.
+    """
+
+    job: JobId
+    keep: Callable[[], JobRecord] = field(repr=False)
+    is_kept: Awaited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A new job, which is kept already."""
+
+    record: JobRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +80,24 @@ class Reprioritised:
 
     job: JobId
     priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantsCompile:
+    """A compile job knows its program: unless that lies in the cache it wants to compile it."""
+
+    job: JobId
+    num_systems: int
+    is_cached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """A waiting job is not to start, by somebody's word; nobody's word lets it start again."""
+
+    job: JobId
+    by: str
+    is_kept: "Future[None]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +127,8 @@ class Question:
     answer: "Future[Admit | Reject | Wait]"
 
 
-Wish = Submitted | Reprioritised | Holds | Releases | Wake
-Item = Happened | PodsLaunched | Wish | Question | Exit
+Wish = Arrived | Submitted | Reprioritised | WantsCompile | HeldBack | Holds | Releases | Wake
+Item = Happened | Registered | PodsLaunched | ToKeep | Wish | Question | Exit
 
 
 class Alarm(StrEnum):

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import signal
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,8 +12,14 @@ import psutil
 
 from appliance.core.errors import ClusterError, ConflictError
 
-STOP_SECONDS = 30.0
-"""How long `appliance down` waits before it gives up on an orderly end."""
+STOP_SECONDS = 120.0
+"""How long `appliance down` waits before it gives up on an orderly end, which takes some seconds;
+a machine whose cores many more programs want takes ten times as long."""
+
+
+_LOOKS = 25
+_LOOK_SECONDS = 0.02
+"""How often, and how long apart, a lock is tried that `is_running` may hold for a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +33,7 @@ class InstanceState:
         config_path: The client's configuration file.
         runtime_root: Where its sockets are.
         num_systems: Its systems.
+        join_address: host:port at which agents of nodes join; empty if all runs on one machine.
     """
 
     pid: int
@@ -34,6 +42,7 @@ class InstanceState:
     config_path: str
     runtime_root: str
     num_systems: int
+    join_address: str = ""
 
 
 class Instance:
@@ -62,12 +71,13 @@ class Instance:
         """
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(lock)
-            raise self.already_runs() from error
-        self._lock = lock
+        for _ in range(_LOOKS):
+            if _take(lock):
+                self._lock = lock
+                return
+            threading.Event().wait(_LOOK_SECONDS)
+        os.close(lock)
+        raise self.already_runs()
 
     def already_runs(self) -> ConflictError:
         """Return the error that says so."""
@@ -84,12 +94,9 @@ class Instance:
             return False
         lock = os.open(self._lock_path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not _take(lock)
         finally:
             os.close(lock)
-        return False
 
     def write_state(self, state: InstanceState) -> None:
         """Let others know of this appliance."""
@@ -134,3 +141,12 @@ class Instance:
             ) from error
         self.clear_state()
         return True
+
+
+def _take(lock: int) -> bool:
+    """Take the lock of an open file, if nobody has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import psutil
 
@@ -13,6 +14,7 @@ from appliance.core.records import JobRecord
 from appliance.core.requirements import GroupKind
 from appliance.core.systems import ClusterDescription, Node, NodeGroup, System
 from appliance.management.cluster_model import ClusterModel
+from appliance.management.node_pool import NodePool
 from appliance.management.state import State
 from appliance.wire.resources import NodeLoad
 
@@ -50,11 +52,13 @@ class Inventory:
     Args:
         state: What is kept.
         model: What the cluster has.
+        pool: Knows the nodes that have joined; None where all nodes are this machine.
     """
 
-    def __init__(self, state: State, model: ClusterModel) -> None:
+    def __init__(self, state: State, model: ClusterModel, pool: NodePool | None = None) -> None:
         self._state = state
         self._model = model
+        self._pool = pool
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -91,17 +95,33 @@ class Inventory:
         ]
 
     def node_uses(self) -> Sequence[NodeUse]:
-        """Return all nodes with their load, which is this machine's: it runs all pods."""
-        load = NodeLoad(
-            cpu_percent=psutil.cpu_percent(), memory_percent=psutil.virtual_memory().percent
-        )
-        holders = self._holders()
-        return [NodeUse(node=node, load=load, holders=holders) for node in self.nodes]
+        """Return all nodes with their load and the jobs that have pods there."""
+        holders, pool = self._holders(), self._pool
+        if pool is None:
+            load = _this_load()
+            return [NodeUse(node=node, load=load, holders=holders) for node in self.nodes]
+        jobs = {node.name: pool.launcher.jobs_on(node.name) for node in self.nodes}
+        return [
+            NodeUse(
+                node=node,
+                load=pool.load_of(node.name),
+                holders=[job for job in holders if job.id in jobs[node.name]],
+            )
+            for node in self.nodes
+        ]
 
     def _holders(self) -> Sequence[JobRecord]:
         return [job for job in self._state.jobs.unfinished() if job.phase.holds_resources]
 
 
+def _this_load() -> NodeLoad:
+    """Return the load of this machine, which runs all pods."""
+    return NodeLoad(
+        cpu_percent=psutil.cpu_percent(), memory_percent=psutil.virtual_memory().percent
+    )
+
+
+@cache
 def this_node() -> Node:
     """Return the machine this process runs on."""
     return Node(

@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from appliance.core.access import name_of
 from appliance.core.errors import ConflictError, StaleError
 from appliance.core.ids import JobId
-from appliance.core.records import JobRecord
+from appliance.core.records import JobRecord, User
 from appliance.management.jobs import JobService
 from appliance.management.reconciler import Reconciler
 from appliance.management.state import State
@@ -82,6 +83,30 @@ class JobEdits:
         if priority is not None:
             self._follow(record, priority)
         return record
+
+    def hold(self, job: JobId, by: User) -> None:
+        """Let a waiting job keep its place but not start.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: It does not wait, or somebody holds it already.
+        """
+        record = self._jobs.load(job)
+        if not record.phase.is_terminal and record.held_by:
+            raise ConflictError(f"Job {job} is held by {record.held_by} already.")
+        self._reconciler.hold_back(job, name_of(by))
+
+    def release(self, job: JobId) -> None:
+        """Let a held job start again.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: It is not held.
+        """
+        record = self._jobs.load(job)
+        if not record.held_by:
+            raise ConflictError(f"Job {job} is {record.phase.value} and is not held.")
+        self._reconciler.hold_back(job, "")
 
     def _follow(self, record: JobRecord, priority: int) -> None:
         self._reconciler.reprioritise(record.id, priority)

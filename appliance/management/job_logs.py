@@ -10,8 +10,6 @@ from appliance.core.jobs import JobType
 from appliance.core.records import JobRecord
 from appliance.management.state import State
 
-_TAIL_BLOCK_BYTES = 1 << 16
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLog:
@@ -69,33 +67,6 @@ class LogService:
             f"Job {job} has no log of {pod!r}.",
             hint=f"It has: {', '.join(known) or 'none yet'}.",
         )
-
-
-def tail_offset(path: Path, num_lines: int) -> int:
-    """Return where the last lines of a file begin; 0 if it has no more than that.
-
-    Args:
-        path: The file.
-        num_lines: How many lines; a last one without a newline counts.
-    """
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        if num_lines <= 0:
-            return end
-        position, missing = end, num_lines + 1
-        while position > 0:
-            start = max(0, position - _TAIL_BLOCK_BYTES)
-            file.seek(start)
-            block = file.read(position - start)
-            if position == end and not block.endswith(b"\n"):
-                missing -= 1
-            for at in range(len(block) - 1, -1, -1):
-                if block[at : at + 1] == b"\n":
-                    missing -= 1
-                    if missing == 0:
-                        return start + at + 1
-            position = start
-    return 0
 
 
 def _directory(record: JobRecord) -> Path:

@@ -11,14 +11,15 @@ then.
 The verdict may also be that the job goes back into the queue: it was stopped for a higher priority.
 The client's word that it ends counts even then.
 
-A driver has no coordinator: it runs as soon as its pod does, and its pod's end is its own.
+A driver has no coordinator: it runs as soon as its pod does, and its pod's end is its own; if the
+pod was lost and the user's policy says so, it goes back into the queue.
 
 A verdict is *provisional* when the coordinator ended in order before the client said how the run
 went; the client's word, if it comes in time, replaces it.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from appliance.core.ids import JobId, PodName, Role
@@ -57,7 +58,7 @@ class Verdict:
     # `Any`: values of a JSON object.
     def to_dict(self) -> dict[str, Any]:
         """Return it ready for JSON."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Verdict":
@@ -147,6 +148,8 @@ class PodExited:
     role: Role
     exit_code: int
     reason: str
+    revival: str = ""
+    """For a driver's pod that was lost: why it is started again; empty if it is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +242,7 @@ class TellCoordinator:
     reason: str
     is_failure: bool
     pod: str = ""
+    is_preemption: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +313,8 @@ def _on_start(
             return _enter(state, Phase.INITIALIZING, Enter(phase=Phase.RUNNING))
         case Launched(), Phase.SCHEDULED:
             return _enter(state, Phase.INITIALIZING)
+        case LaunchFailed(), Phase.SCHEDULED if state.verdict is not None:  # ended meanwhile
+            return (state, ()) if state.is_stopping else _stop(state)
         case LaunchFailed(message=message), Phase.SCHEDULED:
             return _conclude(state, Verdict(phase=Phase.FAILED, message=message), StopPods())
         case CoordinatorReady(), Phase.INITIALIZING:
@@ -345,6 +351,8 @@ def _on_pod_exit(state: JobState, end: PodExited) -> Step:
         if not is_coordinator:
             return state, ()  # the coordinator ends its pods one by one before itself
         return _conclude(state, _verdict_of_orderly_end(state), StopPods())
+    if end.revival:
+        return _conclude(state, Verdict(phase=Phase.QUEUED, message=end.revival), StopPods())
     verdict = Verdict(phase=Phase.FAILED, message=_failure_message(end), is_inferred=True)
     if is_coordinator:
         return _conclude(state, verdict, StopPods())
@@ -379,7 +387,9 @@ def _on_bound(state: JobState, event: Preempted | LimitReached) -> Step:
             verdict = Verdict(phase=Phase.FAILED, message=message)
         case _:
             assert_never(event)
-    tell = TellCoordinator(reason=verdict.message, is_failure=True)
+    tell = TellCoordinator(
+        reason=verdict.message, is_failure=True, is_preemption=verdict.phase is Phase.QUEUED
+    )
     return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
 
 
@@ -399,12 +409,21 @@ def _on_end_request(state: JobState, verdict: Verdict) -> Step:
     if known is None:
         tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)
         return _conclude(state, verdict, tell, Remind(seconds=END_GRACE_SECONDS))
-    if known.is_provisional or known.phase is Phase.QUEUED:
+    if known.phase is Phase.QUEUED:
+        state = replace(state, verdict=_with_reason(verdict, known.message))
+    elif known.is_provisional:
         state = replace(state, verdict=verdict)
     if state.is_stopped:
         return _finish(state)
     # The client has learnt what it can; nothing is gained by waiting longer.
     return (state, ()) if state.is_stopping else _stop(state)
+
+
+def _with_reason(verdict: Verdict, reason: str) -> Verdict:
+    """Return a verdict that tells, too, why its client came to it."""
+    if reason in verdict.message:
+        return verdict
+    return replace(verdict, message=f"{reason}; then its client ended it: {verdict.message}")
 
 
 def _on_time(state: JobState) -> Step:

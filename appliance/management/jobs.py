@@ -1,9 +1,10 @@
 """Questions about jobs, and what may be done to them, behind every door: gRPC, csctl, REST."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.json_format import MessageToDict
 
@@ -15,12 +16,16 @@ from appliance.management import job_machine as machine
 from appliance.management.gang import REQUEST_FILE
 from appliance.management.reconciler import Reconciler
 from appliance.management.state import State
+from appliance.management.watch import Awaited
 from appliance.scheduler.explain import Wait
+from appliance.storage.database import WouldWaitError
 from appliance.storage.jobs import JobFilter
 from appliance.storage.series import Point
 from appliance.wire.submissions import check_labels, parse_priority
 from protos.appliance.common_config_pb2 import ClusterDetails
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
+
+_Answer = TypeVar("_Answer")
 
 BY_CSCTL = "canceled-by-csctl"
 """Word in a job's message by which the client tells such an end from a failure."""
@@ -69,12 +74,24 @@ class JobService:
         state: What is kept.
         reconciler: Moves the jobs.
         dashboard_root: URL below which jobs have their pages.
+        door: host:port that clients reach every coordinator by; empty if each has its own.
     """
 
-    def __init__(self, state: State, reconciler: Reconciler, dashboard_root: str) -> None:
+    def __init__(
+        self, state: State, reconciler: Reconciler, dashboard_root: str, *, door: str = ""
+    ) -> None:
         self._state = state
         self._reconciler = reconciler
         self._dashboard_root = dashboard_root
+        self._door = door
+
+    async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
+        """Ask one of the questions below: at once if the answer is at hand, else in a thread."""
+        try:
+            with self._state.database.without_waiting():
+                return question(*arguments)
+        except WouldWaitError:
+            return await asyncio.to_thread(question, *arguments)
 
     def find(self, job: JobId) -> JobRecord | None:
         """Return a job, or None if there is none of that id."""
@@ -120,6 +137,7 @@ class JobService:
         is_scheduled = record.started_at is not None
         match record.phase:
             case Phase.CREATED | Phase.QUEUED:
+                self._state.database.about_to_wait()  # explaining a long queue takes a while
                 wait = self.wait_of(job)
                 reason = wait.reason if wait else "job is queueing."
                 return Ingress(message=_waiting("Queueing", reason), is_scheduled=False)
@@ -135,12 +153,17 @@ class JobService:
                     message=f"Job ingress ready, dashboard: {self.dashboard(job)}",
                     is_scheduled=True,
                     is_ready=True,
-                    service_address=record.service_address,
+                    service_address=self._door or record.service_address,
                     service_authority=record.service_authority,
                 )
             case _:
                 message = record.message or f"job is {record.phase.value} already"
                 return Ingress(message=message, is_scheduled=is_scheduled, has_failed=True)
+
+    def coordinator_address(self, job: JobId) -> str:
+        """Return host:port of a job's coordinator; empty if it has none yet or any more."""
+        record = self.find(job)
+        return "" if record is None or record.phase.is_terminal else record.service_address
 
     def end(self, job: JobId, phase: Phase, message: str) -> None:
         """Let a job end as its client says; nothing happens to a job that has ended."""
@@ -154,10 +177,14 @@ class JobService:
             NotFoundError: There is no job of that id.
             ConflictError: It has ended already.
         """
+        self.cancel(job, f"cancelled by {user or 'a user'} with csctl")
+
+    def cancel(self, job: JobId, why: str) -> None:
+        """Cancel a job from outside its client, by whichever door; see `cancel_by_csctl`."""
         record = self.load(job)
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
-        message = f"{BY_CSCTL}: cancelled by {user or 'a user'} with csctl"
+        message = f"{BY_CSCTL}: {why}"
         end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
         self._reconciler.post(job, end)
         if record.type is not JobType.DRIVER:
@@ -217,14 +244,26 @@ class JobService:
         return details
 
     def request_of(self, job: JobId) -> dict[str, Any]:
-        """Return the request by which a job was submitted, as JSON; raises `NotFoundError`."""
-        return MessageToDict(_request(self.load(job)), preserving_proto_field_name=True)
+        """Return the request by which a job was submitted, as JSON; raises `NotFoundError`.
 
-    def coordinator_registered(self, job: JobId, address: str) -> None:
-        """Take note that a job's coordinator listens."""
+        Whom it asks to be told is left out: webhooks and keys are secrets.
+        """
+        request = _request(self.load(job))
+        request.ClearField("user_notifications")
+        return MessageToDict(request, preserving_proto_field_name=True)
+
+    def coordinator_registered(
+        self, job: JobId, address: str, is_kept: Awaited | None = None
+    ) -> None:
+        """Take note that a job's coordinator listens; raises `NotFoundError`.
+
+        Args:
+            job: The job.
+            address: host:port at which it listens.
+            is_kept: Told once that is kept; None if nobody waits.
+        """
         self.load(job)
-        self._state.jobs.set_service_address(job, address)
-        self._reconciler.post(job, machine.CoordinatorReady())
+        self._reconciler.register(job, address, is_kept)
 
     def reported(
         self,
@@ -252,6 +291,34 @@ class JobService:
         if phase:
             reported = machine.Reported(phase=Phase(phase), message=message)
             self._reconciler.post_and_wait(job, reported)
+
+    def request_compile(self, job: JobId, *, num_systems: int = 0, is_cached: bool = False) -> None:
+        """Queue a compile job that has looked into the cache in vain for what compiling takes.
+
+        Args:
+            job: The job.
+            num_systems: Systems that its program is for; if its workflow reserves, and keeps
+                nothing yet, that begins with them.
+            is_cached: Whether the look was not in vain; then nothing is queued.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            UserError: It is no compile job.
+        """
+        if self.load(job).type is not JobType.COMPILE:
+            raise UserError(f"Job {job} is no compile job.")
+        self._reconciler.request_compile(job, num_systems=num_systems, is_cached=is_cached)
+
+    def may_compile(self, job: JobId) -> bool:
+        """Whether a compile job has what compiling takes.
+
+        Raises:
+            ConflictError: It has ended.
+        """
+        record = self.load(job)
+        if record.phase.is_terminal:
+            raise ConflictError(f"Job {job} is {record.phase.value} already.")
+        return not record.holding.is_lookup
 
     def has_lease(self, lease_id: str) -> bool:
         """Whether a job or workflow has a lease that was not ended."""

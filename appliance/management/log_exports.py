@@ -22,7 +22,7 @@ from appliance.core.clock import Clock
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.records import JobRecord
-from appliance.management.job_logs import tail_offset
+from appliance.management.log_files import kept_from, tail_offset
 from appliance.management.state import State
 
 logger = logging.getLogger(__name__)
@@ -175,12 +175,11 @@ class LogExports:
             UserError: The token is none of ours.
         """
         export = self.load(export_id)
-        if export.status is not ExportStatus.COMPLETED:
-            raise ConflictError(f"Export {export_id} is {export.status.value}: {export.detail}.")
+        archive = self.archive_of(export)
         if token and not (token.isdecimal() and int(token) <= export.num_bytes):
             raise UserError(f"{token!r} is no page of export {export_id}.")
         offset = int(token or 0)
-        with self._archive(export_id).open("rb") as file:
+        with archive.open("rb") as file:
             file.seek(offset)
             data = file.read(PAGE_BYTES)
         end = offset + len(data)
@@ -190,6 +189,12 @@ class LogExports:
             remaining_bytes=export.num_bytes - end,
             signature=export.signature,
         )
+
+    def archive_of(self, export: Export) -> Path:
+        """Return where the archive of an export is; raises `ConflictError` if it is not there."""
+        if export.status is not ExportStatus.COMPLETED:
+            raise ConflictError(f"Export {export.id} is {export.status.value}: {export.detail}.")
+        return self._archive(export.id)
 
     def keep_until(self, export_id: str, until: dt.datetime) -> Export:
         """Change until when an export is kept.
@@ -234,10 +239,8 @@ class LogExports:
             )
             archive.writestr(f"{job.id}/events.txt", "".join(lines))
             for source in _files(job, wish):
-                data = source.read_bytes()
-                if wish.num_lines and source.suffix == ".log":
-                    data = data[tail_offset(source, wish.num_lines) :]
                 root = _root_of(source, job)
+                data = _contents(source, wish.num_lines)
                 archive.writestr(f"{job.id}/{source.relative_to(root)}", data)
                 count += 1
         return count
@@ -264,6 +267,15 @@ class LogExports:
         partial = path.with_suffix(".new")
         partial.write_text(json.dumps(asdict(export), indent=1))
         partial.replace(path)
+
+
+def _contents(path: Path, num_lines: int) -> bytes:
+    """Return a file; of a log what is kept, or only its last lines (0 for all)."""
+    if path.suffix != ".log":
+        return path.read_bytes()
+    with path.open("rb") as file:
+        file.seek(tail_offset(path, num_lines) if num_lines else kept_from(path))
+        return file.read()
 
 
 def _files(job: JobRecord, wish: ExportWish) -> Iterator[Path]:

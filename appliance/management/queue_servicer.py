@@ -1,4 +1,4 @@
-"""What the queue thinks, for csctl: `wsc.v1.Queue`."""
+"""What the queue thinks, and the holds of its jobs, for csctl: `wsc.v1.Queue`."""
 
 import datetime as dt
 
@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from appliance.core.ids import JobId
 from appliance.core.records import DEFAULT_PRIORITY
 from appliance.management.cluster_servicer import Context
+from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
 from appliance.management.queue_view import QueueEntry, QueueService, StartQuestion
 from appliance.wire.caller import caller
@@ -18,9 +19,10 @@ _MAX_ENTRIES = 1000
 
 
 class QueueServicer(queue_pb2_grpc.QueueServicer):
-    """Tells what the queue thinks."""
+    """Tells what the queue thinks; holds jobs back."""
 
-    def __init__(self, queue: QueueService, jobs: JobService) -> None:
+    def __init__(self, queue: QueueService, jobs: JobService, edits: JobEdits) -> None:
+        self._edits = edits
         self._queue = queue
         self._jobs = jobs
 
@@ -57,6 +59,16 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
             entry=_message(answer.entry) if answer.entry else None,
             refusal=answer.refusal,
         )
+
+    def HoldJob(self, request: pb.HoldJobRequest, context: Context) -> pb.HoldJobReply:
+        """Let a waiting job keep its place but not start."""
+        self._edits.hold(JobId(request.job), caller(context.invocation_metadata()).user)
+        return pb.HoldJobReply()
+
+    def ReleaseJob(self, request: pb.ReleaseJobRequest, context: Context) -> pb.ReleaseJobReply:
+        """Let a held job start again."""
+        self._edits.release(JobId(request.job))
+        return pb.ReleaseJobReply()
 
     def _entry(self, entry: QueueEntry) -> pb.QueueEntry:
         message = _message(entry)

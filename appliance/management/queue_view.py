@@ -5,6 +5,7 @@ Everything is read from what the last scheduling cycle published, without waitin
 """
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ class QueueEntry:
         expected_start: When it is expected to start; None when that cannot be said.
         basis: What the expected start rests on; empty without one.
         is_promised: Whether nobody behind may delay that.
+        run_seconds: How long it is expected to run; None when that cannot be said.
     """
 
     job: JobId
@@ -54,6 +56,7 @@ class QueueEntry:
     expected_start: dt.datetime | None
     basis: str
     is_promised: bool
+    run_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,4 +229,5 @@ def _entry(wait: Wait) -> QueueEntry:
         expected_start=dt.datetime.fromtimestamp(start.at_seconds, dt.UTC) if start else None,
         basis=start.basis if start else "",
         is_promised=start is not None and start.is_promised,
+        run_seconds=wait.run_seconds if math.isfinite(wait.run_seconds) else None,
     )

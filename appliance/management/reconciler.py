@@ -9,68 +9,78 @@ management ends, what is kept is the state between two turns, and what was to fo
 found out again: `resumption` says how.
 """
 
-import datetime as dt
 import logging
 import queue
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 from appliance.cluster.launcher import JobStopped, Launcher, LauncherLost, PodExit, Survivor
 from appliance.core.clock import Clock
-from appliance.core.errors import ClusterError, StaleWriterError
-from appliance.core.ids import JobId, PodName, Role, WorkflowId, pod_name
+from appliance.core.errors import ClusterError, ConflictError, StaleWriterError, WscError
+from appliance.core.ids import JobId, PodName, Role, WorkflowId
 from appliance.core.jobs import JobType, Phase
 from appliance.core.pods import PodSpec
-from appliance.core.records import EventRecord, JobRecord, PodRecord
+from appliance.core.records import EventRecord, JobRecord
 from appliance.management import inbox
 from appliance.management import job_machine as machine
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.coordinators import Coordinators
 from appliance.management.dispatcher import Dispatcher, Published
 from appliance.management.feed import Topic
+from appliance.management.history import History
 from appliance.management.inbox import Alarm
+from appliance.management.lanes import Lanes
+from appliance.management.live_jobs import (
+    Live,
+    Sequel,
+    answering,
+    granted,
+    limit_of,
+    lost_pod,
+    pod_record,
+    reprioritise,
+    run_errands,
+)
+from appliance.management.mailbox import Mailbox
 from appliance.management.reservations import Reservations
 from appliance.management.resumption import NODE_LOST, resume, state_of
 from appliance.management.snapshots import grant_of, holding_of
 from appliance.management.state import State
-from appliance.management.watch import JobWatch
+from appliance.management.watch import Answer, Awaited, JobWatch
 from appliance.observability import metrics
 from appliance.scheduler.admission import Admit, Preempt, Reject
-from appliance.scheduler.explain import Wait
+from appliance.scheduler.cycle import Decision
 from appliance.scheduler.policy import Policy
-from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.snapshot import Grant
+from appliance.storage.failures import first_of, is_of_database
 
 logger = logging.getLogger(__name__)
 
 STOP_MESSAGE = "the appliance was stopped while the job was running; submit it again"
 
+_END_SECONDS = 10.0
 _LEASE_CHECK_SECONDS = 1.0
-_KEEP_SECONDS = 10.0
-_PRUNE_SECONDS = 60.0
-_MAX_PRUNED = 500
+_DATABASE_LOOK_SECONDS = 1.0
 _MAX_ITEMS = 1000
 """Items of one turn at most, so that nobody waits long for the database."""
+
+_BUSY_ITEMS = 4
+_GATHER_SECONDS = 0.008
+"""How long a turn waits for company after one that had much: each costs a transaction, a scheduling
+cycle and some changes between threads, whatever happens in it."""
+
+_UNSEEN = (Phase.INITIALIZING, Phase.RUNNING)
+"""Phases that change nothing of what the scheduler sees."""
 
 PlanPods = Callable[[JobRecord], tuple[PodSpec, ...]]
 
 
-@dataclass(slots=True)
-class _Live:
-    """A job that has not ended."""
-
-    state: machine.JobState
-    job: JobRecord
-    grant: Grant | None = None
-
-
-class Reconciler:
+class Reconciler(Mailbox):
     """Moves jobs from submission to their end.
 
     Args:
@@ -83,8 +93,13 @@ class Reconciler:
         model: What the cluster has and who may use how much.
         policy: By which rules jobs are served.
         lease_seconds: Length of a lease that a job lacks when management starts.
-        history_seconds: Jobs that ended longer ago are forgotten; None keeps all.
-        on_superseded: Called once another management has taken over; nothing is moved any more.
+        history_seconds: Jobs that ended longer ago, and events of systems from before, are
+            forgotten; None keeps all.
+        pod_lost: Asked, of a driver whose pod has ended with an exit code and in words, why it is
+            started again; answers with nothing if it is not.
+        on_lost: Called once another management has taken over;
+            nothing is moved any more, and the next management goes on from what is kept.
+        on_ended: Told of each job that has ended, once that is kept; must not wait for anything.
     """
 
     def __init__(
@@ -100,22 +115,30 @@ class Reconciler:
         policy: Policy | None = None,
         lease_seconds: int = 30,
         history_seconds: float | None = None,
-        on_superseded: Callable[[], None] = lambda: None,
+        pod_lost: Callable[[JobRecord, int, str], str] = lambda *_: "",
+        on_lost: Callable[[], None] = lambda: None,
+        on_refused: Callable[[], None] = lambda: None,
+        on_ended: Callable[[JobId], None] = lambda _: None,
     ) -> None:
+        super().__init__()
+        self._pod_lost = pod_lost
         self._state = state
         self._launcher = launcher
+        self._lanes = Lanes() if launcher.is_far else None
         self._coordinators = coordinators
         self._plan_pods = plan_pods
         self._watch = watch
         self._clock = clock
         self._lease_seconds = lease_seconds
-        self._history_seconds = history_seconds
-        self._next_prune = 0.0
-        self._on_superseded = on_superseded
-        self._inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
-        self._live: dict[JobId, _Live] = {}
-        self._held: dict[JobId, _Live] = {}
-        self._errands: list[Callable[[], None]] = []
+        self._history = History(state, history_seconds)
+        self._on_lost, self._on_refused = on_lost, on_refused
+        self._on_ended = on_ended
+        self._live: dict[JobId, Live] = {}
+        self._held: dict[JobId, Live] = {}
+        self._sequel = Sequel()
+        self._sequels = [self._sequel]
+        self._changed: dict[JobId, None] = {}
+        self._num_taken = 0
         self._reminders = inbox.Reminders()
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
@@ -136,6 +159,7 @@ class Reconciler:
         """Go on with what an earlier management left unfinished, then begin."""
         self._dispatcher.remember(self._state.jobs.past_runs(self._dispatcher.history_start()))
         unfinished = self._state.jobs.unfinished()
+        self._state.jobs.remember(unfinished)
         self._state.leases.resume(
             [job.id for job in unfinished],
             clients=[job.id for job in unfinished if job.type is not JobType.DRIVER],
@@ -151,84 +175,76 @@ class Reconciler:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, job: JobRecord) -> None:
-        """Take a new job, which is kept already, into the queue."""
-        self._inbox.put(inbox.Submitted(job=job))
-
-    def post(self, job: JobId, event: machine.Event) -> None:
-        """Tell of something that happened to a job."""
-        self._inbox.put(inbox.Happened(job=job, event=event))
-
-    def post_and_wait(self, job: JobId, event: machine.Event) -> None:
-        """Tell of something that happened to a job, and return once what follows is kept.
-
-        Raises:
-            ClusterError: That takes too long; it may yet be kept.
-        """
-        is_kept: Future[None] = Future()
-        self._inbox.put(inbox.Happened(job=job, event=event, is_kept=is_kept))
-        try:
-            is_kept.result(timeout=_KEEP_SECONDS)
-        except TimeoutError as error:
-            raise ClusterError(
-                f"What happened to job {job} was not kept within {_KEEP_SECONDS:g} seconds.",
-                hint="Tell of it again.",
-            ) from error
-
-    def reprioritise(self, job: JobId, priority: int) -> None:
-        """Serve a job by another priority, which is kept already."""
-        self._inbox.put(inbox.Reprioritised(job=job, priority=priority))
-
-    def would_start(self, job: PendingJob) -> "Future[Admit | Reject | Wait]":
-        """Ask what would become of a job if it were submitted now; nothing is changed."""
-        question = inbox.Question(job=job, answer=Future())
-        self._inbox.put(question)
-        return question.answer
-
-    def hold(self, workflow: WorkflowId) -> None:
-        """Let a workflow keep what its jobs get; that it shall is kept already."""
-        self._inbox.put(inbox.Holds(workflow=workflow))
-
-    def release(self, workflow: WorkflowId) -> None:
-        """Take back what a workflow keeps; that it shall keep nothing is kept already."""
-        self._inbox.put(inbox.Releases(workflow=workflow))
-
-    def reschedule(self) -> None:
-        """Look again at who may start, as the cluster or somebody's quota has changed."""
-        self._inbox.put(inbox.Wake())
-
     def tell_progress(self, job: JobId) -> None:
         """Tell followers that there are new readings of a job."""
         self._watch.tell(Topic.PROGRESS, job)
 
-    def close(self) -> None:
-        """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
+    def pause(self) -> None:
+        """Stop, and leave every job to the next management, as its pods go on."""
         self._is_closing.set()
         self._inbox.put(inbox.Wake())
-        self._threads[0].join(timeout=10)
-        for job in self._state.jobs.unfinished():
-            self._state.pods.set_stopped(job.id, at=self._clock.now())
-            self._state.jobs.change_phase(job.id, job.phase, Phase.FAILED, message=STOP_MESSAGE)
-            logger.warning("Unfinished job is failed", extra={"job": job.id, "why": STOP_MESSAGE})
+        self._threads[0].join(timeout=_END_SECONDS)
+        if self._lanes is not None:
+            self._lanes.close(timeout_seconds=_END_SECONDS)
+
+    def close(self) -> None:
+        """Stop, and fail every job that has not ended; its pods are the launcher's to end."""
+        self.pause()
+        with self._state.database.batch():
+            for job in self._state.jobs.unfinished():
+                self._state.pods.set_stopped(job.id, at=self._clock.now())
+                self._state.jobs.change_phase(job.id, job.phase, Phase.FAILED, message=STOP_MESSAGE)
+                logger.warning(
+                    "Unfinished job is failed", extra={"job": job.id, "why": STOP_MESSAGE}
+                )
 
     def _run(self) -> None:
         while not self._is_closing.is_set():
             try:
                 self._turn()
             except StaleWriterError:
-                logger.critical("Another management has taken over; this one ends", exc_info=True)
-                self._is_closing.set()
-                self._on_superseded()
-            except Exception:  # outermost loop of the thread that moves every job
-                logger.exception("Reconciler failed in one turn; it goes on with the next")
+                self._lose_all()
+            except Exception as error:  # outermost loop of the thread that moves every job
+                if is_of_database(error):
+                    self._await_database(error)
+                else:
+                    logger.exception("Reconciler failed in one turn; it goes on with the next")
+
+    def _lose_all(self) -> None:
+        logger.critical("Another management has taken over; this one ends")
+        self._is_closing.set()
+        self._on_lost()
+
+    def _await_database(self, error: Exception) -> None:
+        """Do nothing until the database takes writes, then let management begin anew.
+
+        What the turn did is in memory and nowhere else, and nobody was told of it. The pods go on
+        meanwhile, as this process holds what holds them.
+        """
+        logger.critical(
+            "The database has refused what a turn of the reconciler wrote; management begins "
+            "anew, from what is kept, as soon as it writes again",
+            extra={"error": first_of(error)},
+        )
+        try:
+            while not self._state.database.takes_writes():
+                if self._is_closing.wait(_DATABASE_LOOK_SECONDS):
+                    return
+        except StaleWriterError:
+            self._lose_all()
+            return
+        self._is_closing.set()
+        self._on_refused()
 
     def _turn(self) -> None:
         item = self._next_item()
+        if self._num_taken >= _BUSY_ITEMS:
+            self._is_closing.wait(_GATHER_SECONDS)
         with self._turn_written():
-            for _ in range(_MAX_ITEMS):
+            for self._num_taken in range(_MAX_ITEMS):
                 if item is not None:
                     self._take_guarded(item)
-                if self._inbox.empty():
+                if self._num_taken == _MAX_ITEMS - 1 or self._inbox.empty():
                     break
                 item = self._inbox.get()
             self._look_at_clock()
@@ -239,28 +255,36 @@ class Reconciler:
     @contextmanager
     def _turn_written(self) -> Iterator[None]:
         """Write what happens in the block as one transaction, then do what follows from it."""
+        self._sequel, self._changed = Sequel(), {}
+        self._sequels = [self._sequel]
         with self._state.database.batch():
             yield
-        errands, self._errands = self._errands, []
-        for errand in errands:
-            errand()
+        sequels = self._sequels
+        answers = [answer for sequel in sequels for answer in sequel.answers]
+        if self._changed or answers:
+            self._watch.deliver(list(self._changed), answers)
+        for sequel in sequels:
+            run_errands(sequel)
 
     def _look_at_clock(self) -> None:
         now = self._clock.monotonic_seconds()
         for job, alarm in self._reminders.take_due(now):
-            match alarm:
-                case Alarm.GRACE:
-                    self._apply(job, machine.TimeElapsed())
-                case Alarm.LIMIT:
-                    self._apply(job, machine.LimitReached(seconds=self._limit_of(job) or 0.0))
-                case _:
-                    assert_never(alarm)
+            with self._guarded(job, alarm):
+                self._ring(job, alarm)
         if now >= self._next_lease_check:
             self._next_lease_check = now + _LEASE_CHECK_SECONDS
             self._expire_leases()
-        if self._history_seconds is not None and now >= self._next_prune:
-            self._next_prune = now + _PRUNE_SECONDS
-            self._prune(self._history_seconds)
+        for directory in self._history.prune(now):
+            self._later(partial(shutil.rmtree, directory, ignore_errors=True))
+
+    def _ring(self, job: JobId, alarm: Alarm) -> None:
+        match alarm:
+            case Alarm.GRACE:
+                self._apply(job, machine.TimeElapsed())
+            case Alarm.LIMIT:
+                self._apply(job, machine.LimitReached(seconds=limit_of(self._live.get(job))))
+            case _:
+                assert_never(alarm)
 
     def _next_item(self) -> inbox.Item | None:
         now = self._clock.monotonic_seconds()
@@ -271,41 +295,102 @@ class Reconciler:
         except queue.Empty:
             return None
 
-    def _take_guarded(self, item: inbox.Item) -> None:
-        """Take an item; one that fails leaves no trace, so that the others of the turn count."""
-        job = getattr(item, "job", None)
-        live = self._live.get(JobId(job)) if isinstance(job, str) else None
-        before = None if live is None else (live.state, live.grant)
-        num_errands = len(self._errands)
+    @contextmanager
+    def _guarded(self, job: JobId | None, what: object) -> Iterator[None]:
+        """Let something happen to a job; if it fails it leaves no trace, and the rest counts."""
+        live = None if job is None else self._live.get(job)
+        before = None if live is None else (live.job, live.state, live.grant)
+        outer, sequel = self._sequel, Sequel()
+        is_kept: Awaited | None = getattr(what, "is_kept", None)
+
+        def undo(error: Exception) -> None:
+            logger.error(
+                "Something that happened was not taken in",
+                extra={"item": str(what)},
+                exc_info=error,
+            )
+            sequel.errands.clear()
+            sequel.answers.clear()
+            if job is not None:
+                self._forget(job)
+            if live is not None and before is not None:
+                self._restore(live, *before)
+            if is_kept is not None:
+                sequel.answers.append(Answer(is_kept, error=error))
+
+        self._sequel = sequel
+        self._sequels.append(sequel)
         try:
-            with self._state.database.step():
-                self._take(item)
+            with self._state.database.step(undo):
+                yield
         except StaleWriterError:
             raise
-        except Exception:  # one job's trouble must not undo what happened to others
-            logger.exception("Something that happened was not taken in", extra={"item": str(item)})
-            del self._errands[num_errands:]
-            if live is not None and before is not None:
-                live.state, live.grant = before
-                self._live[live.job.id] = live
+        except Exception as error:
+            if is_of_database(error):
+                raise
+            undo(error)  # one job's trouble must not undo others' news
+        finally:
+            self._sequel = outer
+
+    def _forget(self, job: JobId) -> None:
+        self._live.pop(job, None)
+        self._held.pop(job, None)
+        self._dispatcher.remove(job)
+
+    def _restore(
+        self, live: Live, job: JobRecord, state: machine.JobState, grant: Grant | None
+    ) -> None:
+        live.job, live.state, live.grant = job, state, grant
+        self._live[job.id] = live
+        if grant is not None:
+            self._held[job.id] = live
+        elif state.phase is Phase.QUEUED:
+            self._dispatcher.add(job)
+
+    def _take_guarded(self, item: inbox.Item) -> None:
+        if isinstance(item, LauncherLost):
+            for lost in item.jobs:
+                with self._guarded(lost, item):
+                    self._take(replace(item, jobs=(lost,)))
+            return
+        job = getattr(item, "job", None)
+        with self._guarded(JobId(job) if isinstance(job, str) else None, item):
+            self._take(item)
+
+    def _later(self, errand: Callable[[], None]) -> None:
+        """Do something once what led to it is kept."""
+        self._sequel.errands.append(errand)
+
+    def _order(self, job: JobId, errand: Callable[[], None]) -> None:
+        """Ask something of the launcher once what led to it is kept, each job's in order.
+
+        A launcher on this machine answers at once and is asked here, without a change of threads.
+        """
+        self._later(errand if self._lanes is None else partial(self._lanes.send, job, errand))
+
+    def _answer(self, awaited: Awaited | None, result: object = None) -> None:
+        """Tell whoever waits for something that it is kept, once it is."""
+        if awaited is not None:
+            self._sequel.answers.append(Answer(awaited, result))
 
     def _take(self, item: inbox.Item) -> None:
         match item:
             case inbox.Happened(job=job_id, event=event, is_kept=is_kept):
                 self._apply(job_id, event)
-                if is_kept is not None:
-                    self._errands.append(lambda: is_kept.set_result(None))
+                self._answer(is_kept)
+            case inbox.Registered() | inbox.ToKeep():
+                self._take_note(item)
+                self._answer(item.is_kept)
             case inbox.PodsLaunched(job=job_id, pids=pids):
                 self._take_launch(job_id, pids)
             case PodExit():
                 self._take_exit(item)
             case JobStopped(job=job_id):
                 self._take_stop(job_id)
-            case LauncherLost(jobs=jobs, reason=reason):
-                for job_id in jobs:
-                    self._lose(job_id, reason)
+            case LauncherLost():  # one job at a time
+                self._lose(item.jobs[0], item.reason)
             case inbox.Question(job=pending, answer=answer):
-                with _answering(answer):
+                with answering(answer):
                     answer.set_result(self._dispatcher.would_start(pending))
             case _:
                 self._take_wish(item)
@@ -313,10 +398,18 @@ class Reconciler:
     def _take_wish(self, wish: inbox.Wish) -> None:
         self._is_queue_dirty = True
         match wish:
-            case inbox.Submitted(job=job):
-                self._begin(job)
+            case inbox.Arrived():
+                self._take_in(wish)
+            case inbox.Submitted(record=record):
+                self._begin(record)
             case inbox.Reprioritised(job=job_id, priority=priority):
                 self._dispatcher.reprioritise(job_id, priority)
+                if (live := self._live.get(job_id)) is not None:
+                    reprioritise(live, priority)
+            case inbox.WantsCompile():
+                self._queue_compile(wish)
+            case inbox.HeldBack():
+                self._hold_back(wish)
             case inbox.Holds(workflow=workflow):
                 self._reservations.hold(workflow, (live.grant for live in self._held.values()))
             case inbox.Releases(workflow=workflow):
@@ -326,12 +419,57 @@ class Reconciler:
             case _:
                 assert_never(wish)
 
+    def _take_in(self, wish: inbox.Arrived) -> None:
+        record = wish.keep()
+        if record.id == wish.job:
+            self._begin(record)
+        self._answer(wish.is_kept, record)
+
     def _begin(self, job: JobRecord) -> None:
-        self._live[job.id] = _Live(state_of(job), job)
-        if job.type is JobType.DRIVER:  # it needs no system: its jobs wait for theirs
-            self._apply(job.id, machine.Admitted(systems=()))
-            return
+        self._live[job.id] = Live(state_of(job), job)
         self._dispatcher.add(job)
+
+    def _queue_compile(self, wish: inbox.WantsCompile) -> None:
+        live = self._live.get(wish.job)
+        if live is None or live.grant is None or live.state.is_ending:
+            return
+        if wish.num_systems and self._reservations.is_open(live.job.workflow):
+            self._reserve_ahead(live.job, wish.num_systems)
+        if live.grant.is_lookup and not wish.is_cached:
+            self._dispatcher.add_compile(live.job)
+
+    def _reserve_ahead(self, job: JobRecord, num_systems: int) -> None:
+        """Let a workflow keep, from its compile on, what its execute job would get now, if any."""
+        found = self._dispatcher.would_execute(job, num_systems)
+        if not isinstance(found, Admit):
+            return
+        self._reservations.keep(found.grant)
+        names = ", ".join(found.grant.systems)
+        self._tell(job.id, "SystemsReserved", f"{names} kept for the workflow", is_warning=False)
+
+    def _hold_back(self, wish: inbox.HeldBack) -> None:
+        live = self._live.get(wish.job)
+        if live is None or not self._dispatcher.has(wish.job):
+            phase = "has ended" if live is None else f"is {live.state.phase.value}"
+            late = ConflictError(
+                f"Job {wish.job} {phase}; only what waits can be held or released."
+            )
+            self._sequel.answers.append(Answer(wish.is_kept, error=late))
+            return
+        self._state.jobs.set_holder(wish.job, wish.by)
+        live.job = replace(live.job, held_by=wish.by)
+        self._dispatcher.hold_back(wish.job, wish.by)
+        reason, message = ("Held", f"held by {wish.by}") if wish.by else ("Released", "")
+        self._tell(wish.job, reason, message, is_warning=False)
+        self._answer(wish.is_kept)
+        self._watch_later(wish.job)
+
+    def _take_note(self, note: inbox.Registered | inbox.ToKeep) -> None:
+        if isinstance(note, inbox.ToKeep):
+            note.write()
+        elif note.job in self._live:
+            self._state.jobs.set_service_address(note.job, note.address)
+            self._apply(note.job, machine.CoordinatorReady())
 
     def _take_launch(self, job: JobId, pids: dict[PodName, int]) -> None:
         self._state.pods.set_running(pids)
@@ -343,10 +481,11 @@ class Reconciler:
         is_expected = live is None or live.state.is_stopping or end.exit_code == 0
         message = "stopped with its job" if is_expected and end.exit_code else end.reason
         exit_code = 0 if is_expected else end.exit_code
-        is_news = self._state.pods.set_ended(
+        is_news = not is_expected and not self._state.pods.has_ended(end.pod)
+        self._state.pods.set_ended(
             end.pod, exit_code=exit_code, message=message, at=self._clock.now()
         )
-        if is_news and not is_expected:
+        if is_news:
             logger.warning("Pod ended", extra={"job": end.job, "pod": end.pod, "how": end.reason})
             self._tell(end.job, "Error", f"{end.pod} {end.reason}", subject=end.pod)
         event = machine.PodExited(
@@ -359,25 +498,25 @@ class Reconciler:
         if job in self._live:
             self._apply(job, machine.Stopped())
         else:
-            self._errands.append(lambda: self._launcher.forget(job))
+            self._order(job, lambda: self._launcher.forget(job))
 
     def _lose(self, job: JobId, reason: str) -> None:
-        coordinator = pod_name(job, Role.COORDINATOR, 0)
-        event = machine.PodExited(
-            pod=coordinator, role=Role.COORDINATOR, exit_code=137, reason=f"{NODE_LOST}{reason}"
-        )
-        self._apply(job, event)
-        self._apply(job, machine.Stopped())
+        if (live := self._live.get(job)) is not None:
+            self._apply(job, lost_pod(live.job, f"{NODE_LOST}{reason}"))
+            self._apply(job, machine.Stopped())
 
     def _apply(self, job: JobId, event: machine.Event) -> None:
         live = self._live.get(job)
         if live is None:
             return
         before = live.state
+        if isinstance(event, machine.PodExited) and event.role is Role.DRIVER:
+            event = self._with_revival(live, event)
         live.state, actions = machine.step(before, event)
         verdict = live.state.verdict
         if verdict is not None and verdict != before.verdict and not live.state.phase.is_terminal:
             self._state.jobs.set_verdict(job, verdict.to_dict())
+            self._dispatcher.remove(job)  # a compile job may run and wait for memory
         previous = before.phase
         for action in actions:
             if isinstance(action, machine.Enter):
@@ -386,7 +525,13 @@ class Reconciler:
             else:
                 self._act(live, action)
 
-    def _act(self, live: _Live, action: machine.Errand) -> None:
+    def _with_revival(self, live: Live, end: machine.PodExited) -> machine.PodExited:
+        """Return the end of a driver's pod with why it is started again, if it is."""
+        if end.exit_code == 0 or live.state.is_ending or live.state.phase.is_terminal:
+            return end
+        return replace(end, revival=self._pod_lost(live.job, end.exit_code, end.reason))
+
+    def _act(self, live: Live, action: machine.Errand) -> None:
         job = live.job.id
         match action:
             case machine.Explain(message=message):
@@ -395,17 +540,19 @@ class Reconciler:
             case machine.Launch():
                 self._prepare_launch(live)
             case machine.TellCoordinator():
-                self._errands.append(lambda: self._tell_coordinator(job, action))
+                self._later(lambda: self._tell_coordinator(job, action))
             case machine.StopPods():
                 self._reminders.clear(job)
-                self._errands.append(lambda: self._launcher.stop(job))
+                # By then it may have stopped and been queued again; its new run is not meant.
+                stop = partial(self._launcher.stop, job)
+                self._order(job, lambda: stop() if live.state.is_stopping else None)
             case machine.Remind(seconds=seconds):
                 at = self._clock.monotonic_seconds() + seconds
                 self._reminders.set(job, Alarm.GRACE, at)
             case _:
                 assert_never(action)
 
-    def _enter(self, live: _Live, previous: Phase, action: machine.Enter) -> None:
+    def _enter(self, live: Live, previous: Phase, action: machine.Enter) -> None:
         job, phase = live.job.id, action.phase
         is_granted = action.systems is not None and live.grant is not None
         self._state.jobs.change_phase(
@@ -419,18 +566,21 @@ class Reconciler:
         if is_granted and live.grant is not None:
             self._held[job] = live
             self._reservations.keep(live.grant)
-            self._set_limit(live, elapsed_seconds=0.0)
+            if not live.grant.is_lookup:
+                self._set_limit(live, elapsed_seconds=0.0)
         metrics.PHASE_CHANGES.labels(phase.value).inc()
         logger.info(
             "Job changed phase", extra={"job": job, "phase": phase.value, "why": action.message}
         )
-        self._is_queue_dirty = True
+        if phase not in _UNSEEN:
+            self._is_queue_dirty = True
         self._watch_later(job)
         if phase.is_terminal or phase is Phase.QUEUED:
             self._give_back(live, phase)
         if phase.is_terminal:
             self._live.pop(job, None)
             self._state.leases.end(job)
+            self._later(lambda: self._on_ended(job))
             self._reservations.job_ended(live.job.workflow, self._live_workflows())
         self._dispatcher.remove(job)
         if phase is Phase.QUEUED:
@@ -440,34 +590,31 @@ class Reconciler:
     def _live_workflows(self) -> Iterator[WorkflowId]:
         return (live.job.workflow for live in self._live.values())
 
-    def _give_back(self, live: _Live, phase: Phase) -> None:
+    def _give_back(self, live: Live, phase: Phase) -> None:
         job = live.job.id
         self._held.pop(job, None)
         self._reminders.clear(job)
-        self._errands.append(lambda: self._launcher.forget(job))
+        self._order(job, lambda: self._launcher.forget(job))
         if live.grant is not None:
             self._dispatcher.account_for(live.job, live.grant, phase)
         live.grant = None
 
-    def _set_limit(self, live: _Live, *, elapsed_seconds: float) -> None:
+    def _set_limit(self, live: Live, *, elapsed_seconds: float) -> None:
         limit = live.job.requirements.limit_seconds
         if limit is not None:
             at = self._clock.monotonic_seconds() + limit - elapsed_seconds
             self._reminders.set(live.job.id, Alarm.LIMIT, at)
 
-    def _limit_of(self, job: JobId) -> float | None:
-        live = self._live.get(job)
-        return None if live is None else live.job.requirements.limit_seconds
-
-    def _prepare_launch(self, live: _Live) -> None:
+    def _prepare_launch(self, live: Live) -> None:
         job = live.job.id
         try:
-            specs = self._plan_pods(live.job)
-            self._state.pods.create(_pod_record(spec, self._launcher.node) for spec in specs)
-        except (ClusterError, OSError) as error:
+            specs = self._plan_pods(granted(live))
+            node = self._launcher.node
+            self._state.pods.create(pod_record(spec, spec.node or node) for spec in specs)
+        except (WscError, OSError) as error:
             self._launch_failed(job, error)
             return
-        self._errands.append(lambda: self._launch(job, specs))
+        self._order(job, lambda: self._launch(job, specs))
 
     def _launch(self, job: JobId, specs: tuple[PodSpec, ...]) -> None:
         try:
@@ -487,26 +634,18 @@ class Reconciler:
             reason=action.reason,
             is_failure=action.is_failure,
             pod=action.pod,
+            is_preemption=action.is_preemption,
         )
 
     def _expire_leases(self) -> None:
         for lease in self._state.leases.expired():
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
-            self._state.leases.end(lease.id)
-            self._watch_later(JobId(lease.id))
-            if self._reservations.expire(WorkflowId(lease.id)):
-                self._is_queue_dirty = True
-            self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
-
-    def _prune(self, history_seconds: float) -> None:
-        """Forget jobs that ended long ago, some at a time, with their directories."""
-        before = self._clock.now() - dt.timedelta(seconds=history_seconds)
-        pruned = self._state.jobs.prune(before, limit=_MAX_PRUNED)
-        for _, work_dir in pruned:
-            if work_dir:
-                self._errands.append(partial(shutil.rmtree, work_dir, ignore_errors=True))
-        if pruned:
-            logger.info("Old jobs are forgotten", extra={"jobs": len(pruned)})
+            with self._guarded(JobId(lease.id), lease):
+                self._state.leases.end(lease.id)
+                self._watch_later(JobId(lease.id))
+                if self._reservations.expire(WorkflowId(lease.id)):
+                    self._is_queue_dirty = True
+                self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:
         before = self.published
@@ -518,19 +657,44 @@ class Reconciler:
                 self._watch_later(job)
         for decision in decisions:
             metrics.DECISIONS.labels(type(decision).__name__.lower()).inc()
-            match decision:
-                case Admit(job=job, grant=grant):
-                    self._live[job].grant = grant
-                    self._time_start(self._live[job].job)
-                    self._apply(job, machine.Admitted(systems=grant.systems))
-                case Reject(job=job, error=error):
-                    self._tell(job, "SchedulingFailed", str(error), subject=job)
-                    self._apply(job, machine.Rejected(message=str(error)))
-                case Preempt(job=job, reason=reason):
-                    self._tell(job, "Preempted", reason, subject=job)
-                    self._apply(job, machine.Preempted(message=reason))
-                case _:
-                    assert_never(decision)
+            with self._guarded(decision.job, decision):
+                self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        match decision:
+            case Admit(job=job, grant=grant):
+                self._admit(self._live[job], grant)
+            case Reject(job=job, error=error):
+                self._reject(self._live[job], str(error))
+            case Preempt(job=job, reason=reason):
+                self._tell(job, "Preempted", reason)
+                self._apply(job, machine.Preempted(message=reason))
+            case _:
+                assert_never(decision)
+
+    def _admit(self, live: Live, grant: Grant) -> None:
+        is_first, live.grant = live.grant is None, grant
+        if is_first:
+            self._time_start(live.job)
+            self._apply(live.job.id, machine.Admitted(systems=grant.systems))
+            return
+        # A compile job that looked into the cache in vain now gets what compiling takes.
+        self._dispatcher.remove(live.job.id)
+        self._state.jobs.set_holding(live.job.id, holding_of(grant))
+        self._set_limit(live, elapsed_seconds=0.0)
+        self._tell(
+            live.job.id, "CompileAdmitted", "what compiling takes was granted", is_warning=False
+        )
+        self._watch_later(live.job.id)
+
+    def _reject(self, live: Live, message: str) -> None:
+        job = live.job.id
+        self._tell(job, "SchedulingFailed", message)
+        self._dispatcher.remove(job)
+        if live.grant is None:
+            self._apply(job, machine.Rejected(message=message))
+        else:
+            self._apply(job, machine.EndRequested(phase=Phase.FAILED, message=message))
 
     def _time_start(self, job: JobRecord) -> None:
         delay = self._clock.now() - job.created_at
@@ -539,17 +703,17 @@ class Reconciler:
     def _resume(self, job: JobRecord, survivor: Survivor | None) -> None:
         """Go on with a job of an earlier management."""
         plan = resume(job, survivor)
-        live = self._live[job.id] = _Live(plan.state, job)
+        live = self._live[job.id] = Live(plan.state, job)
         if plan.forgets:
             self._launcher.forget(job.id)
         if plan.waits:
             self._begin(job)
             return
-        if job.type is not JobType.DRIVER:
-            live.grant = grant_of(job, self._dispatcher.estimate(job))
-            self._held[job.id] = live
+        live.grant = grant_of(job, self._dispatcher.estimate(job))
+        self._held[job.id] = live
         elapsed = self._clock.now() - (job.started_at or job.created_at)
-        self._set_limit(live, elapsed_seconds=elapsed.total_seconds())
+        if not job.holding.is_lookup:
+            self._set_limit(live, elapsed_seconds=elapsed.total_seconds())
         logger.info("Job goes on", extra={"job": job.id, "phase": job.phase.value})
         if plan.launches:
             self._prepare_launch(live)
@@ -565,20 +729,23 @@ class Reconciler:
     def _grants(self) -> Iterator[Grant]:
         for live in self._held.values():
             if live.grant is not None:
-                yield replace(live.grant, is_ending=live.state.is_ending)
+                grant = live.grant
+                yield replace(grant, is_ending=True) if live.state.is_ending else grant
 
     def _watch_later(self, job: JobId) -> None:
         """Wake whoever follows a job, once the change is kept."""
-        self._errands.append(lambda: self._watch.notify(job))
+        self._changed[job] = None
 
-    def _tell(self, job: JobId, reason: str, message: str, *, subject: str) -> None:
+    def _tell(
+        self, job: JobId, reason: str, message: str, *, subject: str = "", is_warning: bool = True
+    ) -> None:
         event = EventRecord(
             job=job,
             at=self._clock.now(),
             reason=reason,
             message=message,
-            subject=subject,
-            is_warning=True,
+            subject=subject or job,
+            is_warning=is_warning,
         )
         self._state.jobs.add_event(event)
 
@@ -588,17 +755,3 @@ class Reconciler:
                 self._inbox.put(self._launcher.exits.get(timeout=1.0))
             except queue.Empty:
                 continue
-
-
-@contextmanager
-def _answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
-    """Hand an exception to whoever waits for the answer, and on to the thread's own loop."""
-    try:
-        yield
-    except BaseException as error:
-        answer.set_exception(error)
-        raise
-
-
-def _pod_record(spec: PodSpec, node: str) -> PodRecord:
-    return PodRecord(name=spec.name, job=spec.job, role=spec.role, index=spec.index, node=node)

@@ -38,6 +38,11 @@ class Reservations:
             if grant is not None and grant.workflow == workflow:
                 self.keep(grant)
 
+    def is_open(self, workflow: WorkflowId) -> bool:
+        """Whether a workflow would keep what its jobs get, and keeps nothing yet."""
+        kept = (reservation.workflow.id for reservation in self._model.facts.reservations)
+        return workflow in self._reserving and workflow not in kept
+
     def release(self, workflow: WorkflowId) -> None:
         """Take back what a workflow keeps."""
         self._reserving.discard(workflow)

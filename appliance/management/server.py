@@ -1,33 +1,48 @@
 """The management process without its REST shell: everything wired together, started and stopped."""
 
 import asyncio
+import gc
 import logging
 import math
-import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 import grpc
 import grpc.aio
 
+from appliance.cluster.kubernetes.options import parse_options
+from appliance.cluster.launcher import Launcher
 from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
+from appliance.core.jobs import JobType
 from appliance.core.plan import Execution
 from appliance.core.pods import PodSpec
 from appliance.core.records import JobRecord
+from appliance.core.shard_count import MemoryNodes
 from appliance.management.access import open_access
 from appliance.management.access_edge import Gate
+from appliance.management.activity import ActivityService
 from appliance.management.admin_servicer import AdminServicer, MaintenanceServicer
-from appliance.management.certificates import Certificates, ensure_certificates
+from appliance.management.attendants import Attendants
+from appliance.management.certificates import (
+    Certificates,
+    ensure_certificates,
+    find_certificates,
+)
 from appliance.management.client_config import write_client_config
 from appliance.management.cluster_file import parse_cluster
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.cluster_servicer import ClusterServicer
-from appliance.management.coordinators import Coordinators
+from appliance.management.coordinators import CoordinatorAddresses, Coordinators, FarCoordinators
 from appliance.management.csctl_servicer import CsctlServicer
+from appliance.management.databases import open_own_database
+from appliance.management.demands import memory_nodes
+from appliance.management.driver_restarts import DriverRestarts
 from appliance.management.driver_servicer import (
     DriverControlServicer,
     DriverServicer,
@@ -37,19 +52,27 @@ from appliance.management.driver_tokens import open_driver_tokens
 from appliance.management.drivers import DriverService
 from appliance.management.event_servicer import EventServicer
 from appliance.management.feed import ChangeFeed, Topic
+from appliance.management.front_port import Address, Backends, FrontPort, listen
 from appliance.management.gang import Surroundings, plan_pods
+from appliance.management.inner_door import JobKeys, open_inner_door
 from appliance.management.inner_servicer import InnerServicer
 from appliance.management.inventory import Inventory, simulated_cluster, this_node
 from appliance.management.job_edits import JobEdits
 from appliance.management.job_logs import LogService
 from appliance.management.jobs import JobService
+from appliance.management.kubernetes_side import Candidacy, KubernetesSide
 from appliance.management.log_exports import LogExports
+from appliance.management.log_retention import LogLimits
+from appliance.management.messengers import NotifyOptions, read_notify_options
 from appliance.management.metrics import ApplianceCollector
+from appliance.management.node_pool import NodePool
+from appliance.management.own_process import end_at_once, start_again
 from appliance.management.queue_servicer import QueueServicer
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
+from appliance.management.renewal import Renewal
 from appliance.management.resource_views import ResourceViews
-from appliance.management.rpc_edge import RpcEdge
+from appliance.management.rpc_edge import RpcEdge, by_name
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
 from appliance.management.stream_secrets import ensure_identity, ensure_secret
@@ -57,8 +80,9 @@ from appliance.management.submissions import SubmissionOptions, SubmissionServic
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
 from appliance.management.watch import JobWatch
+from appliance.management.wsjobs import Services
 from appliance.scheduler.policy import Policy
-from appliance.storage.database import Database
+from appliance.streams.network.server import NetworkServer
 from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import CS2, parse_machine
 from appliance.wire.executions import parse_execution
@@ -77,7 +101,10 @@ from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 logger = logging.getLogger(__name__)
 
+_COLLECTOR_THRESHOLDS = (50_000, 20, 20)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_INNER_HOST = "127.0.0.1"
+"""Where what is behind clients' one port listens."""
 _NUM_THREADS = 16
 _GRPC_OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second appliance would share the port without an error
@@ -87,6 +114,14 @@ _GRPC_OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
 )
 
+
+PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
+"""Where pods run; see `ManagementOptions.launcher`."""
+
+_TOPICS = {topic.value: topic for topic in Topic}
+
+_TRACING = ("appliance.observability.otlp",)
+"""What the fork server imports too where pods are traced."""
 
 NETWORK_STREAMS = ("network", "network-tls")
 """Kinds of streams that cross TCP even on one machine; see `ManagementOptions.streams`."""
@@ -100,12 +135,17 @@ class ManagementOptions:
         data_dir: Directory of the database, jobs, logs, compile cache and certificates.
         runtime_root: Short-lived directory for sockets.
         host: Name or address to listen at; off loopback only with `has_tls` and `needs_token`.
+        public_name: Name or address that clients are told; empty derives it from `host`.
         port: Port for gRPC; 0 for any free one.
+        public_port: Port that clients are told, where something else passes them on; 0 for `port`.
         rest_port: Port for REST; 0 for any free one.
         num_systems: Simulated CS-2 systems, on this machine as their one node; None keeps the
             cluster that the data directory has, or makes one system.
         cluster: YAML text that describes the cluster (see `cluster_file`); or empty.
-        has_tls: Whether clients talk TLS.
+        has_tls: Whether clients talk TLS. They then need `port` alone: it leads to management, to
+            every coordinator and to REST.
+        certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
+            make its own.
         needs_token: Whether every call must carry a token that this appliance minted.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
@@ -119,6 +159,10 @@ class ManagementOptions:
         orphan_seconds: How long running jobs go on without management, as between a crash and a new
             start; clients wait about as long.
         history_days: Jobs that ended longer ago are forgotten, with their logs; 0 keeps all.
+        otlp: Root URL of an OTLP receiver for traces (`http://localhost:4318`); empty for none.
+        notify: File that says how people are told of their jobs (see `messengers`); empty for none
+            but those whom requests name. A path, since what it holds is secret.
+        log_limits: How much is kept of what pods print.
         database: SQLAlchemy URL of a PostgreSQL database; empty keeps all in SQLite.
         allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
             that they can go on from a checkpoint.
@@ -131,21 +175,35 @@ class ManagementOptions:
             that all systems read, `mapped` lets every system read MemoryX's own memory. With
             `network` every pod counts as a host of its own and all its streams cross TCP on
             loopback; `network-tls` encrypts them.
-        memoryx_bytes: Memory that MemoryX of a job may use; tensors that take most of it are kept
-            in a file in the data directory and paged in and out. 0, the default, means what the
-            machine or the control group has.
+        memoryx_bytes: Memory that MemoryX of a job may use on a node, all its weight pods there
+            together; tensors that take most of it are kept in a file in the data directory and
+            paged in and out. 0, the default, means what the machine or the control group has.
+        launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
+            join.
+        node_port: Port at which agents join; 0 for any free one, which a restarted management would
+            not have again.
+        node_grace_seconds: How long a node may be away before its jobs fail; a restarted management
+            waits so long for those that had pods.
+        inner_host: Name or address of this host for pods on other hosts; an address is listened at,
+            a name means all of this host's. Empty, the default: all pods are on this host.
+        inner_port: Port for them; 0 for any free one, which a restarted management would not have
+            again.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
+        kubernetes: YAML text of `KubernetesOptions`: pods are a Kubernetes cluster's; or empty.
     """
 
     data_dir: Path
     runtime_root: Path
     host: str = "localhost"
+    public_name: str = ""
     port: int = 9000
+    public_port: int = 0
     rest_port: int = 9001
     num_systems: int | None = None
     cluster: str = ""
     has_tls: bool = False
+    certificates: str = ""
     needs_token: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
@@ -153,6 +211,9 @@ class ManagementOptions:
     lease_seconds: int = 30
     orphan_seconds: float = 120.0
     history_days: float = 365.0
+    otlp: str = ""
+    notify: str = ""
+    log_limits: LogLimits = field(default_factory=LogLimits)
     database: str = ""
     allows_preemption: bool = False
     machine: str = CS2.name
@@ -160,8 +221,14 @@ class ManagementOptions:
     stall_seconds: float = 630.0
     streams: str = StreamMode.RING.value
     memoryx_bytes: int = 0
+    launcher: str = PROCESSES
+    node_port: int = 9002
+    node_grace_seconds: float = 20.0
+    inner_host: str = ""
+    inner_port: int = 9003
     entry_modules: tuple[tuple[str, str], ...] = ()
     preload: tuple[str, ...] = ("torch", "numpy", "grpc")
+    kubernetes: str = ""
 
     def __post_init__(self) -> None:
         if self.cluster and self.num_systems is not None:
@@ -178,6 +245,7 @@ class ManagementOptions:
             raise UserError(
                 f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
             )
+        self._check_launcher()
         parse_machine(self.machine)
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
@@ -188,11 +256,46 @@ class ManagementOptions:
             raise UserError(f"A stall after {self.stall_seconds} seconds is not possible.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
+        self._check_doors()
+
+    def _check_doors(self) -> None:
+        if self.certificates and not self.has_tls:
+            raise UserError(
+                f"Certificates are given in {self.certificates}, and plain text is to be talked.",
+                hint="Add --tls.",
+            )
         if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
             raise UserError(
                 f"Host {self.host!r} is off loopback, where callers must prove who they are and "
                 "nobody may listen in.",
                 hint="Add --tls and --tokens, or listen at localhost.",
+            )
+
+    def _check_launcher(self) -> None:
+        if self.launcher not in LAUNCHERS:
+            raise UserError(
+                f"There is no launcher {self.launcher!r}; it is one of {', '.join(LAUNCHERS)}."
+            )
+        if self.launcher != PROCESSES and not self.inner_host:
+            raise UserError(
+                "Pods elsewhere have to reach management, and no address is given.",
+                hint="Say with --inner-host by which name or address they do.",
+            )
+        if (self.launcher == KUBERNETES) != bool(self.kubernetes):
+            raise UserError(
+                "Pods on a Kubernetes cluster need its settings, and nothing else does.",
+                hint="Give --launcher kubernetes and --kubernetes FILE together.",
+            )
+        if self.launcher == KUBERNETES:
+            self._check_kubernetes()
+
+    def _check_kubernetes(self) -> None:
+        parse_options(self.kubernetes, source="The Kubernetes settings")
+        if self.streams not in NETWORK_STREAMS:
+            raise UserError(
+                f"Streams of kind {self.streams} stay on one machine; the pods of a Kubernetes "
+                "cluster do not.",
+                hint=f"Choose one of {', '.join(NETWORK_STREAMS)}.",
             )
 
     @property
@@ -207,6 +310,8 @@ class ManagementOptions:
         It is localhost for every loopback address, because the client checks other names with ping
         and curl; and this machine's own name when listening at all addresses.
         """
+        if self.public_name:
+            return self.public_name
         if self.host in _LOOPBACK:
             return "localhost"
         return this_node().name if self.host in ("0.0.0.0", "::") else self.host
@@ -218,78 +323,103 @@ class Management:
     Args:
         options: See `ManagementOptions`.
         clock: Time for everything.
+        candidacy: On a Kubernetes cluster, by which this management leads.
     """
 
-    def __init__(self, options: ManagementOptions, clock: Clock) -> None:
+    def __init__(
+        self, options: ManagementOptions, clock: Clock, candidacy: Candidacy | None = None
+    ) -> None:
         self.options = options
         self.port = options.port
         options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
-        self._database = (
-            Database.open(options.database)
-            if options.database
-            else Database.open_sqlite(options.data_dir / "state.db")
-        )
+        self._database = open_own_database(options.data_dir, options.database)
         self._database.claim()
         self._state = State.over(self._database, clock)
+        self._kubernetes = KubernetesSide(candidacy, self._state, clock) if candidacy else None
         self.access = open_access(
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
         self._stream_secret = ensure_secret(options.data_dir / "streams.key")
-        self._stream_identity = self._ensure_stream_identity()
+        self._job_keys = JobKeys(self._stream_secret, self._ensure_stream_identity())
         self._driver_tokens = open_driver_tokens(options.data_dir)
-        self._exports = LogExports(self._state, options.data_dir / "exports", clock)
+        self._notify = (
+            read_notify_options(Path(options.notify)) if options.notify else NotifyOptions()
+        )
+        self.exports = LogExports(self._state, options.data_dir / "exports", clock)
         self._watch = JobWatch()
-        self._coordinators = Coordinators()
+        self._addresses = CoordinatorAddresses(options.data_dir / "jobs")
+        options_of = self._job_keys.options_of
+        far = FarCoordinators(self._addresses, options.runtime_root, options_of, clock)
+        self._coordinators = Coordinators(far)
+        self._inner_door: NetworkServer | None = None
+        self._nodes = self._make_nodes()
+        self._surroundings = lru_cache(maxsize=1)(self._describe_surroundings)
+        self.join_address = ""
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self._servers: list[grpc.aio.Server] = []
+        self._front: FrontPort | None = None
 
     @property
     def address(self) -> str:
         """host:port at which clients reach the appliance."""
-        return f"{self.options.public_host}:{self.port}"
+        return f"{self.options.public_host}:{self.options.public_port or self.port}"
 
     @property
     def config_path(self) -> Path:
         """The client's configuration file."""
         return self.options.data_dir / "config_v2"
 
-    async def start(self, dashboard_root: str) -> None:
+    async def start(self, dashboard_root: str, rest_address: Address | None = None) -> None:
         """Listen, then begin to run jobs.
 
         Args:
             dashboard_root: URL of the REST shell.
+            rest_address: Where it listens, so that clients' one port leads there, too.
 
         Raises:
             ClusterError: A port is taken.
         """
+        self._attendants = Attendants(
+            self._state,
+            data_dir=self.options.data_dir,
+            notify=self._notify,
+            log_limits=self.options.log_limits,
+            otlp=self.options.otlp,
+            page_of=self._page_of,
+        )
         self._watch.bind(asyncio.get_running_loop())
+        listener = self._listen_in_front() if self._tls else None
         self._state.sessions.ensure()
-        self.model = ClusterModel(self._state)
+        nodes = self._nodes
+        self.model = ClusterModel(self._state, nodes.launcher.nodes if nodes else None)
         self._set_up_cluster()
         self.sessions = SessionService(self._state, self.model)
         self.systems = SystemService(self._state, self.model)
-        self.launcher = self._start_launcher()
-        self.reconciler = Reconciler(
-            state=self._state,
-            launcher=self.launcher,
-            coordinators=self._coordinators,
-            plan_pods=self._plan_pods,
-            watch=self._watch,
-            clock=self._clock,
-            model=self.model,
-            policy=Policy(allows_preemption=self.options.allows_preemption),
-            lease_seconds=self.options.lease_seconds,
-            history_seconds=self.options.history_days * 86_400 or None,
-            on_superseded=_end_at_once,
-        )
+        self.launcher: Launcher = nodes.launcher if nodes else self._start_launcher()
+        policy = Policy(allows_preemption=self.options.allows_preemption)
+        self.activity = ActivityService(self._state, policy)
+        self.reconciler = self._make_reconciler(policy)
         self.model.on_change(self.reconciler.reschedule)
-        self.jobs = JobService(self._state, self.reconciler, dashboard_root)
+        self.drivers = DriverService(
+            self._state,
+            self.reconciler,
+            self._driver_tokens,
+            self.sessions,
+            self.options.data_dir,
+            model=self.model,
+            is_any_user=self._kubernetes is not None,
+        )
+        if listener is not None:
+            dashboard_root = f"https://{self.address}"
+        self.jobs = JobService(
+            self._state, self.reconciler, dashboard_root, door=self.address if listener else ""
+        )
         self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
-        self.inventory = Inventory(self._state, self.model)
+        self.inventory = Inventory(self._state, self.model, nodes)
         self.logs = LogService(self._state)
         self.collector = ApplianceCollector(self._state, self.inventory, self._clock)
         self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
@@ -300,11 +430,56 @@ class Management:
             machine=parse_machine(self.options.machine).name,
             data_dir=self.options.data_dir,
         )
+        await self._open_inner_doors()
         self.reconciler.start()
-        await self._listen()
+        self._attendants.start()
+        inner_port = await self._listen()
+        if listener is not None:
+            backends = Backends(
+                management=(_INNER_HOST, inner_port),
+                rest=rest_address,
+                find_coordinator=self.jobs.coordinator_address,
+            )
+            self._front = FrontPort([listener], backends)
+            self._front.start()
+        else:
+            self.port = inner_port
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
+        _spare_the_collector()
         logger.info("Appliance is up", extra={"address": self.address})
+
+    def _make_reconciler(self, policy: Policy) -> Reconciler:
+        self._driver_restarts = DriverRestarts(self._state)
+        return Reconciler(
+            state=self._state,
+            launcher=self.launcher,
+            coordinators=self._coordinators,
+            plan_pods=self._plan_pods,
+            watch=self._watch,
+            clock=self._clock,
+            model=self.model,
+            policy=policy,
+            lease_seconds=self.options.lease_seconds,
+            history_seconds=self.options.history_days * 86_400 or None,
+            pod_lost=self._driver_restarts.pod_lost,
+            on_lost=end_at_once,
+            on_refused=start_again,
+            on_ended=self._attendants.job_ended,
+        )
+
+    async def _open_inner_doors(self) -> None:
+        """Let other hosts in, and wait for those that had pods under an earlier management."""
+        if self._nodes is not None and self._tls is None:
+            logger.warning("Clients reach coordinators on other nodes with --tls alone")
+        if self.options.inner_host:
+            host, port = self.options.inner_host, self.options.inner_port
+            self._inner_door = open_inner_door(
+                host, port, self._inner_address, self._job_keys, self._clock
+            )
+        if self._nodes is not None:
+            self.join_address = self._nodes.open(self.options.inner_host, self.options.node_port)
+            await asyncio.to_thread(self._nodes.resume, self._state)
 
     @property
     def feed(self) -> ChangeFeed:
@@ -334,30 +509,54 @@ class Management:
 
     async def stop(self) -> None:
         """Refuse new calls, end every job and every process."""
+        if self._front is not None:
+            await asyncio.to_thread(self._front.close)
         for server in self._servers:
             await server.stop(grace=0.5)
+        if self._inner_door is not None:
+            self._inner_door.close()
         await asyncio.to_thread(self._close)
         logger.info("Appliance is down", extra={"address": self.address})
 
     def _close(self) -> None:
-        if hasattr(self, "reconciler"):
+        if self._kubernetes is not None:
+            if hasattr(self, "reconciler"):
+                self.reconciler.pause()
+            self._kubernetes.close()
+        elif hasattr(self, "reconciler"):
             self.reconciler.close()
         if hasattr(self, "launcher"):
             self.launcher.close()
+        if self._nodes is not None:
+            self._nodes.close()
         self._coordinators.close()
-        self._exports.close()
+        self.exports.close()
         self._threads.shutdown(wait=False)
+        if hasattr(self, "_attendants"):
+            self._attendants.close()
         self._database.close()
 
+    def _page_of(self, job: JobId) -> str:
+        return self.jobs.dashboard(job)
+
     def _tell_of(self, kind: str, name: str) -> None:
-        if kind in set(Topic):
-            self._watch.tell(Topic(kind), name)
+        if (topic := _TOPICS.get(kind)) is not None:
+            self._watch.tell(topic, name)
 
     def _ensure_tls(self) -> Certificates | None:
         if not self.options.has_tls:
             return None
+        if self.options.certificates:
+            return find_certificates(
+                Path(self.options.certificates), self.options.public_host, self._clock
+            )
         directory = self.options.data_dir / "tls"
         return ensure_certificates(directory, self.options.public_host, self._clock)
+
+    def _listen_in_front(self) -> socket.socket:
+        listener = listen(self.options.bind_host, self.options.port, option="--port")
+        self.port = listener.getsockname()[1]
+        return listener
 
     def _set_up_cluster(self) -> None:
         """Take the cluster of the options, else keep the one that is there, else make one system.
@@ -376,40 +575,65 @@ class Management:
         path = self.options.data_dir / "tls" / "streams.pem"
         return str(ensure_identity(path, self._clock))
 
-    def _start_launcher(self) -> ProcessLauncher:
+    def _make_nodes(self) -> NodePool | None:
+        if self.options.launcher != AGENTS:
+            return None
+        return NodePool(
+            self.options.data_dir,
+            self.options.runtime_root,
+            identity=self._job_keys.identity,
+            grace_seconds=self.options.node_grace_seconds,
+            clock=self._clock,
+            on_change=self._nodes_changed,
+        )
+
+    def _nodes_changed(self) -> None:
+        if hasattr(self, "model"):
+            self.model.reload()
+
+    def _start_launcher(self) -> Launcher:
+        if self._kubernetes is not None:
+            return self._kubernetes.launcher
         return ProcessLauncher(
             ProcessOptions(
                 runtime_root=self.options.runtime_root,
                 log_path=self.options.data_dir / "fork-server.log",
                 node=this_node().name,
-                preload=self.options.preload,
+                preload=self.options.preload + (_TRACING if self.options.otlp else ()),
                 orphan_seconds=self.options.orphan_seconds,
                 entry_modules={Role(role): module for role, module in self.options.entry_modules},
             )
         )
 
-    async def _listen(self) -> None:
-        drivers = DriverService(
-            self._state,
-            self.reconciler,
-            self._driver_tokens,
-            self.sessions,
-            self.options.data_dir,
-        )
-        self.access.accept(drivers.owner_of)
+    async def _listen(self) -> int:
+        self.access.accept(self.drivers.owner_of)
+        if self._kubernetes is not None:
+            services = Services(
+                state=self._state,
+                jobs=self.jobs,
+                edits=self.edits,
+                drivers=self.drivers,
+                access=self.access,
+            )
+            self._kubernetes.start(
+                services, self.inventory, self.systems, listen=self._watch.listen
+            )
         submissions = SubmissionService(
             self._state,
             self.reconciler,
             SubmissionOptions(
-                data_dir=self.options.data_dir, lease_seconds=self.options.lease_seconds
+                data_dir=self.options.data_dir,
+                lease_seconds=self.options.lease_seconds,
+                notifies=self._notify.targets,
             ),
-            drivers=drivers,
+            drivers=self.drivers,
             model=self.model,
             sessions=self.sessions,
         )
-        gate = Gate(self.access, self._state)
+        gate = Gate(self.access, self._state, self.reconciler.keep)
         edge = RpcEdge(self._threads, gate)
-        outer = grpc.aio.server(interceptors=[edge], options=_GRPC_OPTIONS)
+        outer_server = grpc.aio.server(interceptors=[edge], options=_GRPC_OPTIONS)
+        outer = by_name(outer_server)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
         cluster = ClusterServicer(  # type: ignore[abstract]
@@ -419,12 +643,13 @@ class Management:
             watch=self._watch,
             needs_token=self.options.needs_token,
         )
-        csctl = CsctlServicer(  # type: ignore[abstract]
+        csctl = CsctlServicer(
             jobs=self.jobs,
             views=self.views,
             watch=self._watch,
-            exports=self._exports,
+            exports=self.exports,
             systems=self.systems,
+            clock=self._clock,
             needs_token=self.options.needs_token,
         )
         add_ClusterManagementServicer_to_server(cluster, outer)
@@ -434,25 +659,37 @@ class Management:
         )
         add_CsAdmV1Servicer_to_server(admin, outer)
         add_MaintenanceServicer_to_server(MaintenanceServicer(self.systems), outer)
-        add_QueueServicer_to_server(QueueServicer(self.queue, self.jobs), outer)
+        add_QueueServicer_to_server(QueueServicer(self.queue, self.jobs, self.edits), outer)
         add_EventsServicer_to_server(EventServicer(self.jobs), outer)
-        add_DriversServicer_to_server(DriverServicer(drivers), outer)
+        add_DriversServicer_to_server(DriverServicer(self.drivers), outer)
         add_LogsServicer_to_server(LogServicer(self.logs, self._watch), outer)
-        self.port = self._bind(outer, f"{self.options.bind_host}:{self.options.port}")
-        inner = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
-        add_ManagementServicer_to_server(InnerServicer(self.jobs, self._clock), inner)
-        add_DriverControlServicer_to_server(DriverControlServicer(drivers), inner)
-        inner.add_insecure_port(self._inner_address)
-        self._servers = [outer, inner]
+        behind = f"{_INNER_HOST}:0"
+        address = behind if self._tls else f"{self.options.bind_host}:{self.options.port}"
+        port = self._bind(outer_server, address)
+        inner_server = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        inner = by_name(inner_server)
+        add_ManagementServicer_to_server(
+            InnerServicer(
+                self.jobs,
+                self._watch,
+                self._addresses,
+                self._clock,
+                key_of=None if self.options.launcher == PROCESSES else self._job_keys.text_of,
+            ),
+            inner,
+        )
+        add_DriverControlServicer_to_server(DriverControlServicer(self._driver_restarts), inner)
+        inner_server.add_insecure_port(self._inner_address)
+        self._servers = [outer_server, inner_server]
         for server in self._servers:
             await server.start()
+        return port
 
     def _bind(self, server: grpc.aio.Server, address: str) -> int:
         try:
             if self._tls is None:
                 return server.add_insecure_port(address)
-            pair = (self._tls.key.read_bytes(), self._tls.certificate.read_bytes())
-            return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+            return server.add_secure_port(address, Renewal(self._tls).credentials())
         except RuntimeError as error:
             raise ClusterError(
                 f"Port {self.options.port} at {self.options.bind_host} cannot be used; most "
@@ -465,16 +702,45 @@ class Management:
         return f"unix:{self.options.runtime_root}/management.sock"
 
     def _plan_pods(self, job: JobRecord) -> tuple[PodSpec, ...]:
+        nodes, is_driver = self._nodes, job.type is JobType.DRIVER
+        surroundings = self._surroundings(len(self.model.facts.systems))
+        if not is_driver:  # that has no coordinator and no MemoryX
+            surroundings = replace(surroundings, memory_nodes=self._memory_nodes(job))
+            self._addresses.forget(job.id)
+        if nodes is not None:
+            surroundings = replace(surroundings, node_cores=nodes.cores())
+        places = nodes.place(job, self.model.facts.description) if nodes else {}
+        return plan_pods(
+            job,
+            self.launcher.runtime_dir(job.id),
+            surroundings,
+            places,
+            driver=self._state.driver_specs.take_text(job.id) if is_driver else "",
+        )
+
+    def _memory_nodes(self, job: JobRecord) -> MemoryNodes:
+        cluster, limit_bytes = self.model.facts.description, self.options.memoryx_bytes
+        # A compile decides on the shards; and with one group no session's limit makes a difference.
+        if job.type is not JobType.COMPILE or len(cluster.node_groups) < 2:
+            return memory_nodes(cluster, limit_bytes)
+        session = self._state.sessions.find(job.session)
+        most = None if session is None else session.spec.max_node_groups
+        return memory_nodes(cluster, limit_bytes, max_groups=most)
+
+    def _describe_surroundings(self, num_systems: int) -> Surroundings:
         version, githash = client_build(NEWEST_CLIENT)
-        surroundings = Surroundings(
-            management_address=self._inner_address,
+        door = self._inner_door
+        return Surroundings(
+            management_address=self._inner_address if door is None else door.address,
+            is_remote=door is not None,
+            has_pod_limits=self._kubernetes is not None,
             compile_root=self.options.data_dir / "compile",
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
             execution=self.options.execution,
-            cluster_systems=len(self.model.facts.systems),
-            bind_host=self.options.bind_host,
-            public_host=self.options.public_host,
+            cluster_systems=num_systems,
+            bind_host=_INNER_HOST if self._tls else self.options.bind_host,
+            public_host=_INNER_HOST if self._tls else self.options.public_host,
             tls_cert=str(self._tls.certificate) if self._tls else "",
             tls_key=str(self._tls.key) if self._tls else "",
             client_githash=githash,
@@ -488,11 +754,19 @@ class Management:
             memoryx_bytes=self.options.memoryx_bytes,
             has_network=self.options.streams in NETWORK_STREAMS,
             stream_secret=self._stream_secret,
-            stream_identity=self._stream_identity,
+            stream_identity=str(self._job_keys.identity or ""),
+            otlp=self.options.otlp,
+            client_config=str(self.config_path) if self._kubernetes else "",
         )
-        return plan_pods(job, self.launcher.runtime_dir(JobId(job.id)), surroundings)
 
 
-def _end_at_once() -> None:
-    """End this process without an orderly stop: everything belongs to another management now."""
-    os._exit(3)
+def _spare_the_collector() -> None:
+    """Let Python look for garbage in cycles more rarely, and never at what a start has left.
+
+    Calls and turns make thousands of short-lived values a second, hardly any of them in cycles, and
+    a hundred thousand waiting jobs are values that stay. The default looks at all of them again and
+    again: a tenth of the time of a busy appliance.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)

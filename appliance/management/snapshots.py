@@ -1,11 +1,13 @@
 """From what is kept to what the scheduler sees."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from appliance.core.records import Holding, JobRecord, Reservation, User
 from appliance.core.sessions import SessionRecord
-from appliance.core.systems import SystemState
+from appliance.core.systems import System, SystemState
 from appliance.management.cluster_model import ClusterFacts
+from appliance.management.placement import COMPILE_ROLES
 from appliance.scheduler.estimate import Estimate
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import Policy
@@ -37,7 +39,7 @@ def snapshot_of(
         usage: Past use.
         policy: The rules.
     """
-    systems = facts.systems
+    systems = tuple(_within_reach(facts))
     return ClusterSnapshot(
         systems=systems,
         nodes=facts.description.nodes,
@@ -61,11 +63,28 @@ def snapshot_of(
         ),
         usage=usage,
         policy=policy,
+        may_grow=facts.may_grow,
     )
 
 
-def pending_of(job: JobRecord) -> PendingJob:
-    """Return a job that waits as the scheduler sees it."""
+def _within_reach(facts: ClusterFacts) -> Iterator[System]:
+    """Yield the systems; while the nodes that pods need are away, none is healthy."""
+    missing = [role for role in facts.missing_roles if role not in COMPILE_ROLES]
+    for system in facts.systems:
+        if missing and system.is_healthy:
+            notes = f"no node with role {' or '.join(missing)} has joined"
+            yield replace(system, is_healthy=False, notes=notes)
+        else:
+            yield system
+
+
+def pending_of(job: JobRecord, *, is_lookup: bool) -> PendingJob:
+    """Return a job that waits as the scheduler sees it.
+
+    Args:
+        job: The job.
+        is_lookup: Whether it is to start for a look into the compile cache alone.
+    """
     wanted = job.requirements
     return PendingJob(
         id=job.id,
@@ -83,8 +102,9 @@ def pending_of(job: JobRecord) -> PendingJob:
         program=wanted.program,
         submitted_seconds=job.created_at.timestamp(),
         limit_seconds=wanted.limit_seconds,
-        is_cached=wanted.is_cached,
+        is_lookup=is_lookup,
         is_preemptible=wanted.is_preemptible,
+        held_by=job.held_by,
     )
 
 
@@ -107,6 +127,7 @@ def grant_of(job: JobRecord, estimate: Estimate) -> Grant:
         estimate=estimate,
         has_time_limit=job.requirements.limit_seconds is not None,
         is_preemptible=job.requirements.is_preemptible,
+        is_lookup=job.holding.is_lookup,
     )
 
 
@@ -118,6 +139,7 @@ def holding_of(grant: Grant) -> Holding:
             (pod.node, pod.role, pod.count, pod.memory_bytes, pod.num_cores) for pod in grant.pods
         ),
         reserved_systems=grant.reserved_systems,
+        is_lookup=grant.is_lookup,
     )
 
 

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from appliance.core.clock import Clock
 from appliance.storage.access import AccessRepository
 from appliance.storage.database import Database
+from appliance.storage.driver_specs import DriverSpecRepository
 from appliance.storage.job_pages import JobPages
 from appliance.storage.jobs import JobRepository
 from appliance.storage.leases import LeaseRepository
+from appliance.storage.notifications import NotificationRepository
 from appliance.storage.pods import PodRepository
 from appliance.storage.series import SeriesRepository
 from appliance.storage.sessions import SessionRepository
+from appliance.storage.system_events import SystemEventRepository
 from appliance.storage.systems import SystemRepository
 from appliance.storage.workflows import WorkflowRepository
 
@@ -22,6 +25,7 @@ class State:
     database: Database
     clock: Clock
     jobs: JobRepository
+    driver_specs: DriverSpecRepository
     pods: PodRepository
     leases: LeaseRepository
     workflows: WorkflowRepository
@@ -30,6 +34,8 @@ class State:
     job_pages: JobPages
     series: SeriesRepository
     sessions: SessionRepository
+    system_events: SystemEventRepository
+    notifications: NotificationRepository
 
     @classmethod
     def over(cls, database: Database, clock: Clock) -> "State":
@@ -38,6 +44,7 @@ class State:
             database=database,
             clock=clock,
             jobs=JobRepository(database, clock),
+            driver_specs=DriverSpecRepository(database),
             pods=PodRepository(database),
             leases=LeaseRepository(database, clock),
             workflows=WorkflowRepository(database, clock),
@@ -46,4 +53,6 @@ class State:
             job_pages=JobPages(database),
             series=SeriesRepository(database),
             sessions=SessionRepository(database, clock),
+            system_events=SystemEventRepository(database),
+            notifications=NotificationRepository(database),
         )

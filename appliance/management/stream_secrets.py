@@ -5,9 +5,11 @@ management makes the same one. Encrypted streams need an identity beside it: a k
 self-signed certificate, which both ends of a connection hold.
 """
 
+import contextlib
 import datetime as dt
 import hashlib
 import hmac
+import os
 import secrets
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from appliance.core.clock import Clock
+from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId
 
 _SECRET_BYTES = 32
@@ -25,11 +28,25 @@ _RENEW_DAYS = 30
 
 
 def ensure_secret(path: Path) -> bytes:
-    """Return the appliance's secret; make one if there is none."""
+    """Return the appliance's secret; make one if there is none.
+
+    Raises:
+        ClusterError: The file holds something else.
+    """
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_bytes(secrets.token_bytes(_SECRET_BYTES))
-    return path.read_bytes()
+        partial = path.with_name(f"{path.name}.{os.getpid()}")
+        partial.touch(mode=0o600)
+        partial.write_bytes(secrets.token_bytes(_SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(partial, path)
+        partial.unlink()
+    secret = path.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        raise ClusterError(
+            f"{path} holds {len(secret)} bytes instead of a secret of {_SECRET_BYTES}.",
+            hint="Remove it and start again; what was derived from it is then made anew.",
+        )
+    return secret
 
 
 def job_key(secret: bytes, job: JobId) -> str:

@@ -2,14 +2,23 @@
 
 import datetime as dt
 import secrets
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from appliance.core.clock import Clock
 from appliance.core.errors import ConflictError, NotFoundError, UserError
-from appliance.core.systems import ClusterDescription, MaintenanceWindow, System, SystemState
+from appliance.core.systems import (
+    ClusterDescription,
+    MaintenanceWindow,
+    System,
+    SystemEvent,
+    SystemEventKind,
+    SystemState,
+)
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.state import State
+from appliance.storage.system_events import SystemEventFilter
 from appliance.storage.systems import no_system
 
 _MAX_SECONDS = 31_536_000.0
@@ -28,6 +37,7 @@ class SystemService:
         self._state = state
         self._model = model
         self._clock: Clock = state.clock
+        self._applying = threading.Lock()
 
     def list(self) -> Sequence[System]:
         """Return all systems, in the cluster's order."""
@@ -41,7 +51,13 @@ class SystemService:
         raise no_system(name)
 
     def set_state(
-        self, name: str, state: SystemState, *, notes: str = "", version: int | None = None
+        self,
+        name: str,
+        state: SystemState,
+        *,
+        notes: str = "",
+        version: int | None = None,
+        by: str = "",
     ) -> System:
         """Put a system up, drain it, or take it away for maintenance. Running jobs go on.
 
@@ -50,25 +66,52 @@ class SystemService:
             state: What it shall be.
             notes: Why, for people; kept until the next change.
             version: The version on which the change rests; None for the present one.
+            by: Who does it.
 
         Raises:
             NotFoundError: There is no such system.
             ConflictError: It was changed meanwhile.
         """
         system = self._at_version(name, version)
-        return self._change(replace(system, state=state, notes=notes))
+        return self._change(replace(system, state=state, notes=notes), state.value, by=by)
 
     def set_health(
-        self, name: str, *, is_healthy: bool, notes: str = "", version: int | None = None
+        self,
+        name: str,
+        *,
+        is_healthy: bool,
+        notes: str = "",
+        version: int | None = None,
+        by: str = "",
+        port: str = "",
     ) -> System:
         """Mark a system healthy or not; an unhealthy one gets no new job.
 
+        Args:
+            name: The system.
+            is_healthy: Whether it is.
+            notes: Why, for people; kept until the next change.
+            version: The version on which the change rests; None for the present one.
+            by: Who says so.
+            port: The port that it is about; empty for none.
+
         Raises:
             NotFoundError: There is no such system.
             ConflictError: It was changed meanwhile.
         """
         system = self._at_version(name, version)
-        return self._change(replace(system, is_healthy=is_healthy, notes=notes))
+        health = "healthy" if is_healthy else "unhealthy"
+        changed = replace(system, is_healthy=is_healthy, notes=notes)
+        return self._change(changed, health, by=by, port=port)
+
+    def report(self, event: SystemEvent) -> None:
+        """Keep word of something that happened to a system; raises `NotFoundError`."""
+        self.load(event.system)
+        self._state.system_events.add(event)
+
+    def events(self, wanted: SystemEventFilter) -> Sequence[SystemEvent]:
+        """Return what happened to systems, oldest first."""
+        return self._state.system_events.list(wanted)
 
     def plan_maintenance(
         self,
@@ -151,19 +194,40 @@ class SystemService:
         """Return the whole cluster: systems, nodes, node groups, memory of pods."""
         return self._model.facts.description
 
-    def apply(self, description: ClusterDescription) -> ClusterDescription:
+    def apply(
+        self,
+        description: ClusterDescription,
+        *,
+        check: Callable[[ClusterDescription], None] = lambda _: None,
+    ) -> ClusterDescription:
         """Make the cluster what a description says (see `cluster_file`), while it runs.
+
+        Args:
+            description: The cluster as it shall be.
+            check: Raises if the cluster, as it is now, must not be changed.
 
         Raises:
             ConflictError: A job holds a system that would be gone.
         """
-        return self._model.apply(description)
+        with self._applying:
+            check(self.describe())
+            return self._model.apply(description)
 
     def _at_version(self, name: str, version: int | None) -> System:
         system = self.load(name)
         return system if version is None else replace(system, version=version)
 
-    def _change(self, system: System) -> System:
-        changed = self._state.systems.change(system)
+    def _change(self, system: System, state: str, *, by: str, port: str = "") -> System:
+        with self._state.database.batch():
+            changed = self._state.systems.change(system)
+            self._state.system_events.add(
+                SystemEvent(
+                    system=system.name,
+                    at=self._clock.now(),
+                    kind=SystemEventKind.STATE_CHANGE,
+                    note=system.notes,
+                    details={"state": state, "port": port, "caller": by},
+                )
+            )
         self._model.reload()
         return changed

@@ -6,8 +6,9 @@ the network, and cables that nobody described are not invented.
 
 from collections.abc import Sequence
 
-from appliance.core.ids import Role
+from appliance.core.ids import Role, pod_name
 from appliance.core.records import JobRecord, PodRecord
+from appliance.core.swarmx_tree import TreePod, swarmx_tree
 from appliance.core.systems import System
 from protos.csctl import api_pb2 as pb
 
@@ -50,7 +51,7 @@ def job_topology(
                 node_name=pod.node,
                 egress_targets=",".join(_targets(pod, job)),
                 system_affinity_switch=",".join(
-                    sorted({blocks.get(name, "") for name in _targets(pod, job)} - {""})
+                    sorted({blocks.get(name, "") for name in _systems(pod, job)} - {""})
                 ),
                 is_one_hop=len(held) == 1 and "" not in held,
             )
@@ -67,7 +68,28 @@ def job_topology(
 
 
 def _targets(pod: PodRecord, job: JobRecord) -> tuple[str, ...]:
-    """Return the systems that a pod talks to."""
+    """Return the systems, and for a SwarmX pod the SwarmX pods, that a pod sends to."""
+    place = _place(pod, job)
+    if place is None:
+        return _systems(pod, job)
+    return tuple(
+        job.systems[child.first_system]
+        if child.pod is None
+        else pod_name(job.id, Role.BROADCASTREDUCE, child.pod)
+        for child in place.children
+    )
+
+
+def _systems(pod: PodRecord, job: JobRecord) -> tuple[str, ...]:
+    """Return the systems that are reached through a pod."""
     if pod.role in (Role.CHIEF, Role.ACTIVATION):
         return job.systems[pod.index : pod.index + 1]
-    return job.systems if pod.role is Role.BROADCASTREDUCE else ()
+    place = _place(pod, job)
+    return () if place is None else tuple(job.systems[system] for system in place.systems)
+
+
+def _place(pod: PodRecord, job: JobRecord) -> TreePod | None:
+    """Return a SwarmX pod's place in the tree; None for other pods, and while none is granted."""
+    if pod.role is not Role.BROADCASTREDUCE or not job.systems:
+        return None
+    return swarmx_tree(len(job.systems), fan_out=job.requirements.fan_out)[pod.index]

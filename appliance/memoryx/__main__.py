@@ -2,19 +2,22 @@
 
 Options of the spec: `threads`, how many threads an update may use (default: half the cores);
 `memory_bytes`, the memory that tensors and all else may take, beyond which tensors go to a file
-(default: what the machine or the control group has).
+(default: what the machine or the control group has); `machine_code`, a directory of machine code
+that pods before this one have compiled (default: none is kept).
 """
 
 import sys
 from collections.abc import Sequence
 
-from appliance.core.pods import PodSpec
+from appliance.core.pods import MACHINE_CODE_OPTION, PodSpec
 from appliance.memoryx.role import WeightRole
+from appliance.numerics.loops.machine_code import keep_machine_code
 from appliance.pods import shell
 
 
 def run_pod(spec: PodSpec) -> int:
     """Be the weight pod that the spec describes; return the exit code."""
+    keep_machine_code(spec.options.get(MACHINE_CODE_OPTION))
     return shell.run_pod(spec, WeightRole)
 
 

@@ -10,6 +10,7 @@ it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from appliance.core.late_sums import late_sums
 from appliance.core.plan import STEP_START, Plan
 from appliance.streams.layout import SlotLayout
 
@@ -37,15 +38,7 @@ class _Need:
 
 def late_sum_layout(plan: Plan) -> SlotLayout:
     """Return where the sums lie that an update reads or commits after a later layer step."""
-    arrival = {
-        sum_.total: index for index, step in enumerate(plan.layer_steps) for sum_ in step.sums
-    }
-    late: dict[str, None] = {}
-    for update in plan.updates:
-        read = [name for node in update.nodes for name in node.operands]
-        read += [commit.value for commit in update.commits]
-        late.update(dict.fromkeys(n for n in read if arrival.get(n, update.after) < update.after))
-    return SlotLayout.of((name, plan.types[name]) for name in late)
+    return SlotLayout.of((name, plan.types[name]) for name in late_sums(plan))
 
 
 class Readiness:

@@ -1,4 +1,4 @@
-"""The weight pod: sessions over a store, and persistent tensors that outlive them.
+"""A weight pod: sessions over the store of one shard, and persistent tensors that outlive them.
 
 State and snapshots of a session stay in memory, and its store is served, until the next session is
 loaded: the coordinator may fetch or move tensors after the steps have ended.
@@ -12,15 +12,19 @@ import grpc
 from appliance.core.errors import ConflictError, WscError
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
+from appliance.core.shard_plans import shard_plans
 from appliance.memoryx.backing import choose_backing, memory_limit, return_freed_memory
 from appliance.memoryx.persistent import PersistentTensors
-from appliance.memoryx.session import WeightSession
+from appliance.memoryx.session import SessionSteps, WeightSession
 from appliance.memoryx.tensor_store import TensorStore, tensor_bytes
 from appliance.pods.context import PodContext
+from appliance.streams.topology import store
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
-THREADS_OPTION = "threads"
+THREADS_OPTION = "torch_threads"
 MEMORY_OPTION = "memory_bytes"
+ALIKE_OPTION = "pods_here"
+"""Weight pods of the job on this pod's node, which share its memory."""
 
 
 class WeightRole:
@@ -35,6 +39,7 @@ class WeightRole:
         default = max(1, (os.cpu_count() or 1) // 2)
         self._num_threads = int(context.spec.options.get(THREADS_OPTION, default))
         self._limit_bytes = int(context.spec.options.get(MEMORY_OPTION) or 0)
+        self._num_alike = int(context.spec.options.get(ALIKE_OPTION) or 1)
         self._lock = threading.Lock()
         self._number = 0
         self._store: TensorStore | None = None
@@ -45,18 +50,20 @@ class WeightRole:
         """Create the store and the streams of a session."""
         plan = parse_plan(request.plan.decode())
         verify(plan)
+        index = self._context.spec.index
+        shard = shard_plans(plan, request.num_shards or 1)[index]
         with self._lock:
             self._drop_store()
-            server = self._context.serve_store(request.session)
+            server = self._context.serve_store(request.session, store(index))
             backing = choose_backing(
-                tensor_bytes(plan),
-                limit_bytes=self._limit_bytes or memory_limit(),
+                tensor_bytes(shard.plan),
+                limit_bytes=(self._limit_bytes or memory_limit()) // self._num_alike,
                 directory=self._context.spec.work_dir,
             )
             if backing.is_on_disk:
                 return_freed_memory()
             try:
-                self._store = TensorStore(plan, server, backing)
+                self._store = TensorStore(shard.plan, server, backing)
             except WscError:
                 server.close()
                 raise
@@ -64,8 +71,8 @@ class WeightRole:
             self._session = WeightSession(
                 self._context,
                 number=request.session,
-                plan=plan,
-                num_systems=request.num_systems,
+                shard=shard,
+                steps=SessionSteps.of(plan, request.num_systems, request.num_shards or 1),
                 store=self._store,
                 num_threads=self._num_threads,
             )

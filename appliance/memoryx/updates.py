@@ -5,7 +5,7 @@ a commit overwrites them in place; whatever outlives its update and may be a vie
 about to be reused (a state tensor, a slot of the sums ring) is copied first.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,16 +48,23 @@ class Updates:
         state: State tensors in the store, by value name.
         computed: Computed loads in the store, by value name.
         late_sums: Where to keep the sums that an update needs after a later layer step.
+        sent: For each update, the values that `values` is asked for after it.
     """
 
     def __init__(
-        self, plan: Plan, *, state: Tensors, computed: Tensors, late_sums: Tensors
+        self,
+        plan: Plan,
+        *,
+        state: Tensors,
+        computed: Tensors,
+        late_sums: Tensors,
+        sent: Mapping[int, Sequence[str]] = {},
     ) -> None:
         self._plan, self._state, self._computed = plan, state, computed
         self._kept = late_sums
         self._constants: Tensors = {}
         self._constants = self._run_constants()
-        self._read_later = _names_read_after(plan)
+        self._read_later = _names_read_after(plan, sent)
         self._updates = tuple(self._prepare(index) for index in range(len(plan.updates)))
         self._early_outputs = self._outputs_of({*state, *self._constants})
         self._arrival_outputs = tuple(
@@ -107,6 +114,15 @@ class Updates:
             self._state[commit.state].copy_(table[commit.value])
         for name in update.dead:
             table.pop(name, None)
+
+    def take(self, values: Tensors) -> None:
+        """Take in values that another shard has computed; they are not copied."""
+        self._table.update(values)
+        self._show(self._outputs_of(set(values)))
+
+    def values(self, names: Sequence[str]) -> tuple[torch.Tensor, ...]:
+        """Return values of the step as they are now."""
+        return tuple(self._table[name] for name in names)
 
     def _show(self, outputs: tuple[tuple[str, str], ...]) -> None:
         if self._outputs:
@@ -210,11 +226,13 @@ def _operands(nodes: tuple[Node, ...]) -> set[str]:
     return {name for node in nodes for name in node.operands}
 
 
-def _names_read_after(plan: Plan) -> tuple[frozenset[str], ...]:
-    """Return, for each update, the values that later updates read or commit."""
+def _names_read_after(plan: Plan, sent: Mapping[int, Sequence[str]]) -> tuple[frozenset[str], ...]:
+    """Return, for each update, the values that are sent after it or that later ones use."""
     later: list[frozenset[str]] = []
     read: frozenset[str] = frozenset()
-    for update in reversed(plan.updates):
+    for index in reversed(range(len(plan.updates))):
+        update = plan.updates[index]
+        read |= frozenset(sent.get(index, ()))
         later.append(read)
         read |= _operands(update.nodes) | {commit.value for commit in update.commits}
     return tuple(reversed(later))

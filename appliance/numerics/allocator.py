@@ -24,3 +24,10 @@ def keep_freed_memory() -> bool:
     # One arena: the others, which threads get, cannot hold large tensors.
     settings = ((_MMAP_THRESHOLD, 2**30), (_TRIM_THRESHOLD, _LARGEST_INT), (_ARENA_MAX, 1))
     return all([mallopt(parameter, value) == 1 for parameter, value in settings])
+
+
+def give_back_free_memory() -> None:
+    """Give the system what is free in the heap, after something large that does not come again."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

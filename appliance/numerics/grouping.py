@@ -6,10 +6,11 @@ import torch
 
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
-from appliance.numerics.groups import Group, in_order, uses_of
+from appliance.numerics.groups import Group, Uses, in_order, uses_of
 from appliance.numerics.kernels import compile_node
 from appliance.numerics.loops.region_kernels import region_group
 from appliance.numerics.loops.regions import find_regions
+from appliance.numerics.patterns import find_patterns
 
 
 def group_nodes(
@@ -30,13 +31,15 @@ def group_nodes(
         InternalError: A node has no kernel.
     """
     uses = uses_of(nodes, live_out)
-    made: dict[tuple[int, ...], Group] = {}
-    for members in find_regions(nodes, types, uses):
-        made[members] = region_group(members, nodes, types, known, uses)
-    taken = {position for members in made for position in members}
-    singles = [(at,) for at in range(len(nodes)) if at not in taken]
-    ordered = in_order([*made, *singles], nodes)
-    return [made.get(part) or single_group(nodes[part[0]], types) for part in ordered]
+    patterns = find_patterns(nodes, types, uses)
+    regions = find_regions(nodes, types, uses, {at for part in patterns for at in part})
+    taken = {position for part in (*patterns, *regions) for position in part}
+    made = dict(patterns)
+    made.update({at: region_group(at, nodes, types, known, uses) for at in regions})
+    for at, node in enumerate(nodes):
+        if at not in taken:
+            made[(at,)] = single_group(node, types)
+    return _needed([made[part] for part in in_order([*made], nodes)], uses)
 
 
 def single_group(node: Node, types: Mapping[str, TensorType]) -> Group:
@@ -48,3 +51,17 @@ def single_group(node: Node, types: Mapping[str, TensorType]) -> Group:
         results=node.results,
         types=node.types,
     )
+
+
+def _needed(groups: Sequence[Group], uses: Uses) -> list[Group]:
+    """Return the groups without those that nobody reads any more.
+
+    A loop reads what a node merely repeats; then the node itself has nothing left to do.
+    """
+    wanted = set(uses.live_out)
+    kept: list[Group] = []
+    for group in reversed(groups):
+        if any(name in wanted or name not in uses.readers for name in group.results):
+            kept.append(group)
+            wanted.update(group.operands)
+    return kept[::-1]

@@ -6,7 +6,7 @@ result goes to a tensor of the caller's) is worked out then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -14,6 +14,8 @@ import torch
 from appliance.core.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels import Kernel
+from appliance.numerics.orders import Order
+from appliance.numerics.pool import TensorPool
 
 Table = dict[str, torch.Tensor]
 Instruction = Callable[[Table], None]
@@ -28,12 +30,18 @@ class Task:
         operands: Names of the values the kernel is called with.
         results: Names of its results.
         dead: Names of the values to delete afterwards.
+        is_view: Whether results may be views of an operand.
+        view_shape: The shape in which the result shows the operand, if it is that and no more.
+        orders: How results lie in memory that do not lie row by row; see `orders`.
     """
 
     kernel: Kernel
     operands: tuple[str, ...]
     results: tuple[str, ...]
     dead: tuple[str, ...]
+    is_view: bool = False
+    view_shape: tuple[int, ...] | None = None
+    orders: Mapping[str, Order] = field(default_factory=dict)
 
 
 def compute(task: Task) -> Instruction:
@@ -78,6 +86,69 @@ def compute_into(
         out = target(table)
         into(out, *[table[name] for name in operands])
         table[result] = out
+        for name in dead:
+            del table[name]
+
+    return execute
+
+
+def compute_pooled(task: Task, types: Mapping[str, TensorType], pool: TensorPool) -> Instruction:
+    """Return the instruction that computes a task's results in memory of a pool.
+
+    Results that may be views of an operand are left as they are, unless they had to be copied.
+
+    Args:
+        task: The task.
+        types: Type of every value.
+        pool: The memory.
+    """
+    if task.view_shape is not None:
+        return _reshape(task, task.view_shape, types, pool)
+    if task.is_view:
+        return compute(task)
+    places = {name: pooled(types[name], pool, task.orders.get(name)) for name in task.results}
+    if task.kernel.fill is not None or task.kernel.into is not None:
+        return compute_into(task, places, types)
+    call, operands, results, dead = task.kernel.call, task.operands, task.results, task.dead
+    make = tuple(places.values())
+
+    def execute(table: Table) -> None:
+        # Room is made first: what torch allocates in between is then free again altogether.
+        outs = [place(table) for place in make]
+        found = call(*[table[name] for name in operands])
+        for out, value in zip(outs, found if isinstance(found, tuple) else (found,), strict=True):
+            out.copy_(value)
+        table.update(zip(results, outs, strict=True))
+        for name in dead:
+            del table[name]
+
+    return execute
+
+
+def pooled(type_: TensorType, pool: TensorPool, order: Order | None = None) -> Target:
+    """Return what makes room for a result, with its axes in some order in memory."""
+    shape, dtype = type_.shape, torch_dtype(type_.dtype)
+    if order is None:
+        return lambda _table: pool.empty(shape, dtype)
+    lying = tuple(shape[axis] for axis in order)
+    seen = tuple(order.index(axis) for axis in range(len(order)))
+    return lambda _table: pool.empty(lying, dtype).permute(seen)
+
+
+def _reshape(
+    task: Task, shape: tuple[int, ...], types: Mapping[str, TensorType], pool: TensorPool
+) -> Instruction:
+    (operand,), (result,), dead = task.operands, task.results, task.dead
+    place = pooled(types[result], pool)
+
+    def execute(table: Table) -> None:
+        value = table[operand]
+        try:
+            table[result] = value.view(shape)
+        except RuntimeError:  # its elements do not lie so that they can be seen in this shape
+            out = place(table)
+            out.view(value.shape).copy_(value)
+            table[result] = out
         for name in dead:
             del table[name]
 

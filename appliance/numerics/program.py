@@ -25,10 +25,14 @@ from appliance.numerics.instructions import (
     Task,
     compute,
     compute_into,
+    compute_pooled,
     copy_to,
+    pooled,
 )
 from appliance.numerics.kernels import Kernel
-from appliance.numerics.views import SharedMemory, view_as_operand
+from appliance.numerics.orders import memory_orders
+from appliance.numerics.pool import TensorPool
+from appliance.numerics.views import SharedMemory, may_share_memory, view_as_operand
 
 _STEP = "@step"
 """Name of the training step's number in the table while a program with random nodes runs."""
@@ -44,6 +48,7 @@ class Program:
         known: Values from outside that are the same tensors in every run.
         written: Names of the values, beyond those in `live_out`, that `run` may be asked to write
             to given tensors.
+        pool: Where results are computed; None leaves that to torch.
     """
 
     def __init__(
@@ -54,7 +59,9 @@ class Program:
         live_out: Collection[str],
         known: Mapping[str, torch.Tensor] | None = None,
         written: Collection[str] = (),
+        pool: TensorPool | None = None,
     ) -> None:
+        self._pool = pool
         self._types = dict(types)
         for node in nodes:
             self._types.update(zip(node.results, node.types, strict=True))
@@ -64,6 +71,7 @@ class Program:
         known = {**(known or {}), **constants}
         groups = group_nodes(rest, self._types, known, self._live_out | frozenset(written))
         self._groups = groups
+        self._orders = {} if pool is None else memory_orders(groups, self._types)
         read = {name for group in groups for name in group.operands}
         self._constants: Table = {
             name: value
@@ -92,6 +100,9 @@ class Program:
             dead=tuple(
                 name for name in dead if name not in self._live_out and name not in self._constants
             ),
+            is_view=not group.memory_of_its_own and any(map(may_share_memory, group.nodes)),
+            view_shape=group.types[0].shape if _is_reshape(group) else None,
+            orders={n: self._orders[n] for n in group.results if n in self._orders},
         )
         self._defined_at.update(dict.fromkeys(group.results, len(self._tasks)))
         if not group.memory_of_its_own:
@@ -200,16 +211,27 @@ class Program:
         linked: list[tuple[Instruction, Group]] = []
         for task, node in zip(self._tasks, self._groups, strict=True):
             targets = {name: placed[name] for name in task.results if name in placed}
+            if targets and self._pool is not None:
+                fresh = {
+                    name: pooled(self._types[name], self._pool, task.orders.get(name))
+                    for name in task.results
+                }
+                targets = {**fresh, **targets}
             if targets:
                 linked.append((compute_into(task, targets, self._types), node))
                 continue
             to_copy = [name for name in task.results if name in copied]
             dead = tuple(name for name in task.dead if name not in to_copy)
-            linked.append((compute(replace(task, dead=dead)), node))
+            linked.append((self._compute(replace(task, dead=dead)), node))
             for name in to_copy:
                 dead = (name,) if name in task.dead else ()
                 linked.append((copy_to(name, _target(name), dead=dead), node))
         return linked
+
+    def _compute(self, task: Task) -> Instruction:
+        if self._pool is None:
+            return compute(task)
+        return compute_pooled(task, self._types, self._pool)
 
     def _place(
         self,
@@ -267,6 +289,10 @@ def _split_constants(
         assert isinstance(value, torch.Tensor)
         constants[node.results[0]] = value
     return constants, rest
+
+
+def _is_reshape(group: Group) -> bool:
+    return len(group.nodes) == 1 and group.nodes[0].op == "Reshape"
 
 
 def _can_write(kernel: Kernel) -> bool:

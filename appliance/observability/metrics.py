@@ -52,6 +52,9 @@ REST_SECONDS = Histogram(
 STREAM_FOLLOWERS = Gauge(
     "wsc_rest_stream_followers", "Open streams of changes (server-sent events).", registry=REGISTRY
 )
+LOG_FOLLOWERS = Gauge(
+    "wsc_rest_log_followers", "Logs of pods that somebody follows.", registry=REGISTRY
+)
 CYCLE_SECONDS = Histogram(
     "wsc_scheduler_cycle_seconds",
     "Time of one scheduling cycle.",
@@ -69,6 +72,12 @@ START_DELAY_SECONDS = Histogram(
     "Time from the submission of a job to its resources.",
     ("type",),
     buckets=_DELAY_BUCKETS,
+    registry=REGISTRY,
+)
+NOTIFICATIONS = Counter(
+    "wsc_notifications",
+    "Attempts to tell people of jobs, by channel and outcome: sent, failed.",
+    ("channel", "outcome"),
     registry=REGISTRY,
 )
 PHASE_CHANGES = Counter(

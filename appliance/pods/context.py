@@ -120,13 +120,13 @@ class PodContext:
         """Connect to a ring under this pod's name."""
         return self.streams.connect_ring(session, stream)
 
-    def serve_store(self, session: int) -> StoreServer:
+    def serve_store(self, session: int, stream: str) -> StoreServer:
         """Serve a store under this pod's name."""
-        return self.streams.serve_store(session)
+        return self.streams.serve_store(session, stream)
 
-    def attach_store(self, session: int, *, is_read_only: bool = False) -> Store:
-        """Return a client of the store of a session."""
-        return self.streams.attach_store(session, is_read_only=is_read_only)
+    def attach_store(self, session: int, stream: str, *, is_read_only: bool = False) -> Store:
+        """Return a client of a store of a session."""
+        return self.streams.attach_store(session, stream, is_read_only=is_read_only)
 
     def _report_stream(self, error: Exception) -> None:
         self.report_failure(failure_of(error, pod=self.spec.name, where="a stream"))

@@ -21,10 +21,13 @@ import grpc
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import PodFailedError, WscError
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec, control_address
+from appliance.core.pods import PodSpec, member_name
 from appliance.observability.logging import configure_logging
 from appliance.observability.process_memory import own_memory
+from appliance.observability.traced_calls import traced_channel, traced_server
+from appliance.observability.tracing import traced_pod
 from appliance.pods.context import Failure, PodContext, failure_of
+from appliance.pods.neighbours import Neighbours
 from appliance.pods.refusals import RefusalInterceptor
 from appliance.pods.sessions import PodRole, SessionServicer
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -38,6 +41,8 @@ EXIT_COORDINATOR_LOST = 75
 _REGISTER_SECONDS = 60.0
 _CALL_SECONDS = 5.0
 _MAX_MISSED_HEARTBEATS = 3
+_PATIENCE_SECONDS = 30.0
+"""A coordinator on another host may be cut off for a while, as a stream may be."""
 _NUM_SERVER_THREADS = 8
 _STOP_GRACE_SECONDS = 2.0
 # A plan's text may exceed gRPC's default limit of 4 MiB by far.
@@ -46,7 +51,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", -1),
     # A socket that is not there yet is tried again soon; by default, after a second.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # Despite its name the limit of one attempt, which may lead over a slow line to another host.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 300),
 ]
 
@@ -56,12 +62,13 @@ class CoordinatorLink:
 
     Args:
         spec: The pod.
+        neighbours: Where the coordinator is.
     """
 
-    def __init__(self, spec: PodSpec) -> None:
-        self._spec = spec
-        target = control_address(spec.runtime_dir, Role.COORDINATOR, 0)
-        self._channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
+    def __init__(self, spec: PodSpec, neighbours: Neighbours) -> None:
+        self._spec, self._neighbours = spec, neighbours
+        target = neighbours.coordinator()
+        self._channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
         self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
 
     def register(self, stream_address: str) -> float:
@@ -84,9 +91,10 @@ class CoordinatorLink:
         try:
             reply = self._stub.Register(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
         except grpc.RpcError as error:
+            why = self._neighbours.trouble() or error.details()
             raise PodFailedError(
                 f"{self._spec.name} could not register with its coordinator within "
-                f"{_REGISTER_SECONDS:g} s: {error.details()}."
+                f"{_REGISTER_SECONDS:g} s: {why}."
             ) from error
         return float(reply.heartbeat_seconds)
 
@@ -142,6 +150,8 @@ class Heartbeats:
 
     def __init__(self, link: CoordinatorLink, context: PodContext, interval_seconds: float) -> None:
         self._link, self._context, self._interval_seconds = link, context, interval_seconds
+        is_far = context.spec.is_elsewhere(member_name(Role.COORDINATOR, 0))
+        self._patience_seconds = _PATIENCE_SECONDS if is_far else 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
         self._thread.start()
@@ -152,11 +162,18 @@ class Heartbeats:
         self._thread.join()
 
     def _run(self) -> None:
-        num_missed = 0
-        while num_missed < _MAX_MISSED_HEARTBEATS:
+        clock = self._context.clock
+        num_missed, answered = 0, clock.monotonic_seconds()
+        while (
+            num_missed < _MAX_MISSED_HEARTBEATS
+            or clock.monotonic_seconds() - answered < self._patience_seconds
+        ):
             if self._stopping.wait(self._interval_seconds):
                 return
-            num_missed = 0 if self._link.heartbeat(self._context) else num_missed + 1
+            if self._link.heartbeat(self._context):
+                num_missed, answered = 0, clock.monotonic_seconds()
+            else:
+                num_missed += 1
         self._context.stop("the coordinator is gone", exit_code=EXIT_COORDINATOR_LOST)
 
 
@@ -174,10 +191,14 @@ def run_pod(
     """
     configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
     faulthandler.enable()
+    clock = clock or SystemClock()
     with contextlib.ExitStack() as stack:
-        link = CoordinatorLink(spec)
+        stack.enter_context(traced_pod(spec))
+        neighbours = Neighbours(spec, clock)
+        stack.callback(neighbours.close)
+        link = CoordinatorLink(spec, neighbours)
         stack.callback(link.close)
-        context = PodContext(spec, clock=clock or SystemClock(), report_failure=link.report_failure)
+        context = PodContext(spec, clock=clock, report_failure=link.report_failure)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: context.stop(signal.Signals(number).name))
         try:
@@ -209,13 +230,14 @@ def _serve(
     stack.callback(servicer.close)
     server = grpc.server(
         ThreadPoolExecutor(_NUM_SERVER_THREADS, thread_name_prefix="service"),
-        interceptors=[RefusalInterceptor()],
+        interceptors=[*traced_server(), RefusalInterceptor()],
         options=_CHANNEL_OPTIONS,
     )
     pods_pb2_grpc.add_PodServicer_to_server(servicer, server)
     role.add_services(server)
     server.add_insecure_port(context.spec.control_address())
     server.start()
+    context.streams.offer_control()
     stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
     logger.info("Pod serves", extra={"address": context.spec.control_address()})
     interval_seconds = link.register(context.streams.network_address)
@@ -234,5 +256,8 @@ def pod_main(argv: Sequence[str] | None, run: Callable[[PodSpec], int], *, progr
     """
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--spec", type=Path, required=True, help="JSON file with the pod's spec")
+    parser.add_argument(
+        "--address", default="", help="where the pods of other hosts reach this one"
+    )
     arguments = parser.parse_args(argv)
-    return run(PodSpec.from_json(arguments.spec.read_text()))
+    return run(PodSpec.from_json(arguments.spec.read_text()).at(arguments.address))

@@ -1,8 +1,9 @@
 """Programs that run the user's own code: the client's streamer and weight program.
 
 User code never runs in a process of ours. It runs in the Python environment that the client
-reports, as the job's user, in a child process that dies with the pod (`leash`), writes its own log
-and serves the client's `Appliance` service on a Unix socket that only its user and we can reach.
+reports, as the job's user, in a process that dies with the pod (`user_processes`), writes its own
+log and serves the client's `Appliance` service on a Unix socket that only its user and we can
+reach.
 """
 
 import contextlib
@@ -11,8 +12,6 @@ import os
 import pwd
 import signal
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,9 +27,15 @@ from appliance.core.errors import (
     PodFailedError,
     StreamClosedError,
     UserError,
+    WscError,
 )
 from appliance.core.ids import JobId
-from appliance.pods import leash
+from appliance.pods.user_processes import (
+    ForkServerEndedError,
+    UserCommand,
+    UserProcess,
+    start,
+)
 from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 
@@ -52,6 +57,18 @@ _CHANNEL_OPTIONS = [
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 300),
 ]
+
+_PRELOADED = (
+    "torch",
+    "grpc",
+    "cerebras.pytorch",
+    "cerebras.appliance.appliance_client",
+    "cerebras.pytorch.distributed.cluster_resolver",
+    "cerebras.pytorch.core.appliance_utils",
+    "cerebras.pytorch.utils._app.utils",
+    "cerebras.pytorch.utils.data.streamer.pytorch_generator",
+)
+"""What the client's streamer and weight program import."""
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -151,7 +168,7 @@ class UserProgram:
         self._on_exit = on_exit
         self._exited, self._started = threading.Event(), threading.Event()
         self._is_stopping = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: UserProcess | None = None
         self._prepare_directories()
         self._address = f"unix:{socket_dir}/s"
         self._details_path = work_dir / "details.json"
@@ -159,7 +176,7 @@ class UserProgram:
         self._give_to_user(self._details_path)
         self._channel = grpc.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
         self._stub = appliance_service_pb2_grpc.ApplianceStub(self._channel)
-        # The parent-death signal is tied to the thread that forks, so that thread stays.
+        self._exit_code: int | None = None
         self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -223,12 +240,12 @@ class UserProgram:
         self._channel.close()
         if self._process is not None:
             for number in (signal.SIGTERM, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, number)
+                self._process.send_signal(number)
                 if self._exited.wait(_STOP_SECONDS):
                     break
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)  # its children, if it has left any
+            self._process.kill()  # its children, if it has left any
+            self._thread.join(_STOP_SECONDS)
+            self._process.close()
         with contextlib.suppress(OSError):
             (self._socket_dir / "s").unlink(missing_ok=True)
             self._socket_dir.rmdir()
@@ -259,7 +276,7 @@ class UserProgram:
             return ""
 
     def _ended_error(self) -> ClusterError:
-        code = self._process.returncode if self._process is not None else None
+        code = self._exit_code
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         return PodFailedError(
             f"The program of {self.name} ended with {how}; its log is {self._log_path}. "
@@ -268,38 +285,49 @@ class UserProgram:
 
     def _watch(self) -> None:
         try:
-            self._process = self._spawn()
-        except OSError as error:
+            code = self._run()
+        except (OSError, WscError) as error:
             logger.exception("Program did not start", extra={"program": self.name})
             self._log_path.write_text(f"{error}\n")
             self._exited.set()
             self._started.set()
             return
-        self._started.set()
-        code = self._process.wait()
+        self._exit_code = code
         self._exited.set()
         if not self._is_stopping:
             logger.error("Program ended", extra={"program": self.name, "exit_code": code})
             if self._on_exit is not None:
                 self._on_exit(code)
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _run(self) -> int:
+        """Run the program; return its exit code."""
+        while True:
+            try:
+                self._process = process = self._spawn()
+                self._started.set()
+                return process.wait()
+            except ForkServerEndedError as error:
+                self._started.set()
+                if self._process is not None:
+                    self._process.close()
+                if self._is_stopping or error.exit_code is not None:
+                    return error.exit_code or 1
+
+    def _spawn(self) -> UserProcess:
         environment = self._environment
-        command = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid())]
-        command += [str(environment.python), "-m", self._module, "-a", str(self._details_path)]
-        with self._log_path.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self._work_dir,
-                env=self._variables,
-                user=environment.uid,
-                group=environment.gid,
-                extra_groups=None if environment.uid is None else [],
-                start_new_session=True,
+        return start(
+            UserCommand(
+                python=environment.python,
+                module=self._module,
+                arguments=("-a", str(self._details_path)),
+                directory=self._work_dir,
+                variables=self._variables,
+                log_path=self._log_path,
+                uid=environment.uid,
+                gid=environment.gid,
+                preloaded=_PRELOADED,
             )
+        )
 
     def _prepare_directories(self) -> None:
         for path in (self._work_dir, self._socket_dir):

@@ -5,22 +5,24 @@ question. It lives for one call of `cycle.run_cycle` and is the one thing there 
 """
 
 from bisect import insort
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import UnschedulableError
 from appliance.core.ids import JobId
+from appliance.core.jobs import JobType
 from appliance.core.requirements import PodDemand
 from appliance.scheduler.demand import GROUPS, Demand, NodeRoom
 from appliance.scheduler.order import order_keys
 from appliance.scheduler.placement import Capacity, Frame, Placement, place
-from appliance.scheduler.queue import JobQueue, PendingJob
-from appliance.scheduler.quota import Rooms
+from appliance.scheduler.queue import LANES, JobQueue, PendingJob
+from appliance.scheduler.quota import Rooms, bytes_of
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 
 _GIB = 2**30
+_DRIVER_LANE = LANES.index(JobType.DRIVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,17 +234,20 @@ class Round:
         insort(self.endings, ending)
         self.close(slot)
         self.decisions.append(Admit(job=job.id, grant=grant))
+        if job.type is JobType.DRIVER:
+            self.rooms.charge_driver(job)
         if self.rooms.quotas:
             needed = job.num_systems + job.reserve_systems - already_held
             self.rooms.charge(
                 job.session, job.type, needed, job.num_node_groups - groups_already_held
             )
 
-    def admit_cached(self, slot: int) -> None:
-        """Let a compile whose answer is known start at once: it takes nothing."""
+    def admit_lookup(self, slot: int) -> None:
+        """Let a compile job start at once, to look into the compile cache: that takes nothing."""
         job = self.queue.jobs[slot]
         self.close(slot)
-        self.decisions.append(Admit(job=job.id, grant=self._grant(job, Placement())))
+        grant = replace(self._grant(job, Placement()), is_lookup=True)
+        self.decisions.append(Admit(job=job.id, grant=grant))
 
     def reject(self, slot: int, error: UnschedulableError) -> None:
         """Refuse a job for good."""
@@ -279,28 +284,43 @@ def fitting_slots(queue: JobQueue, supply: NDArray[np.int64]) -> NDArray[np.bool
 
 
 def sift(round_: Round) -> None:
-    """Settle what depends on nobody else: cache hits, hopeless requests, kept reservations."""
+    """Settle what depends on nobody else: hopeless requests, cache lookups, kept reservations."""
     queue = round_.queue
     key = round_.key
-    for slot in sorted(queue.cached_slots(), key=key.__getitem__):
-        round_.admit_cached(slot)
     everything = Capacity(round_.frame)
     everything.systems = (1 << len(round_.snapshot.systems)) - 1
     everything.groups = (1 << len(round_.snapshot.node_groups)) - 1
     hopeless = ~fitting_slots(queue, everything.columns())
     if round_.rooms.quotas:
         hopeless |= _beyond_quota(round_)
+    for slot in np.flatnonzero(queue.columns.lane[: len(queue)] == _DRIVER_LANE).tolist():
+        hopeless[slot] |= bytes_of(queue.jobs[slot]) > round_.rooms.driver_bytes_most > 0
     slots = np.flatnonzero(hopeless & round_.is_open)
     for slot in slots[key[slots].argsort()].tolist():
         try:
             check_feasible(queue.jobs[slot], round_.snapshot)
         except UnschedulableError as error:
             round_.reject(slot, error)
+    _admit_lookups(round_)
     for reservation in round_.snapshot.reservations:
         family = queue.slots_of_workflow(reservation.workflow)
         for slot in sorted(family, key=key.__getitem__):
             if round_.is_open[slot] and round_.may_start[slot]:
                 round_.try_admit_reserved(slot)
+
+
+def _admit_lookups(round_: Round) -> None:
+    """Start compile jobs that have yet to look into the cache, as many as may at a time."""
+    queue = round_.queue
+    room = round_.snapshot.policy.max_lookups
+    room -= sum(grant.is_lookup for grant in round_.snapshot.grants)
+    for slot in sorted(queue.lookup_slots(), key=round_.key.__getitem__):
+        job = queue.jobs[slot]
+        if room <= 0:
+            return
+        if round_.is_open[slot] and not job.held_by and not round_.rooms.is_paused(job.session):
+            round_.admit_lookup(slot)
+            room -= 1
 
 
 def _beyond_quota(round_: Round) -> NDArray[np.bool_]:
@@ -357,8 +377,15 @@ def check_feasible(job: PendingJob, snapshot: ClusterSnapshot) -> None:
         )
     if quota is not None and quota.max_node_groups is not None:
         _check_group_quota(demand, quota)
-    for pod in demand.pods:
+    for pod in () if snapshot.may_grow else demand.pods:
         _check_pod(pod, snapshot)
+    most = Rooms(snapshot).driver_bytes_most
+    if job.type is JobType.DRIVER and not snapshot.may_grow and bytes_of(job) > most:
+        raise UnschedulableError(
+            f"drivers may hold at most {most / _GIB:.0f}Gi of the memory of management nodes; "
+            f"requested {bytes_of(job) / _GIB:.0f}Gi.",
+            hint="Lower `driver` of the cluster file's `pod_memory`, or add management nodes.",
+        )
 
 
 def _check_group_quota(demand: Demand, quota: SessionQuota) -> None:

@@ -79,6 +79,7 @@ class RunHistory:
         self._default_seconds = {
             JobType.COMPILE: policy.default_compile_seconds,
             JobType.EXECUTE: policy.default_execute_seconds,
+            JobType.DRIVER: policy.default_execute_seconds,
         }
         self._runs: dict[Origin, deque[float]] = {}
 

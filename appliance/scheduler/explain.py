@@ -7,6 +7,7 @@ what becomes free; the others get an estimate from the work ahead of them. Every
 rests on.
 """
 
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from appliance.scheduler.queue import LANES, SEQUENCE_BITS, PendingJob
 from appliance.scheduler.snapshot import Grant
 
 _MOST_BLOCKING = 16
+_GIB = 2**30
 
 
 class WaitReason(StrEnum):
@@ -41,6 +43,7 @@ class WaitReason(StrEnum):
     PAUSED = "Paused"
     OUT_OF_SERVICE = "OutOfService"
     PREEMPTING = "Preempting"
+    HELD = "Held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,7 @@ class Wait:
         behind: Waiting jobs that it may not delay.
         kind: Why, in one word.
         expected_start: When it is expected to start; None when that cannot be said.
+        run_seconds: How long it is expected to run then; infinite if nothing ends it.
     """
 
     job: JobId
@@ -80,6 +84,7 @@ class Wait:
     behind: tuple[JobId, ...] = ()
     kind: WaitReason = WaitReason.RESOURCES
     expected_start: ExpectedStart | None = None
+    run_seconds: float = math.inf
 
 
 class Waits(Mapping[JobId, Wait]):
@@ -95,6 +100,7 @@ class Waits(Mapping[JobId, Wait]):
         self._round = round_
         self._jobs: Sequence[PendingJob] = queue.jobs.copy()
         self._lane = queue.columns.lane[:size].copy()
+        self._is_held = queue.columns.is_held[:size].copy()
         self._expected = queue.columns.expected[:size].copy()
         self._demand = queue.columns.demand[queue.used_columns, :size]
         self._used = queue.used_columns
@@ -115,8 +121,9 @@ class Waits(Mapping[JobId, Wait]):
 
     @cached_property
     def _ranks(self) -> NDArray[np.int64]:
-        """For each slot, how many waiting execute jobs are served before it."""
+        """For each slot, how many waiting execute jobs are served before it; held ones are not."""
         is_execute = self._lane[self._order] == LANES.index(JobType.EXECUTE)
+        is_execute &= ~self._is_held[self._order]
         before = np.cumsum(is_execute) - is_execute
         ranks = np.zeros(len(self._jobs), np.int64)
         ranks[self._order] = before
@@ -126,7 +133,7 @@ class Waits(Mapping[JobId, Wait]):
     def _work_ahead(self) -> NDArray[np.float64]:
         """For each slot, system-seconds that are expected of running jobs and of those before."""
         num_systems = self._demand[self._used.index(SYSTEMS)]
-        work = num_systems * np.minimum(self._expected, 1e12)
+        work = num_systems * np.minimum(self._expected, 1e12) * ~self._is_held
         ahead = np.zeros(len(self._jobs))
         ahead[self._order] = np.cumsum(work[self._order]) - work[self._order]
         snapshot = self._round.snapshot
@@ -217,6 +224,7 @@ class Waits(Mapping[JobId, Wait]):
             behind=behind,
             kind=kind,
             expected_start=start,
+            run_seconds=float(self._expected[slot]),
         )
 
     def _place_in_words(self, job: PendingJob, kind: WaitReason, position: int) -> str:
@@ -227,12 +235,14 @@ class Waits(Mapping[JobId, Wait]):
         return "current job is top of queue"
 
     def _cluster_in_words(self, job: PendingJob) -> list[str]:
-        executing = [grant for grant in self._running if grant.type is not JobType.COMPILE]
+        executing = [grant for grant in self._running if grant.type is JobType.EXECUTE]
         facts = []
         if executing:
             in_use = sum(len(grant.systems) for grant in executing)
             facts.append(f"{len(executing)} execute job(s) running using {in_use} system(s)")
-        if num_compiles := len(self._running) - len(executing):
+        if num_compiles := sum(
+            grant.type is JobType.COMPILE and not grant.is_lookup for grant in self._running
+        ):
             facts.append(f"{num_compiles} compile job(s) running")
         if job.num_systems:
             num_existing = len(self._round.snapshot.systems)
@@ -241,6 +251,8 @@ class Waits(Mapping[JobId, Wait]):
 
     def _why(self, slot: int) -> tuple[WaitReason, str, tuple[JobId, ...]]:
         job = self._jobs[slot]
+        if job.held_by:
+            return WaitReason.HELD, f"held by {job.held_by}", ()
         if not self._round.may_start[slot]:
             return self._why_quota(job)
         if job.id in self._promises:
@@ -298,6 +310,11 @@ class Waits(Mapping[JobId, Wait]):
 
     def _why_quota(self, job: PendingJob) -> tuple[WaitReason, str, tuple[JobId, ...]]:
         rooms = self._round.rooms
+        if not rooms.admits_driver(job):
+            drivers = tuple(g.job for g in self._running if g.type is JobType.DRIVER and g.pods)
+            held, most = rooms.driver_bytes / _GIB, rooms.driver_bytes_most / _GIB
+            why = f"drivers hold {held:.0f}Gi of at most {most:.0f}Gi of management memory"
+            return WaitReason.QUOTA, why, drivers[:_MOST_BLOCKING]
         quota = rooms.quotas[job.session]
         mine = tuple(g.job for g in self._running if g.account.session == job.session)
         if quota.is_paused:
@@ -311,7 +328,7 @@ class Waits(Mapping[JobId, Wait]):
             why += f", {held} node group(s) of at most {quota.max_node_groups}"
         running = rooms.num_jobs(job.session, job.type)
         why += f" and runs {running} {job.type.value} job(s)"
-        limit = quota.max_compiles if job.type is JobType.COMPILE else quota.max_executes
+        limit = quota.max_jobs(job.type)
         if limit is not None:
             why += f" of at most {limit}"
         return WaitReason.QUOTA, why, mine[:_MOST_BLOCKING]
@@ -320,7 +337,11 @@ class Waits(Mapping[JobId, Wait]):
         snapshot = self._round.snapshot
         away = [s.name for s in snapshot.systems if not s.is_healthy or s.name in snapshot.draining]
         away += [window.system for window in snapshot.maintenance if window.system not in away]
-        return f"system(s) out of service: {', '.join(away)}" if away else "nodes out of service"
+        notes = sorted({s.notes for s in snapshot.systems if s.notes and not s.is_healthy})
+        why = f" ({'; '.join(notes)})" if notes else ""
+        return (
+            f"system(s) out of service: {', '.join(away)}{why}" if away else "nodes out of service"
+        )
 
     def _fits_now(self, slot: int) -> bool:
         free = self._round.free.columns()[self._used]

@@ -312,11 +312,15 @@ def _choose_groups(demand: Demand, capacity: Capacity) -> int | None:
 
 
 def _choose_nodes(pods: Sequence[PodDemand], capacity: Capacity) -> tuple[NodeShare, ...] | None:
-    """Put pods on nodes, the largest first, each where least memory is left over."""
+    """Put pods on nodes, the largest first, each where least memory is left over.
+
+    A tree of SwarmX pods is there to share nodes; others leave whole nodes to others.
+    """
     memory, cores = capacity.memory.copy(), capacity.cores.copy()
     counts: dict[tuple[int, PodDemand], int] = {}
     for pod in sorted(pods, key=lambda pod: -pod.memory_bytes):
         hosts = [i for i, room in enumerate(capacity.frame.rooms) if pod.role in room.roles]
+        is_spread = pod.role == "broadcastreduce"
         for _ in range(pod.count):
             fitting = [
                 i
@@ -326,7 +330,7 @@ def _choose_nodes(pods: Sequence[PodDemand], capacity: Capacity) -> tuple[NodeSh
             ]
             if not fitting:
                 return None
-            node = min(fitting, key=memory.__getitem__)
+            node = min(fitting, key=lambda i: (is_spread and counts.get((i, pod), 0), memory[i]))
             memory[node] -= pod.memory_bytes
             cores[node] -= pod.num_cores
             counts[node, pod] = counts.get((node, pod), 0) + 1

@@ -41,9 +41,15 @@ class Policy:
             from a checkpoint. Off by default: it costs the victim what it did since then.
         reclaims_borrowed: With preemption, whether a session may take back its own quota from
             sessions that borrowed it, also at equal priority.
-        default_execute_seconds: Run time assumed of an execute job that has no limit and no
-            history.
+        default_execute_seconds: Run time assumed of an execute job or a driver that has no limit
+            and no history.
         default_compile_seconds: The same for a compile job; most take 15 to 60 minutes.
+        driver_share: Part of the memory of management nodes that drivers may hold together. They
+            wait for jobs of their own, whose coordinators need such memory, so they must never
+            hold all of it.
+        max_lookups: So many compile jobs at a time may have started without the memory that
+            compiling takes: to look into the compile cache, and, in vain, to wait for that memory.
+            Each is a process of some ten megabytes of its own.
         plan_depth: So many waiting jobs are planned one by one for their expected start; those
             behind get an estimate from the work ahead of them.
     """
@@ -62,6 +68,8 @@ class Policy:
     reclaims_borrowed: bool = True
     default_execute_seconds: float = DAY
     default_compile_seconds: float = HOUR
+    driver_share: float = 0.5
+    max_lookups: int = 128
     plan_depth: int = 100
 
     def __post_init__(self) -> None:
@@ -73,8 +81,10 @@ class Policy:
         )
         if min(seconds) <= 0:
             raise ValueError(f"Every time of a policy is above 0 seconds, not {min(seconds)}.")
-        if min(self.backfill_depth, self.plan_depth) < 1:
-            raise ValueError("The depths of a policy are at least 1.")
+        if not 0 < self.driver_share < 1:
+            raise ValueError(f"A share of drivers is between 0 and 1, not {self.driver_share}.")
+        if min(self.backfill_depth, self.plan_depth, self.max_lookups) < 1:
+            raise ValueError("The depths and numbers of a policy are at least 1.")
 
 
 FIRST_COME = Policy(

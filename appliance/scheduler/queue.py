@@ -50,8 +50,10 @@ class PendingJob:
         program: Hash of its program, or whatever else tells like runs; may be empty.
         submitted_seconds: When it was submitted, on the snapshot's scale of time.
         limit_seconds: After this time it is ended; None sets no limit.
-        is_cached: For a compile job, whether the answer lies in the compile cache.
+        is_lookup: For a compile job, whether it has yet to find out if its answer lies in the
+            compile cache: for that it starts at once and takes nothing.
         is_preemptible: Whether it can go on from a checkpoint once it runs.
+        held_by: Who holds it back: it keeps its place and does not start; empty for nobody.
     """
 
     id: JobId
@@ -69,8 +71,9 @@ class PendingJob:
     program: str = ""
     submitted_seconds: float = 0.0
     limit_seconds: float | None = None
-    is_cached: bool = False
+    is_lookup: bool = False
     is_preemptible: bool = False
+    held_by: str = ""
 
     @property
     def account(self) -> Account:
@@ -88,9 +91,9 @@ class PendingJob:
         )
 
 
-LANES = (JobType.EXECUTE, JobType.COMPILE)
+LANES = (JobType.EXECUTE, JobType.COMPILE, JobType.DRIVER)
 """Job types in the order of their lane numbers; the first blocked job of each lane is promised a
-start, so that neither kind can starve behind the other."""
+start, so that no kind can starve behind another."""
 
 
 class Columns:
@@ -105,6 +108,7 @@ class Columns:
         "bound",
         "demand",
         "expected",
+        "is_held",
         "known_bound",
         "lane",
         "limit",
@@ -118,6 +122,7 @@ class Columns:
         self.value: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.sequence: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.lane: NDArray[np.int8] = np.zeros(num_slots, np.int8)
+        self.is_held: NDArray[np.bool_] = np.zeros(num_slots, np.bool_)
         self.account: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.origin: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.submitted: NDArray[np.float64] = np.zeros(num_slots)
@@ -164,7 +169,7 @@ class JobQueue:
         self._origins: list[Origin] = []
         self._origin_numbers: dict[Origin, int] = {}
         self._origins_of_user: dict[tuple[str, JobType], list[int]] = {}
-        self._cached: dict[JobId, None] = {}
+        self._lookups: dict[JobId, None] = {}
         self._by_workflow: dict[WorkflowId, dict[JobId, None]] = {}
         for job in jobs:
             self.add(job)
@@ -187,9 +192,9 @@ class JobQueue:
         """Return a job's slot; it may change when any job is removed."""
         return self._slots[job]
 
-    def cached_slots(self) -> list[int]:
-        """Return the slots of compile jobs whose answer lies in the cache."""
-        return [self._slots[job] for job in self._cached]
+    def lookup_slots(self) -> list[int]:
+        """Return the slots of compile jobs that have yet to look into the compile cache."""
+        return [self._slots[job] for job in self._lookups]
 
     def slots_of_workflow(self, workflow: WorkflowId) -> list[int]:
         """Return the slots of a workflow's jobs."""
@@ -210,8 +215,8 @@ class JobQueue:
             self.jobs[slot] = job
             self.demands[slot] = job.demand
         self._write(slot, job)
-        if job.is_cached:
-            self._cached[job.id] = None
+        if job.is_lookup:
+            self._lookups[job.id] = None
         if job.workflow:
             self._by_workflow.setdefault(job.workflow, {})[job.id] = None
 
@@ -256,6 +261,7 @@ class JobQueue:
         c.value[slot] = job.priority
         c.sequence[slot] = job.sequence
         c.lane[slot] = LANES.index(job.type)
+        c.is_held[slot] = bool(job.held_by)
         c.account[slot] = self._number_of(job.account)
         c.origin[slot] = self._origin_of(job)
         c.submitted[slot] = job.submitted_seconds
@@ -281,7 +287,7 @@ class JobQueue:
         return number
 
     def _forget(self, job: PendingJob) -> None:
-        self._cached.pop(job.id, None)
+        self._lookups.pop(job.id, None)
         family = self._by_workflow.get(job.workflow) if job.workflow else None
         if job.workflow and family is not None:
             family.pop(job.id, None)

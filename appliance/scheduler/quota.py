@@ -31,10 +31,19 @@ class Rooms:
         self.num_systems: dict[str, int] = {}
         self.num_groups: dict[str, int] = {}
         self._num_jobs: dict[tuple[str, JobType], int] = {}
+        self.driver_bytes_most = _driver_bytes_most(snapshot)
+        self.driver_bytes = sum(
+            pod.memory_bytes
+            for grant in snapshot.grants
+            if grant.type is JobType.DRIVER
+            for pod in grant.pods
+        )
         if not self.quotas:
             return
         held: set[str] = set()
         for grant in snapshot.grants:
+            if grant.is_lookup:
+                continue
             held.update(grant.systems, grant.reserved_systems)
             held.update(grant.node_groups)
             self.charge(
@@ -53,6 +62,10 @@ class Rooms:
         self.num_groups[session] = self.num_groups.get(session, 0) + num_groups
         key = (session, job_type)
         self._num_jobs[key] = self._num_jobs.get(key, 0) + 1
+
+    def charge_driver(self, job: PendingJob) -> None:
+        """Count the memory of a driver that starts."""
+        self.driver_bytes += bytes_of(job)
 
     def num_jobs(self, session: str, job_type: JobType) -> int:
         """Return how many jobs of a type a session has running."""
@@ -89,6 +102,8 @@ class Rooms:
             already_held: Systems that its workflow holds for it and that are counted already.
             groups_already_held: The same of node groups.
         """
+        if not self.admits_driver(job):
+            return False
         groups = job.num_node_groups - groups_already_held
         if groups > 0 and groups > self.groups_left(job.session):
             return False
@@ -97,16 +112,26 @@ class Rooms:
             return False
         return self._has_turn(job.session, job.type)
 
+    def admits_driver(self, job: PendingJob) -> bool:
+        """Whether drivers may hold so much more memory; True for any other job."""
+        if job.type is not JobType.DRIVER or not job.pods:
+            return True
+        return self.driver_bytes + bytes_of(job) <= self.driver_bytes_most
+
     def open_slots(self, queue: JobQueue) -> NDArray[np.bool_]:
-        """Return, for each slot of the queue, whether `admits` holds."""
+        """Return, for each slot of the queue, whether nobody holds it back and `admits` holds."""
         size = len(queue)
-        if not self.quotas:
-            return np.ones(size, np.bool_)
         columns = queue.columns
+        is_open: NDArray[np.bool_] = ~columns.is_held[:size]
+        is_driver = columns.lane[:size] == LANES.index(JobType.DRIVER)
+        for slot in np.flatnonzero(is_driver & is_open).tolist():
+            is_open[slot] = self.admits_driver(queue.jobs[slot])
+        if not self.quotas:
+            return is_open
         account = columns.account[:size]
         left = np.array([self.systems_left(a.session) for a in queue.accounts], np.int64)
         needed = columns.demand[0, :size]
-        is_open: NDArray[np.bool_] = (needed == 0) | (needed <= left[account])
+        is_open &= (needed == 0) | (needed <= left[account])
         if any(quota.max_node_groups is not None for quota in self.quotas.values()):
             room = np.array([self.groups_left(a.session) for a in queue.accounts], np.int64)
             groups = columns.demand[GROUPS, :size]
@@ -122,10 +147,25 @@ class Rooms:
             return np.zeros(len(accounts), np.int64)
         return np.array([int(self.own_left(a.session) <= 0) for a in accounts], np.int64)
 
+    def is_paused(self, session: str) -> bool:
+        """Whether a session's pending jobs stay pending."""
+        quota = self.quotas.get(session)
+        return quota is not None and quota.is_paused
+
     def _has_turn(self, session: str, job_type: JobType) -> bool:
         quota = self.quotas.get(session)
         if quota is None:
             return True
-        limit = quota.max_compiles if job_type is JobType.COMPILE else quota.max_executes
+        limit = quota.max_jobs(job_type)
         is_full = limit is not None and self.num_jobs(session, job_type) >= limit
         return not quota.is_paused and not is_full
+
+
+def bytes_of(job: PendingJob) -> int:
+    """Return the memory that a job's pods count for on nodes."""
+    return sum(pod.count * pod.memory_bytes for pod in job.pods)
+
+
+def _driver_bytes_most(snapshot: ClusterSnapshot) -> int:
+    nodes = (node for node in snapshot.nodes if "management" in node.roles)
+    return int(snapshot.policy.driver_share * sum(node.memory_bytes for node in nodes))

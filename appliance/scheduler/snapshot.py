@@ -6,6 +6,7 @@ off: without sessions there are no quotas, without a ledger nobody has used anyt
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType
@@ -57,6 +58,8 @@ class Grant:
         has_time_limit: Whether it is ended when its bound is reached.
         is_preemptible: Whether it can go on from a checkpoint after it was stopped.
         is_ending: Whether it is being stopped already.
+        is_lookup: Whether it is a compile job that has only looked into the compile cache so far:
+            it holds nothing and counts for no limit.
     """
 
     job: JobId
@@ -73,6 +76,7 @@ class Grant:
     has_time_limit: bool = False
     is_preemptible: bool = False
     is_ending: bool = False
+    is_lookup: bool = False
 
     @property
     def num_systems(self) -> int:
@@ -145,6 +149,18 @@ class SessionQuota:
             return None
         return self.num_systems + self.borrow_limit
 
+    def max_jobs(self, job_type: JobType) -> int | None:
+        """Return how many jobs of a type it may run at a time; None sets no limit."""
+        match job_type:
+            case JobType.COMPILE:
+                return self.max_compiles
+            case JobType.EXECUTE:
+                return self.max_executes
+            case JobType.DRIVER:
+                return None
+            case _:
+                assert_never(job_type)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
@@ -164,6 +180,8 @@ class ClusterSnapshot:
         sessions: Quotas; a session not named has none.
         usage: Past use; None means that nobody used anything.
         policy: The rules.
+        may_grow: Whether nodes join by themselves, so that a job which no node is large enough for
+            waits instead of being refused.
     """
 
     systems: tuple[System, ...]
@@ -178,6 +196,7 @@ class ClusterSnapshot:
     sessions: tuple[SessionQuota, ...] = ()
     usage: UsageLedger | None = None
     policy: Policy = field(default_factory=Policy)
+    may_grow: bool = False
 
     def free_systems(self) -> tuple[System, ...]:
         """Return the systems that a job could get now."""

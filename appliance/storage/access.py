@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from appliance.core.access import Account, UserRole
@@ -12,6 +12,10 @@ from appliance.core.clock import Clock
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.storage.access_tables import AuditRow, TokenRow, UserRow
 from appliance.storage.database import Database
+from appliance.storage.tables import table_of
+from appliance.storage.writes import Statement, Write
+
+_NEW_AUDIT = Statement(rank=70, clause=insert(table_of(AuditRow)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,20 +232,18 @@ class AccessRepository:
 
     def write_audit(self, record: AuditRecord) -> None:
         """Keep a record of a change."""
-        with self._database.transaction() as session:
-            session.add(
-                AuditRow(
-                    at=record.at,
-                    username=record.user,
-                    uid=record.uid,
-                    door=record.door,
-                    action=record.action,
-                    kind=record.kind,
-                    name=record.name[:256],
-                    detail=record.detail,
-                    problem=record.problem,
-                )
-            )
+        row = {
+            "at": record.at,
+            "username": record.user,
+            "uid": record.uid,
+            "door": record.door,
+            "action": record.action,
+            "kind": record.kind,
+            "name": record.name[:256],
+            "detail": record.detail,
+            "problem": record.problem,
+        }
+        self._database.write(Write(statement=_NEW_AUDIT, key="", rows=(row,)))
 
     def audit(self, wanted: AuditFilter) -> Sequence[AuditRecord]:
         """Return records of changes, newest first."""

@@ -3,7 +3,7 @@
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -11,17 +11,31 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, update
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
 from appliance.core.errors import InternalError, StaleWriterError
+from appliance.storage.batches import Batch, OnFailure
 from appliance.storage.tables import WriterRow
+from appliance.storage.writes import Write
 
 SQLITE_BUSY_SECONDS = 30
 """How long a writer waits for another process before SQLite gives up."""
 
+_CHECKPOINT_PAGES = 8000
+"""Pages of 4 KiB in SQLite's log before they are moved into the database: a moderate 32 MiB, as a
+job at the front of the queue changes some dozens and each move waits for the disk."""
+
+_CACHE_KIB = 8192
+"""Memory for pages that each connection to SQLite may use."""
+
 _POOL_CONNECTIONS = 32
 """Connections kept open: one for each thread that serves calls, and some."""
+
+
+class WouldWaitError(Exception):
+    """The answer is not at hand in memory; a thread that may wait has to ask for it."""
 
 
 class Database:
@@ -43,6 +57,7 @@ class Database:
     @classmethod
     def open_sqlite(cls, path: Path) -> "Database":
         """Open or create an SQLite file and bring its schema up to date."""
+        path.touch(mode=0o600)  # it holds addresses and keys of notifications
         return cls.open(f"sqlite:///{path}")
 
     @classmethod
@@ -72,46 +87,147 @@ class Database:
     def batch(self) -> Iterator[None]:
         """Make one transaction of all that this thread reads and writes in the block.
 
-        Nothing is begun before the first statement.
+        Nothing is begun before the first statement; what is only to be written waits for the end.
 
         Raises:
             StaleWriterError: Another management has claimed the database since this one did.
         """
-        if self._current is not None:
+        if self._batch is not None:
             raise InternalError("A batch of statements was begun within another one.")
-        with self._writers() as session:
-            self._local.session = session
+        self.about_to_wait()
+        batch = self._local.batch = Batch(self._begin)
+        is_kept = False
+        try:
+            yield
+            batch.settle()
+            is_kept = True
+        finally:
+            self._local.batch = None
             try:
-                yield
-                session.commit()
+                batch.close(is_kept=is_kept)
             finally:
-                self._local.session = None
-                session.close()
                 self._release()
+        batch.take_effect()
 
     @contextmanager
-    def step(self) -> Iterator[None]:
-        """Within a batch, undo what the block wrote if it raises; the rest of the batch stays."""
-        session = self._current
-        if session is None:
+    def step(self, on_failure: OnFailure | None = None) -> Iterator[None]:
+        """Within a batch, undo what the block wrote if it raises; the rest of the batch stays.
+
+        Args:
+            on_failure: Called when the database refuses what the block wrote, which may turn out
+                only at the end of the batch; without it the whole batch fails then.
+        """
+        batch = self._batch
+        if batch is None:
             yield
             return
-        self._begin(session)
-        with session.begin_nested():
+        batch.open_step(on_failure)
+        try:
             yield
+        except BaseException:
+            batch.abandon_step()
+            raise
+        batch.close_step()
+
+    def write(self, *writes: Write) -> None:
+        """Write rows: in a batch at its end, together with others; else at once.
+
+        Raises:
+            WscError: Outside a batch, a row that was to be changed is not there.
+            StaleWriterError: Another management has claimed the database since this one did.
+        """
+        batch = self._batch
+        if batch is None:
+            with self.batch():
+                self.write(*writes)
+            return
+        for write in writes:
+            batch.add(write)
+
+    def takes_writes(self) -> bool:
+        """Return whether something would be kept now.
+
+        Raises:
+            StaleWriterError: Another management has claimed the database since this one did.
+        """
+        try:
+            with self.transaction() as session:
+                for token in ("", self._token):  # SQLite writes no page that stays as it is
+                    session.execute(update(WriterRow).values(token=token))
+        except SQLAlchemyError:
+            return False
+        return True
+
+    def settle(self) -> None:
+        """In a batch, write now what was gathered, and raise what is wrong with it."""
+        if self._batch is not None:
+            self._batch.settle()
+
+    def scalar(self, sql: str) -> Any:  # noqa: ANN401 - whatever the column has
+        """In a batch, return the one value of a query; what is yet to be written is not in it."""
+        if self._batch is None:
+            raise InternalError("A query of one value was made outside a batch.")
+        return self._batch.connection.exec_driver_sql(sql).scalar()
+
+    def after_commit(self, effect: Callable[[], None]) -> None:
+        """Call something once what this thread writes is kept: at once outside a batch."""
+        if self._batch is None:
+            effect()
+        else:
+            self._batch.after_commit(effect)
+
+    def note(self, key: str, value: str) -> None:
+        """In a batch, say something to whoever writes later in it; see `noted`."""
+        if (batch := self._batch) is not None:
+            batch.note(key, value)
+
+    def noted(self, key: str) -> str | None:
+        """Return what an earlier writer of the batch has noted; None if nothing."""
+        return None if (batch := self._batch) is None else batch.noted(key)
 
     @property
-    def _current(self) -> Session | None:
-        session: Session | None = getattr(self._local, "session", None)
-        return session
+    def batch_number(self) -> int:
+        """A number that is another one in every batch of this thread; 0 outside a batch."""
+        return 0 if (batch := self._batch) is None else batch.number
 
-    def _begin(self, session: Session) -> None:
-        """Begin a batch's transaction at its first statement."""
-        if session.in_transaction():
-            return
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Let whatever would wait for the database in this thread raise `WouldWaitError`."""
+        self._local.is_hasty = True
+        try:
+            yield
+        finally:
+            self._local.is_hasty = False
+
+    @property
+    def _batch(self) -> Batch | None:
+        batch: Batch | None = getattr(self._local, "batch", None)
+        return batch
+
+    def _begin(self) -> Connection:
+        """Begin a batch's transaction."""
         self._acquire()
-        if self._token:
-            self._check_token(session)
+        connection = self._engine.connect()
+        try:
+            connection.begin()
+            if self._token:
+                self._check_token(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _joined(self, batch: Batch) -> Session:
+        """Return a session within a batch's transaction, which sees what was gathered."""
+        batch.settle()
+        return Session(
+            batch.connection, join_transaction_mode="rollback_only", expire_on_commit=False
+        )
+
+    def about_to_wait(self) -> None:
+        """Say that what comes now takes long; raises `WouldWaitError` where it may not."""
+        if getattr(self._local, "is_hasty", False):
+            raise WouldWaitError
 
     def _acquire(self) -> None:
         """Wait for this process's turn to write, where there is one writer at a time.
@@ -119,7 +235,7 @@ class Database:
         SQLite itself lets writers wait by asking again ever more rarely, which with many threads
         costs more than writing.
         """
-        if self._turn is not None:
+        if self._turn is not None and not getattr(self._local, "has_turn", False):
             self._turn.acquire()
             self._local.has_turn = True
 
@@ -135,26 +251,28 @@ class Database:
         Raises:
             StaleWriterError: Another management has claimed the database since this one did.
         """
-        if (batch := self._current) is not None:
-            self._begin(batch)
-            yield batch
-            batch.flush()
+        if (batch := self._batch) is not None:
+            batch.is_touched = True
+            with self._joined(batch) as session:
+                yield session
+                session.flush()
             return
+        self.about_to_wait()
         self._acquire()
         try:
             with self._writers.begin() as session:
                 if self._token:
-                    self._check_token(session)
+                    self._check_token(session.connection())
                 yield session
         finally:
             self._release()
 
-    def _check_token(self, session: Session) -> None:
+    def _check_token(self, connection: Connection) -> None:
         # The row is locked for sharing where locks are by row; SQLite's write lock is held anyway.
         query = "SELECT token FROM writers WHERE id = 1"
         if self._turn is None:
             query += " FOR SHARE"
-        if session.connection().exec_driver_sql(query).scalar() != self._token:
+        if connection.exec_driver_sql(query).scalar() != self._token:
             raise StaleWriterError(
                 "Another management has taken over this database; this one may not write any more.",
                 hint="Nothing is to be done: the other one goes on with every job.",
@@ -163,10 +281,11 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Yield a session for queries alone; outside a batch it never waits for a writer."""
-        if (batch := self._current) is not None:
-            self._begin(batch)
-            yield batch
+        if (batch := self._batch) is not None:
+            with self._joined(batch) as session:
+                yield session
             return
+        self.about_to_wait()
         with self._readers() as session:
             yield session
 
@@ -182,9 +301,15 @@ class Database:
 
 def _create_engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True)
+        return create_engine(
+            url, pool_pre_ping=True, pool_size=_POOL_CONNECTIONS, hide_parameters=True
+        )
     engine = create_engine(
-        url, connect_args={"timeout": SQLITE_BUSY_SECONDS}, pool_size=_POOL_CONNECTIONS
+        url,
+        hide_parameters=True,  # some are secrets, and errors are logged
+        connect_args={"timeout": SQLITE_BUSY_SECONDS},
+        pool_size=_POOL_CONNECTIONS,
+        pool_use_lifo=True,  # the connection that wrote last has its pages at hand
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_immediate)
@@ -197,6 +322,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
 
 
 def _begin_immediate(connection: Any) -> None:  # noqa: ANN401 - see above

@@ -4,12 +4,17 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from appliance.core.clock import Clock
 from appliance.core.ids import JOB_PREFIX
 from appliance.storage.database import Database
-from appliance.storage.tables import LeaseRow
+from appliance.storage.tables import LeaseRow, table_of
+from appliance.storage.writes import Statement, Write, replacing
+
+_LEASES = table_of(LeaseRow)
+_NEW = replacing(_LEASES, rank=50)
+_GONE = Statement(rank=51, clause=delete(_LEASES).where(_LEASES.c.id == bindparam("of_id")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +49,8 @@ class LeaseRepository:
     def grant(self, lease_id: str, *, seconds: int, holder: str = "") -> None:
         """Begin a lease, or begin it anew."""
         expires_at = self._clock.now() + dt.timedelta(seconds=seconds)
-        with self._database.transaction() as session:
-            session.merge(
-                LeaseRow(id=lease_id, seconds=seconds, holder=holder, expires_at=expires_at)
-            )
+        row = {"id": lease_id, "seconds": seconds, "holder": holder, "expires_at": expires_at}
+        self._database.write(Write(statement=_NEW, key=f"lease {lease_id}", rows=(row,)))
 
     def renew(self, lease_id: str, *, holder: str, seconds: int = 0) -> bool:
         """Extend a lease.
@@ -76,8 +79,8 @@ class LeaseRepository:
 
     def end(self, lease_id: str) -> None:
         """End a lease; nothing happens if there is none."""
-        with self._database.transaction() as session:
-            session.execute(delete(LeaseRow).where(LeaseRow.id == lease_id))
+        row = {"of_id": lease_id}
+        self._database.write(Write(statement=_GONE, key=f"lease {lease_id}", rows=(row,)))
 
     def resume(self, jobs: Sequence[str], *, clients: Sequence[str], seconds: int) -> None:
         """Begin every lease anew, as nobody could renew while management was away.
@@ -90,15 +93,23 @@ class LeaseRepository:
         now = self._clock.now()
         unfinished = set(jobs)
         with self._database.transaction() as session:
-            for row in session.scalars(select(LeaseRow)):
-                if row.id.startswith(JOB_PREFIX) and row.id not in unfinished:
-                    session.delete(row)
-                else:
-                    row.expires_at = now + dt.timedelta(seconds=row.seconds)
-                    unfinished.discard(row.id)
-            for job in sorted(unfinished.intersection(clients)):
-                expires_at = now + dt.timedelta(seconds=seconds)
-                session.add(LeaseRow(id=job, seconds=seconds, holder="", expires_at=expires_at))
+            known = session.execute(select(LeaseRow.id, LeaseRow.seconds)).all()
+            for length in {row.seconds for row in known}:
+                expires_at = now + dt.timedelta(seconds=length)
+                change = update(_LEASES).where(_LEASES.c.seconds == length)
+                session.execute(change.values(expires_at=expires_at))
+            ids = {row.id for row in known}
+            ended = [n for n in ids if n.startswith(JOB_PREFIX) and n not in unfinished]
+            if ended:
+                session.execute(_GONE.clause, [{"of_id": name} for name in ended])
+            new = sorted(unfinished.intersection(clients) - ids)
+            expires_at = now + dt.timedelta(seconds=seconds)
+            if new:
+                rows = [
+                    {"id": job, "seconds": seconds, "holder": "", "expires_at": expires_at}
+                    for job in new
+                ]
+                session.execute(insert(_LEASES), rows)
 
     def expired(self) -> Sequence[Lease]:
         """Return the leases that have run out."""

@@ -2,15 +2,29 @@
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, or_, select, update
 
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.records import PodRecord
 from appliance.storage.database import Database
-from appliance.storage.tables import PodRow
+from appliance.storage.tables import PodRow, table_of
+from appliance.storage.writes import Row, Statement, Write, replacing
 
 _ROLE_ORDER = list(Role)
+
+_PODS = table_of(PodRow)
+_OF_NAME = update(_PODS).where(_PODS.c.name == bindparam("of_name"))
+_OF_JOB = update(_PODS).where(_PODS.c.job == bindparam("of_job"))
+
+_NEW = replacing(_PODS, rank=40)
+_RUNNING = Statement(rank=41, clause=_OF_NAME.where(_PODS.c.phase == "Pending"))
+_ENDED = Statement(rank=42, clause=_OF_NAME.where(_PODS.c.ended_at.is_(None)))
+_STOPPED = Statement(
+    rank=43, clause=_OF_JOB.where(or_(_PODS.c.phase == "Pending", _PODS.c.phase == "Running"))
+)
 
 
 class PodRepository:
@@ -25,9 +39,8 @@ class PodRepository:
 
     def create(self, pods: Iterable[PodRecord]) -> None:
         """Keep the pods of a job that is about to be launched, in place of those it had before."""
-        with self._database.transaction() as session:
-            for pod in pods:
-                session.merge(_row(pod))
+        for job, members in groupby(pods, key=lambda pod: pod.job):
+            self._database.write(_write(_NEW, job, [_row(pod) for pod in members]))
 
     def of_job(self, job: JobId) -> Sequence[PodRecord]:
         """Return a job's pods, by role and number."""
@@ -43,10 +56,9 @@ class PodRepository:
 
     def set_running(self, pids: Mapping[PodName, int]) -> None:
         """Keep the process ids of pods that were launched."""
-        with self._database.transaction() as session:
-            for name, pid in pids.items():
-                change = update(PodRow).where(PodRow.name == name, PodRow.phase == "Pending")
-                session.execute(change.values(phase="Running", pid=pid))
+        for job, names in groupby(pids, key=_job_of):
+            rows = [{"of_name": name, "phase": "Running", "pid": pids[name]} for name in names]
+            self._database.write(_write(_RUNNING, job, rows))
 
     def set_readings(
         self, name: PodName, *, step: int, resident_bytes: int, readings: Mapping[str, float]
@@ -58,39 +70,55 @@ class PodRepository:
                 change.values(step=step, resident_bytes=resident_bytes, readings=dict(readings))
             )
 
-    def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> bool:
-        """Keep how a pod ended; False if its end was kept before."""
-        phase = "Succeeded" if exit_code == 0 else "Failed"
-        values = {"phase": phase, "exit_code": exit_code, "message": message, "ended_at": at}
-        with self._database.transaction() as session:
-            change = update(PodRow).where(PodRow.name == name, PodRow.ended_at.is_(None))
-            return bool(session.execute(change.values(**values)).rowcount)  # type: ignore[attr-defined]  # CursorResult
+    def has_ended(self, name: PodName) -> bool:
+        """Whether a pod's end is kept."""
+        query = select(PodRow.ended_at).where(PodRow.name == name)
+        with self._database.reading() as session:
+            return session.scalar(query) is not None
+
+    def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> None:
+        """Keep how a pod ended, unless its end was kept before."""
+        row = {
+            "of_name": name,
+            "phase": "Succeeded" if exit_code == 0 else "Failed",
+            "exit_code": exit_code,
+            "message": message,
+            "ended_at": at,
+        }
+        self._database.write(_write(_ENDED, _job_of(name), [row]))
 
     def set_stopped(self, job: JobId, *, at: dt.datetime) -> None:
         """Mark a job's remaining pods as ended with it."""
-        change = update(PodRow).where(PodRow.job == job, PodRow.phase.in_(("Pending", "Running")))
-        with self._database.transaction() as session:
-            session.execute(
-                change.values(phase="Succeeded", message="stopped with its job", ended_at=at)
-            )
+        row = {"of_job": job, "message": "stopped with its job", "ended_at": at}
+        self._database.write(_write(_STOPPED, job, [{**row, "phase": "Succeeded"}]))
 
 
-def _row(pod: PodRecord) -> PodRow:
-    return PodRow(
-        name=pod.name,
-        job=pod.job,
-        role=pod.role.value,
-        index=pod.index,
-        node=pod.node,
-        pid=pod.pid,
-        phase=pod.phase,
-        exit_code=pod.exit_code,
-        message=pod.message,
-        step=pod.step,
-        resident_bytes=pod.resident_bytes,
-        readings=dict(pod.readings),
-        ended_at=pod.ended_at,
-    )
+def _job_of(pod: PodName) -> str:
+    """Return the job of a pod; `pod_name` says how a pod's name is made."""
+    return pod.rsplit("-", 2)[0]
+
+
+def _write(statement: Statement, job: str, rows: Sequence[Row]) -> Write:
+    return Write(statement=statement, key=f"pods of {job}", rows=rows)
+
+
+# `Any`: values of columns.
+def _row(pod: PodRecord) -> dict[str, Any]:
+    return {
+        "name": pod.name,
+        "job": pod.job,
+        "role": pod.role.value,
+        "pod_index": pod.index,
+        "node": pod.node,
+        "pid": pod.pid,
+        "phase": pod.phase,
+        "exit_code": pod.exit_code,
+        "message": pod.message,
+        "step": pod.step,
+        "resident_bytes": pod.resident_bytes,
+        "readings": dict(pod.readings),
+        "ended_at": pod.ended_at,
+    }
 
 
 def _record(row: PodRow) -> PodRecord:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
+    Table,
     Text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -31,7 +32,7 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError(f"{value} has no time zone")
-        return value.astimezone(dt.UTC)
+        return value if value.tzinfo is dt.UTC else value.astimezone(dt.UTC)
 
     def process_result_value(
         self, value: dt.datetime | None, dialect: Dialect
@@ -48,12 +49,17 @@ class Base(DeclarativeBase):
     type_annotation_map = {dt.datetime: UtcDateTime()}  # noqa: RUF012 - SQLAlchemy's interface
 
 
+def table_of(row: type[Base]) -> Table:
+    """Return the table of a class, for statements about many rows."""
+    table = row.__table__
+    assert isinstance(table, Table)
+    return table
+
+
 class JobRow(Base):
     """One submission. `sequence` is the order of submission."""
 
     __tablename__ = "jobs"
-    __table_args__ = (Index("ix_jobs_priority_sequence", "priority", "sequence"),)
-
     sequence: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(64), unique=True)
     type: Mapped[str] = mapped_column(String(16))
@@ -77,6 +83,8 @@ class JobRow(Base):
     holding: Mapped[dict[str, Any]] = mapped_column(JSON)
     verdict: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     num_starts: Mapped[int]
+    held_by: Mapped[str] = mapped_column(String(256), default="")
+    request_digest: Mapped[str] = mapped_column(String(64), default="")
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -85,6 +93,30 @@ class JobRow(Base):
     grants: Mapped[list["GrantRow"]] = relationship(
         cascade="all, delete-orphan", lazy="selectin", order_by="GrantRow.position"
     )
+
+
+Index("ix_jobs_priority_newest", JobRow.priority, JobRow.sequence.desc())
+Index(
+    "ix_jobs_unfinished",
+    JobRow.priority,
+    JobRow.sequence.desc(),
+    sqlite_where=JobRow.ended_at.is_(None),
+    postgresql_where=JobRow.ended_at.is_(None),
+)
+Index(
+    "ix_jobs_unfinished_of_session",
+    JobRow.session,
+    JobRow.priority,
+    JobRow.sequence.desc(),
+    sqlite_where=JobRow.ended_at.is_(None),
+    postgresql_where=JobRow.ended_at.is_(None),
+)
+Index(
+    "ix_jobs_request_digest",
+    JobRow.request_digest,
+    sqlite_where=JobRow.request_digest != "",
+    postgresql_where=JobRow.request_digest != "",
+)
 
 
 class LabelRow(Base):
@@ -142,6 +174,15 @@ class EventRow(Base):
     phase: Mapped[str | None] = mapped_column(String(16))
 
 
+class DriverSpecRow(Base):
+    """What a driver runs, as JSON; its environment may hold secrets."""
+
+    __tablename__ = "driver_specs"
+
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    spec: Mapped[str] = mapped_column(Text)
+
+
 class WorkflowRow(Base):
     """Compile and execute jobs of one user run."""
 
@@ -189,6 +230,19 @@ class SystemRow(Base):
     state: Mapped[str] = mapped_column(String(16))
     block: Mapped[str] = mapped_column(String(64))
     version: Mapped[int]
+
+
+class SystemEventRow(Base):
+    """Something that happened to a system; it stays when the system is gone."""
+
+    __tablename__ = "system_events"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    system: Mapped[str] = mapped_column(String(64), index=True)
+    at: Mapped[dt.datetime] = mapped_column(index=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    note: Mapped[str] = mapped_column(Text)
+    details: Mapped[dict[str, str]] = mapped_column(JSON)
 
 
 class NodeRow(Base):

@@ -9,7 +9,10 @@ from appliance.core.errors import NotFoundError
 from appliance.core.ids import WorkflowId
 from appliance.core.records import Reservation, User, WorkflowRecord
 from appliance.storage.database import Database
-from appliance.storage.tables import ReservationRow, WorkflowRow
+from appliance.storage.tables import ReservationRow, WorkflowRow, table_of
+from appliance.storage.writes import Write, completing
+
+_NEW = completing(table_of(WorkflowRow), rank=5)
 
 
 class WorkflowRepository:
@@ -28,20 +31,17 @@ class WorkflowRepository:
         self, workflow: WorkflowId, *, session: str, user: User, reserves_resources: bool = False
     ) -> None:
         """Keep a workflow unless it is known already; clients may bring their own id."""
-        with self._database.transaction() as rows:
-            if rows.get(WorkflowRow, workflow) is None:
-                rows.add(
-                    WorkflowRow(
-                        id=workflow,
-                        session=session,
-                        uid=user.uid,
-                        gid=user.gid,
-                        username=user.name,
-                        reserves_resources=reserves_resources,
-                        is_released=False,
-                        created_at=self._clock.now(),
-                    )
-                )
+        row = {
+            "id": workflow,
+            "session": session,
+            "uid": user.uid,
+            "gid": user.gid,
+            "username": user.name,
+            "reserves_resources": reserves_resources,
+            "is_released": False,
+            "created_at": self._clock.now(),
+        }
+        self._database.write(Write(statement=_NEW, key=f"workflow {workflow}", rows=(row,)))
 
     def find(self, workflow: WorkflowId) -> WorkflowRecord | None:
         """Return a workflow, or None if there is none of that id."""

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from appliance.core.clock import Clock
 from appliance.core.errors import InternalError
-from appliance.core.pods import PodSpec, stream_address
+from appliance.core.pods import HOST_OPTION, PodSpec, stream_address
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
 from appliance.streams.network.sender import RingService
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.store import NetworkStoreClient, StoreService
+from appliance.streams.network.tunnel import CONTROL, TunnelService
 from appliance.streams.protocol import Store
 from appliance.streams.shared_memory import (
     SharedMemoryRingReader,
@@ -26,12 +27,11 @@ from appliance.streams.shared_memory import (
     serve_ring,
 )
 from appliance.streams.store import StoreServer, attach_store
-from appliance.streams.topology import STORE, writer_of
+from appliance.streams.topology import writer_of
 
 CONNECT_SECONDS = 10.0
 """Every stream is served since `Load`; only a dead or stopped pod keeps anyone waiting so long."""
 
-HOST_OPTION = "stream_host"
 KEY_OPTION = "stream_key"
 IDENTITY_OPTION = "stream_identity"
 
@@ -78,8 +78,13 @@ class StreamEndpoint:
         Raises:
             ClusterError: This host cannot listen at its address.
         """
-        if len(set(self._spec.hosts.values())) > 1:
+        if self._spec.is_networked:
             self._server = NetworkServer(self._options, owner=self._spec.name, clock=self._clock)
+
+    def offer_control(self) -> None:
+        """Let pods on other hosts reach this one's gRPC services, which are at a Unix socket."""
+        if self._server is not None:
+            self._server.offer(CONTROL, TunnelService(self._spec.control_address()))
 
     @property
     def network_address(self) -> str:
@@ -153,7 +158,7 @@ class StreamEndpoint:
         receiver.start(writer, self._on_failure)
         return reader
 
-    def serve_store(self, session: int, stream: str = STORE) -> StoreServer:
+    def serve_store(self, session: int, stream: str) -> StoreServer:
         """Serve a store under this pod's name."""
         address = self.address(session, stream)
         store = StoreServer(address, owner=self._spec.name, clock=self._clock)
@@ -161,9 +166,7 @@ class StreamEndpoint:
             self._server.offer(_name(session, stream), StoreService(store, stream))
         return store
 
-    def attach_store(
-        self, session: int, stream: str = STORE, *, is_read_only: bool = False
-    ) -> Store:
+    def attach_store(self, session: int, stream: str, *, is_read_only: bool = False) -> Store:
         """Return a client of a store; it connects when it is first used."""
         if self.is_remote(stream):
             return NetworkStoreClient(

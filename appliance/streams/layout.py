@@ -1,6 +1,6 @@
 """Where each tensor lies in a slot of a stream: fixed when the plan is loaded, never sent."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,23 @@ class LayoutItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A run of tensors of one element type, padding included: one addition serves them all.
+
+    Nobody reads the padding, and adding it up costs less than another call.
+
+    Attributes:
+        dtype: Container element type.
+        start: First byte in the slot.
+        end: Byte after the last one.
+    """
+
+    dtype: np.dtype[np.generic]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLayout:
     """The tensors of a slot, in order.
 
@@ -53,6 +70,21 @@ class SlotLayout:
             items.append(LayoutItem(name=name, type=type_, offset=offset))
             offset += -(-type_.num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         return cls(items=tuple(items), num_bytes=offset)
+
+    def of_only(self, names: Collection[str]) -> "SlotLayout":
+        """Return the layout of the named tensors, each where it lies."""
+        items = tuple(item for item in self.items if item.name in names)
+        return SlotLayout(items=items, num_bytes=self.num_bytes)
+
+    def spans(self) -> tuple[Span, ...]:
+        """Return all tensors in as few spans as there can be."""
+        found: list[Span] = []
+        for item in self.items:
+            dtype, start = item.type.dtype.container, item.offset
+            if found and found[-1].dtype == dtype:
+                start = found.pop().start
+            found.append(Span(dtype=dtype, start=start, end=item.offset + item.type.num_bytes))
+        return tuple(found)
 
     def views(self, buffer: NDArray[np.uint8]) -> dict[str, NDArray[np.generic]]:
         """Return every tensor, by name, as a view of a slot's bytes."""

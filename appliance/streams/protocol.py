@@ -25,8 +25,12 @@ from appliance.streams.layout import LayoutItem, SlotLayout
 class RingWriter(Protocol):
     """The producing end of a ring."""
 
-    def reserve(self, timeout_seconds: float | None = None) -> NDArray[np.uint8]:
+    def reserve(self, timeout_seconds: float | None = None, *, ahead: int = 0) -> NDArray[np.uint8]:
         """Return the next slot's bytes, once every reader has released it.
+
+        Args:
+            timeout_seconds: How long to wait; None waits without end.
+            ahead: So many slots after the next one, all of which are reserved already.
 
         Raises:
             StreamClosedError: A reader went away; the message names the stream and the reader.
@@ -140,6 +144,15 @@ class Store(Protocol):
 
     def read(self, pieces: Sequence[Piece]) -> None:
         """Copy runs of bytes as they are now; raises as `attach` does."""
+        ...
+
+    def fetch(self, name: str, start: int, num_bytes: int) -> NDArray[np.uint8]:
+        """Return a run of a segment's bytes: its memory on this host, a copy from another.
+
+        Raises:
+            NotFoundError: The store has no such segment.
+            StreamClosedError: The store does not answer.
+        """
         ...
 
     def layout(self, name: str) -> SlotLayout:

@@ -12,6 +12,7 @@ import fcntl
 import mmap
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,21 @@ _SYNC_FILE_RANGE_WRITE = 2
 """From the kernel's linux/fs.h; Python has no name for it."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """Fix the size: a peer that shrank the file would kill whoever reads beyond its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Bytes of a segment, as they are mapped and as they lie in its file.
+
+    Attributes:
+        view: The bytes.
+        descriptor: Of the segment; open for as long as the ring's end that gave the extent.
+        offset: Where they begin in the segment.
+    """
+
+    view: memoryview
+    descriptor: int
+    offset: int
 
 
 def create_segment(name: str, num_bytes: int) -> int:

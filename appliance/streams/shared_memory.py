@@ -47,7 +47,7 @@ from appliance.streams.handshake import (
     receive_message,
     send_message,
 )
-from appliance.streams.segment import create_segment, map_segment
+from appliance.streams.segment import Extent, create_segment, map_segment
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +98,8 @@ class SharedMemoryRingWriter:
         self._readers: list[_Reader] = []
         self._joined: list[_Reader] = []
         self._num_admitted = 0
-        self._num_published = 0
-        self._is_reserved = self._is_ended = self._is_closed = False
+        self._num_published = self._num_reserved = 0
+        self._is_ended = self._is_closed = False
         self._bell, self._entrance_bell = Bell(), Bell()
         self._poller = select.poll()
         self._poller.register(self._bell, select.POLLIN)
@@ -111,14 +111,14 @@ class SharedMemoryRingWriter:
         )
         self._entrance.start()
 
-    def reserve(self, timeout_seconds: float | None = None) -> NDArray[np.uint8]:
+    def reserve(self, timeout_seconds: float | None = None, *, ahead: int = 0) -> NDArray[np.uint8]:
         """Return the next slot's bytes once all readers are there and have released it."""
         with self._lock:
             self._check_open()
-            if not self._has_free_slot():
-                self._wait_for_slot(timeout_seconds)
-            self._is_reserved = True
-            return self._slots[self._num_published % self.num_slots]
+            if not self._has_free_slot(ahead):
+                self._wait_for_slot(timeout_seconds, ahead)
+            self._num_reserved = max(self._num_reserved, ahead + 1)
+            return self._slots[(self._num_published + ahead) % self.num_slots]
 
     @property
     def is_closed(self) -> bool:
@@ -154,6 +154,7 @@ class SharedMemoryRingWriter:
                     f"readers; {reader} cannot join."
                 )
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            segment = os.dup(self._segment)  # an end may outlive its ring
             self._join(_Reader(ours, reader))
             self._entrance_bell.ring()
         return SharedMemoryRingReader(
@@ -163,6 +164,7 @@ class SharedMemoryRingWriter:
             slots=self._slots,
             slot_bytes=self.slot_bytes,
             clock=self._clock,
+            segment=segment,
         )
 
     def publish(self, num_bytes: int | None = None) -> int:
@@ -170,7 +172,7 @@ class SharedMemoryRingWriter:
         num_bytes = self.slot_bytes if num_bytes is None else num_bytes
         with self._lock:
             self._check_open()
-            if not self._is_reserved:
+            if not self._num_reserved:
                 raise InternalError(f"Stream {self._name!r}: publish without reserve.")
             sequence = self._num_published
             message = _PUBLISHED.pack(sequence, num_bytes)
@@ -179,7 +181,7 @@ class SharedMemoryRingWriter:
                     self._take_releases(reader)
                     raise self._lost(reader)
             self._num_published += 1
-            self._is_reserved = False
+            self._num_reserved -= 1
             return sequence
 
     def end(self) -> None:
@@ -210,6 +212,7 @@ class SharedMemoryRingWriter:
                 self._slots = ()
                 self._bell.close()
                 self._entrance_bell.close()
+                os.close(self._segment)
 
     def __enter__(self) -> Self:
         return self
@@ -228,15 +231,15 @@ class SharedMemoryRingWriter:
         if self._is_ended:
             raise InternalError(f"Stream {self._name!r} has ended; nothing more can be written.")
 
-    def _has_free_slot(self) -> bool:
-        oldest = self._num_published - self.num_slots
+    def _has_free_slot(self, ahead: int = 0) -> bool:
+        oldest = self._num_published + ahead - self.num_slots
         return len(self._readers) == self._num_readers and all(
             reader.num_released > oldest for reader in self._readers
         )
 
-    def _wait_for_slot(self, timeout_seconds: float | None) -> None:
+    def _wait_for_slot(self, timeout_seconds: float | None, ahead: int) -> None:
         deadline = Deadline(self._clock, timeout_seconds)
-        while not self._has_free_slot():
+        while not self._has_free_slot(ahead):
             self._wait(deadline, timeout_seconds or 0.0)
 
     def _wait(self, deadline: Deadline, timeout_seconds: float) -> None:
@@ -251,13 +254,14 @@ class SharedMemoryRingWriter:
 
     def _take_in(self, ready: Sequence[tuple[int, int]]) -> None:
         """Take in what a poll has found."""
-        self._bell.quiet()
+        descriptors = {descriptor for descriptor, _ in ready}
+        if self._bell.fileno() in descriptors:
+            self._bell.quiet()
         self._check_open()
         while self._joined:
             reader = self._joined.pop()
             self._readers.append(reader)
             self._poller.register(reader.connection, select.POLLIN)
-        descriptors = {descriptor for descriptor, _ in ready}
         for reader in self._readers:
             if reader.connection.fileno() in descriptors:
                 self._take_releases(reader)
@@ -291,7 +295,6 @@ class SharedMemoryRingWriter:
             if self._listener is not None:
                 self._listener.close()
                 unlink_socket(str(self._address))
-            os.close(self._segment)
 
     def _admit_one(self, listener: socket.socket) -> None:
         try:
@@ -347,8 +350,10 @@ class SharedMemoryRingReader:
         slots: tuple[NDArray[np.uint8], ...],
         slot_bytes: int,
         clock: Clock,
+        segment: int | None = None,
     ) -> None:
         self._connection, self._name, self._writer, self._clock = connection, name, writer, clock
+        self._segment = segment
         self._slots, self._num_slots = slots, len(slots)
         self.slot_bytes = slot_bytes
         self.num_bytes = 0
@@ -400,6 +405,26 @@ class SharedMemoryRingReader:
             self._num_acquired += 1
             return slot
 
+    def extent(self) -> Extent:
+        """Return the used bytes of the slot that was acquired last, also as bytes of a file.
+
+        Raises:
+            InternalError: No slot is held, or this end has not come by `attach`.
+        """
+        with self._lock:
+            self._check_open()
+            if self.num_held == 0 or self._segment is None:
+                raise InternalError(
+                    f"Stream {self._name!r}: {self.num_held} slots are held, and the segment's "
+                    f"descriptor is {self._segment}."
+                )
+            number = (self._num_acquired - 1) % self._num_slots
+            return Extent(
+                view=self._slots[number].data[: self.num_bytes],
+                descriptor=self._segment,
+                offset=number * _stride(self.slot_bytes),
+            )
+
     def release(self) -> None:
         """Give the oldest acquired slot back to the writer."""
         with self._lock:
@@ -423,6 +448,8 @@ class SharedMemoryRingReader:
                 self._connection.close()
                 self._slots = ()
                 self._bell.close()
+                if self._segment is not None:
+                    os.close(self._segment)
         if self.on_close is not None:
             self.on_close()
 

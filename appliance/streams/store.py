@@ -249,6 +249,10 @@ class StoreClient:
             source = self.attach(piece.segment)
             piece.target[:] = source[piece.source : piece.source + len(piece.target)]
 
+    def fetch(self, name: str, start: int, num_bytes: int) -> NDArray[np.uint8]:
+        """Return a run of a segment's bytes, where they lie; raises as `attach` does."""
+        return self.attach(name)[start : start + num_bytes]
+
     def layout(self, name: str) -> SlotLayout:
         """Return a segment's layout; raises as `attach` does."""
         return self._segment(name)[1]

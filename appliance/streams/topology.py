@@ -2,20 +2,27 @@
 
 | stream          | from              | to                | one slot for each                  |
 |-----------------|-------------------|-------------------|------------------------------------|
-| `announce`      | weight-0          | broadcastreduce-0 | layer step; empty: loads are ready |
-| `broadcast`     | broadcastreduce-0 | every chief       | layer step: its values (`ring`), or|
+| `announce-<s>`  | weight-s          | broadcastreduce-0 | layer step; empty: loads are ready |
+| `broadcast-<p>` | broadcastreduce-p | its children      | layer step: its values (`ring`), or|
 |                 |                   |                   | empty: they may be read (`mapped`) |
-| `gradients-<i>` | chief-<i>         | broadcastreduce-0 | layer step: system i's partial sums|
-| `sums`          | broadcastreduce-0 | weight-0          | layer step: its sums               |
+| `gradients-<i>` | chief-<i>         | the pod above it  | layer step: system i's partial sums|
+| `sums-<p>`      | broadcastreduce-p | the pod above it  | layer step: sums of its systems    |
+| `totals-<s>`    | broadcastreduce-0 | weight-s          | layer step: its sums that shard s  |
+|                 |                   |                   | needs                              |
+| `exchange-<s>`  | weight-s          | other weight pods | message of values that they need   |
 | `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
 | `outputs`       | weight-0          | coordinator       | step that keeps outputs            |
 
+The SwarmX pods of a job are a tree over its systems, `appliance.core.swarmx_tree`; where a share is
+computed in micro-batches, every pod but the root sums each of them by itself.
+
 The two ends of a stream meet in shared memory on one host and over the network on two; see
-`appliance.streams.endpoint`. Beside them weight-0 serves the `store`. Its segment `state` holds the
-state tensors, `computed` the other values that layer steps load. Every slot of `gradients` and
-`sums` doubles as the doorbell "this layer step is done", so a layer step that sends nothing has one
-too. Where one system computes its whole share at once there is nothing to add up: `gradients-0`
-then goes to weight-0, and `sums` is not there.
+`appliance.streams.endpoint`. Beside them weight-s serves `store-<s>`. Its segment `state` holds the
+state tensors of shard s, `computed` the other values that layer steps load from it. Every slot of
+`gradients`, `sums` and `totals` doubles as the doorbell "this layer step is done", so a layer step
+that sends nothing has one too. Where one system computes its whole share at once and MemoryX has
+one shard there is nothing to add up: `gradients-0` then goes to weight-0, and `totals-0` is not
+there. A shard's layouts are those of its own plan, `appliance.core.shard_plans`.
 """
 
 from collections.abc import Iterable
@@ -30,10 +37,6 @@ from appliance.core.sharding import BatchShard
 from appliance.core.tensors import DType, TensorType
 from appliance.streams.layout import SlotLayout
 
-STORE = "store"
-ANNOUNCE = "announce"
-BROADCAST = "broadcast"
-SUMS = "sums"
 OUTPUTS = "outputs"
 
 STATE_SEGMENT = "state"
@@ -48,8 +51,13 @@ STEP_FIELD = "step"
 """First tensor of an outputs slot: the step, counted from 0."""
 
 
-_SERVED_BY_WEIGHT = (STORE, ANNOUNCE, OUTPUTS)
+_SERVED_BY_FIRST = {"outputs": Role.WEIGHT, "totals": Role.BROADCASTREDUCE}
 _SERVED_BY_INDEX = {
+    "store": Role.WEIGHT,
+    "announce": Role.WEIGHT,
+    "exchange": Role.WEIGHT,
+    "broadcast": Role.BROADCASTREDUCE,
+    "sums": Role.BROADCASTREDUCE,
     "gradients": Role.CHIEF,
     "batches": Role.ACTIVATION,
     "samples": Role.WORKER,
@@ -65,10 +73,8 @@ def writer_of(stream: str) -> str:
     kind, _, number = stream.rpartition("-")
     if kind in _SERVED_BY_INDEX:
         return member_name(_SERVED_BY_INDEX[kind], int(number))
-    if stream in _SERVED_BY_WEIGHT:
-        return member_name(Role.WEIGHT, 0)
-    if stream in (BROADCAST, SUMS):
-        return member_name(Role.BROADCASTREDUCE, 0)
+    if (first := _SERVED_BY_FIRST.get(kind or number)) is not None:
+        return member_name(first, 0)
     raise InternalError(f"No pod serves a stream {stream!r}.")
 
 
@@ -87,10 +93,39 @@ class StreamMode(StrEnum):
     An update overwrites a tensor only after every system has computed with it."""
 
 
-def sums_stream(plan: Plan, num_systems: int) -> str:
-    """Return the name of the stream that weight-0 takes the sums of a job from."""
-    is_sum = num_systems > 1 or num_micro_batches(plan, num_systems) > 1
-    return SUMS if is_sum else gradients(0)
+def adds_up(plan: Plan, num_systems: int, num_shards: int) -> bool:
+    """Whether SwarmX adds the sums of a job up, or sorts them by shard."""
+    return num_systems > 1 or num_shards > 1 or num_micro_batches(plan, num_systems) > 1
+
+
+def store(shard: int) -> str:
+    """Return the name of the store of one MemoryX shard."""
+    return f"store-{shard}"
+
+
+def announce(shard: int) -> str:
+    """Return the name of the stream that says what a MemoryX shard has ready."""
+    return f"announce-{shard}"
+
+
+def totals(shard: int) -> str:
+    """Return the name of the stream of the sums that a MemoryX shard needs."""
+    return f"totals-{shard}"
+
+
+def exchange(shard: int) -> str:
+    """Return the name of the stream of what a MemoryX shard computes for the others."""
+    return f"exchange-{shard}"
+
+
+def broadcast(pod: int) -> str:
+    """Return the name of the stream in which a SwarmX pod sends to its children."""
+    return f"broadcast-{pod}"
+
+
+def sums(pod: int) -> str:
+    """Return the name of the stream of the sums of one SwarmX pod."""
+    return f"sums-{pod}"
 
 
 def gradients(system: int) -> str:

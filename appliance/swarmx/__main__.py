@@ -1,7 +1,4 @@
-"""Entry point of the broadcastreduce pod: `python -m appliance.swarmx --spec FILE`.
-
-Options of the spec: `fan_in`, children that one node of the reduction tree waits for (default 4).
-"""
+"""Entry point of a broadcastreduce pod: `python -m appliance.swarmx --spec FILE`."""
 
 import sys
 from collections.abc import Sequence

@@ -1,91 +1,132 @@
-"""Sums slots of equal layout over the systems, tensor by tensor, in the order of the tree."""
+"""Sums slots of equal layout over children, tensor by tensor, in the order of the tree."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.micro_batches import Visit
-from appliance.streams.layout import SlotLayout
+from appliance.streams.layout import ALIGNMENT_BYTES, SlotLayout, Span
 from appliance.swarmx.tree import additions
 
 Slot = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A run of tensors of one element type, padding included: one addition serves them all.
+class Part:
+    """A span of the slots that are added up, and its place in a slot of the sum.
 
     Attributes:
-        dtype: Container element type.
-        start: First byte in the slot.
-        end: Byte after the last one.
+        span: The span.
+        target: Its first byte in the slot of the sum.
     """
 
-    dtype: np.dtype[np.generic]
-    start: int
-    end: int
+    span: Span
+    target: int
 
 
-def spans(layout: SlotLayout) -> tuple[Span, ...]:
-    """Return the runs of a slot.
+def parts(layout: SlotLayout, wanted: SlotLayout) -> tuple[Part, ...]:
+    """Return how a slot of some of the sums is made from a slot of all of them.
 
-    Padding between tensors is added along: nobody reads it, and adding it costs less than another
-    call.
+    Args:
+        layout: The slots that are added up.
+        wanted: The slot of the sum: some of their tensors, in the same order.
     """
-    found: list[Span] = []
+    offsets = {item.name: item.offset for item in wanted.items}
+    found: list[Part] = []
     for item in layout.items:
-        dtype = item.type.dtype.container
-        start, end = item.offset, item.offset + item.type.num_bytes
-        if start == end:
+        if item.name not in offsets or not item.type.num_bytes:
             continue
-        if found and found[-1].dtype == dtype:
-            found[-1] = Span(dtype=dtype, start=found[-1].start, end=end)
-        else:
-            found.append(Span(dtype=dtype, start=start, end=end))
+        start, target, dtype = item.offset, offsets[item.name], item.type.dtype.container
+        if found and _continues(found[-1], start, target, dtype):
+            last = found.pop()
+            start, target = last.span.start, last.target
+        span = Span(dtype=dtype, start=start, end=item.offset + item.type.num_bytes)
+        found.append(Part(span=span, target=target))
     return tuple(found)
 
 
-class Reduction:
-    """Adds up one slot of every system, in place where the tree allows it.
+def _continues(last: Part, start: int, target: int, dtype: np.dtype[np.generic]) -> bool:
+    """Whether a tensor follows a part on both sides; what lies between is padding."""
+    gap = start - last.span.end
+    return (
+        dtype == last.span.dtype
+        and gap < ALIGNMENT_BYTES
+        and gap == target - last.target - (last.span.end - last.span.start)
+    )
 
-    Args:
-        num_systems: Number of systems.
-        fan_in: Children that one node of the tree waits for.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A sum that lacks its last addition, which can still write it anywhere.
+
+    Attributes:
+        left: One slot.
+        right: The slot to add to it; None if nothing is left to add.
     """
 
-    def __init__(self, num_systems: int, *, fan_in: int) -> None:
-        *inner, root = additions(num_systems, fan_in=fan_in) or (None,)
-        self._num_systems = num_systems
+    left: Slot
+    right: Slot | None = None
+
+    def write(self, total: Slot, layout_parts: Iterable[Part]) -> None:
+        """Write some parts of the sum.
+
+        Args:
+            total: Receives them; overlaps neither slot, or is `left` and gets all of it.
+            layout_parts: Which parts, and where they go.
+        """
+        # An overflow or a NaN is a result like any other: the loss scale's business, not ours.
+        with np.errstate(all="ignore"):
+            for part in layout_parts:
+                span = part.span
+                source = slice(span.start, span.end)
+                target = slice(part.target, part.target + span.end - span.start)
+                if self.right is None:
+                    total[target] = self.left[source]
+                    continue
+                np.add(
+                    self.left[source].view(span.dtype),
+                    self.right[source].view(span.dtype),
+                    out=total[target].view(span.dtype),
+                )
+
+
+class Reduction:
+    """Adds up one slot of every child, in place where the tree allows it.
+
+    Args:
+        num_children: Number of children: systems, or SwarmX pods with systems below them.
+    """
+
+    def __init__(self, num_children: int) -> None:
+        *inner, root = additions(num_children) or (None,)
+        self._num_children = num_children
         self._inner = tuple(addition for addition in inner if addition is not None)
         self._root = root
 
-    def run(self, layout_spans: Sequence[Span], take: Callable[[int], Slot], total: Slot) -> None:
-        """Take every system's slot and write the sum; the slots taken are used as scratch.
+    def run(self, whole: Sequence[Part], take: Callable[[int], Slot]) -> Pending:
+        """Take every child's slot and return the sum; the slots taken are used as scratch.
 
         Args:
-            layout_spans: The runs of the slots.
-            take: Returns a system's slot, waiting for it; called once for each, in order, and never
+            whole: All parts of a slot, each at its own place.
+            take: Returns a child's slot, waiting for it; called once for each, in order, and never
                 earlier than needed, so that sums begin while later systems still compute.
-            total: Receives the sum; overlaps none of the slots.
         """
         slots: list[Slot] = []
 
-        def slot(system: int) -> Slot:
-            while len(slots) <= system:
+        def slot(child: int) -> Slot:
+            while len(slots) <= child:
                 slots.append(take(len(slots)))
-            return slots[system]
+            return slots[child]
 
         for addition in self._inner:
             source, target = slot(addition.source), slot(addition.target)
-            _add(layout_spans, target, source, target)
-        last = slot(self._num_systems - 1)
+            Pending(left=target, right=source).write(target, whole)
+        last = slot(self._num_children - 1)
         if self._root is None:
-            for span in layout_spans:
-                total[span.start : span.end] = last[span.start : span.end]
-        else:
-            _add(layout_spans, slots[0], slot(self._root.source), total)
+            return Pending(left=last)
+        return Pending(left=slots[0], right=slot(self._root.source))
 
 
 class Accumulation:
@@ -100,32 +141,27 @@ class Accumulation:
         self._sums: dict[int, Slot] = {}
         self._scratch: Slot = np.empty(0, dtype=np.uint8)
 
-    def target(self, visit: Visit) -> Slot:
-        """Return where to write a micro-batch's sum, for any but the last one."""
+    def add(self, visit: Visit, whole: Sequence[Part], pending: Pending) -> Pending | None:
+        """Take in a micro-batch's sum; return that over all of them with the last one.
+
+        Args:
+            visit: The visit that the sum is of.
+            whole: All parts of its slot, each at its own place.
+            pending: The micro-batch's sum over the systems.
+        """
+        if visit.is_first and visit.is_last:
+            return pending
         size = self._sizes[visit.layer_step]
         if visit.is_first:
             if visit.layer_step not in self._sums:
                 self._sums[visit.layer_step] = np.empty(size, dtype=np.uint8)
-            return self._sums[visit.layer_step]
+            pending.write(self._sums[visit.layer_step], whole)
+            return None
         if len(self._scratch) < size:
             self._scratch = np.empty(max(self._sizes), dtype=np.uint8)
-        return self._scratch[:size]
-
-    def add(self, visit: Visit, layout_spans: Sequence[Span], total: Slot) -> None:
-        """Take in a micro-batch's sum; with the last one, `total` becomes the sum over all."""
-        if visit.is_first:
-            return
-        so_far = self._sums[visit.layer_step]
-        _add(layout_spans, so_far, total, total if visit.is_last else so_far)
-
-
-def _add(layout_spans: Sequence[Span], left: Slot, right: Slot, out: Slot) -> None:
-    # An overflow or a NaN is a result like any other: the loss scale's business, not ours.
-    with np.errstate(all="ignore"):
-        for span in layout_spans:
-            part = slice(span.start, span.end)
-            np.add(
-                left[part].view(span.dtype),
-                right[part].view(span.dtype),
-                out=out[part].view(span.dtype),
-            )
+        pending.write(self._scratch, whole)
+        so_far = Pending(left=self._sums[visit.layer_step], right=self._scratch)
+        if visit.is_last:
+            return so_far
+        so_far.write(so_far.left, whole)
+        return None

@@ -1,15 +1,13 @@
-"""The broadcastreduce pod."""
+"""A broadcastreduce pod: one node of the SwarmX tree."""
 
 import grpc
 
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
+from appliance.core.swarmx_tree import MAX_FAN_OUT
 from appliance.pods.context import PodContext
 from appliance.swarmx.session import BroadcastReduceSession
 from protos.wsc.v1 import pods_pb2
-
-FAN_IN_OPTION = "fan_in"
-DEFAULT_FAN_IN = 4
 
 
 class BroadcastReduceRole:
@@ -21,18 +19,19 @@ class BroadcastReduceRole:
 
     def __init__(self, context: PodContext) -> None:
         self._context = context
-        self._fan_in = int(context.spec.options.get(FAN_IN_OPTION, DEFAULT_FAN_IN))
 
     def load(self, request: pods_pb2.LoadRequest) -> BroadcastReduceSession:
         """Create the streams of a session."""
-        plan = parse_plan(request.plan.decode())
+        num_shards = request.num_shards or 1
+        plan = parse_plan(request.plan.decode(), runs_updates=num_shards > 1)
         verify(plan)
         return BroadcastReduceSession(
             self._context,
             number=request.session,
             plan=plan,
             num_systems=request.num_systems,
-            fan_in=self._fan_in,
+            fan_out=request.fan_out or MAX_FAN_OUT,
+            num_shards=num_shards,
         )
 
     def add_services(self, server: grpc.Server) -> None:

@@ -1,7 +1,9 @@
-"""The reduction tree: which values are added to which, in an order fixed by their number alone.
+"""The order of additions: a binary tree over the leaves, fixed by their number alone.
 
-A tree node adds its children from left to right into the leftmost one. Floating-point addition is
-not associative, so the same tree means the same bits, whatever order the values arrive in.
+Floating-point addition is not associative, so the same tree means the same bits, whatever order the
+values arrive in. Neighbours are added in pairs, then pairs of neighbours, and so on; what has no
+partner waits for one higher up. A run of leaves that begins at a multiple of its length, a power of
+two, is a subtree: whoever adds such runs up apart, and then their sums, adds up in the same order.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ class Addition:
     source: int
 
 
-def additions(num_leaves: int, *, fan_in: int) -> tuple[Addition, ...]:
+def additions(num_leaves: int) -> tuple[Addition, ...]:
     """Return the additions that leave the sum of all leaves in leaf 0.
 
     They are ordered so that each may run as soon as leaf `source` and all smaller leaves have
@@ -30,30 +32,22 @@ def additions(num_leaves: int, *, fan_in: int) -> tuple[Addition, ...]:
 
     Args:
         num_leaves: Number of values, at least 1.
-        fan_in: Children that one tree node waits for; 2 or more.
 
     Raises:
-        InternalError: `fan_in` is below 2, or there is nothing to sum.
+        InternalError: There is nothing to sum.
     """
-    if num_leaves < 1 or fan_in < 2:
-        raise InternalError(f"A tree needs leaves and a fan-in of 2, not {num_leaves}, {fan_in}.")
+    if num_leaves < 1:
+        raise InternalError(f"A tree needs leaves, not {num_leaves}.")
     found: list[Addition] = []
-    _add_subtree(0, num_leaves, _width(num_leaves, fan_in), fan_in, found)
+    _add_subtree(0, num_leaves, found)
     return tuple(found)
 
 
-def _width(num_leaves: int, fan_in: int) -> int:
-    """Return how many leaves one child of the root covers: a power of the fan-in."""
-    width = 1
-    while width * fan_in < num_leaves:
-        width *= fan_in
-    return width
-
-
-def _add_subtree(first: int, end: int, width: int, fan_in: int, found: list[Addition]) -> None:
-    """Append the additions of the subtree over leaves `first` to `end`, child by child."""
-    for child in range(first, end, width):
-        if width > 1:
-            _add_subtree(child, min(child + width, end), width // fan_in, fan_in, found)
-        if child > first:
-            found.append(Addition(target=first, source=child))
+def _add_subtree(first: int, end: int, found: list[Addition]) -> None:
+    """Append the additions of the leaves from `first` to `end`: left half, right half, both."""
+    if end - first < 2:
+        return
+    half = 1 << (end - first - 1).bit_length() - 1
+    _add_subtree(first, first + half, found)
+    _add_subtree(first + half, end, found)
+    found.append(Addition(target=first, source=first + half))

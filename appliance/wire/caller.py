@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from appliance.core.records import User
+
+_NUM_KNOWN = 256
+"""Metadata remembered: a client says the same with every call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +21,7 @@ class Caller:
         token: Signed token; may be empty.
         is_named: Whether there are metadata of a client at all: its streams carry none.
         session: The session (namespace) that it names; may be empty.
+        num_previous_attempts: How often its gRPC has made the same call before, without an answer.
     """
 
     user: User
@@ -25,11 +30,17 @@ class Caller:
     token: str = ""
     is_named: bool = False
     session: str = ""
+    num_previous_attempts: int = 0
 
 
 def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
     """Return the caller that a call's metadata name; numbers that are none count as absent."""
-    values = {key: value for key, value in metadata or () if isinstance(value, str)}
+    return _caller(tuple(metadata or ()))
+
+
+@lru_cache(maxsize=_NUM_KNOWN)
+def _caller(metadata: tuple[tuple[str, str | bytes], ...]) -> Caller:
+    values = {key: value for key, value in metadata if isinstance(value, str)}
     user = User(
         uid=_number(values.get("auth-uid", "")),
         gid=_number(values.get("auth-gid", "")),
@@ -42,6 +53,7 @@ def caller(metadata: Iterable[tuple[str, str | bytes]] | None) -> Caller:
         token=values.get("auth-token", ""),
         is_named="auth-uid" in values or "auth-token" in values,
         session=values.get("namespace", "") or _namespace(values.get("x-forwarded-host", "")),
+        num_previous_attempts=max(_number(values.get("grpc-previous-rpc-attempts", "")), 0),
     )
 
 

@@ -14,19 +14,31 @@ TaskType = ClusterDetails.TaskInfo.TaskType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSize:
-    """How many systems and input workers an execute job has.
+    """How many systems, input workers and MemoryX shards an execute job has.
 
     Attributes:
         num_systems: CS-2 systems, at least 1.
         workers_per_system: Input workers for each of them, at least 1.
+        num_shards: Weight pods of the whole job, at least 1.
     """
 
     num_systems: int
     workers_per_system: int
+    num_shards: int = 1
 
     def __post_init__(self) -> None:
-        if self.num_systems < 1 or self.workers_per_system < 1:
-            raise ValueError(f"a gang of {self.num_systems} systems, {self.workers_per_system}")
+        if self.num_systems < 1 or self.workers_per_system < 1 or self.num_shards < 1:
+            raise ValueError(
+                f"a gang of {self.num_systems} systems, {self.workers_per_system} input workers "
+                f"for each and {self.num_shards} weight pods"
+            )
+
+    def may_run(self, other: "GangSize") -> bool:
+        """Whether a program for another gang can run in this one; any number of shards will do."""
+        return (self.num_systems, self.workers_per_system) == (
+            other.num_systems,
+            other.workers_per_system,
+        )
 
     @property
     def num_workers(self) -> int:
@@ -43,8 +55,8 @@ def cluster_details(gang: GangSize) -> ClusterDetails:
         TaskType.WRK: gang.workers_per_system,
     }
     details = ClusterDetails()
-    for task_type in (TaskType.CRD, TaskType.WGT, TaskType.BR):
-        _add_task(details, task_type, [0])
+    for task_type, count in ((TaskType.CRD, 1), (TaskType.WGT, gang.num_shards), (TaskType.BR, 1)):
+        _add_task(details, task_type, [0] * count)
     for task_type, num_each in per_system.items():
         systems = [system for system in range(gang.num_systems) for _ in range(num_each)]
         _add_task(details, task_type, systems)
@@ -56,7 +68,11 @@ def gang_size(details: ClusterDetails) -> GangSize:
     counts = {task.task_type: len(task.task_map) for task in details.tasks}
     num_systems = max(1, counts.get(TaskType.WSE, 1))
     num_workers = counts.get(TaskType.WRK, num_systems)
-    return GangSize(num_systems=num_systems, workers_per_system=max(1, num_workers // num_systems))
+    return GangSize(
+        num_systems=num_systems,
+        workers_per_system=max(1, num_workers // num_systems),
+        num_shards=max(1, counts.get(TaskType.WGT, 1)),
+    )
 
 
 def _add_task(details: ClusterDetails, task_type: "TaskType.ValueType", systems: list[int]) -> None:

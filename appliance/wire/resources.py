@@ -2,7 +2,7 @@
 
 import datetime as dt
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
@@ -14,6 +14,10 @@ from appliance.core.systems import Node, NodeGroup, System, SystemState
 from appliance.wire.job_times import time_properties
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DAY_SECONDS = 86_400
+_PHASES = {phase: pb.JobStatus.Phase.Value(phase.value) for phase in Phase}
 
 JOB_COLUMNS = (
     "SESSION",
@@ -68,37 +72,44 @@ def job(
     dashboard: str = "",
     pending: pb.JobPendingStatus | None = None,
 ) -> pb.Job:
-    """Return a job as a resource."""
+    """Return a job as a resource.
+
+    Its parts are written in place: to make them first would copy each once more, for hundreds of
+    jobs of a list.
+    """
     pods = list(pods)
-    properties = {"dashboard": dashboard, "message": record.message, **time_properties(pods)}
-    meta = pb.ObjectMeta(
-        type="job",
-        name=record.id,
-        create_time=_timestamp(record.created_at),
-        labels=record.labels,
-        properties={key: value for key, value in properties.items() if value},
-        namespace=record.session,
-        workflow=record.workflow,
-    )
-    user = pb.JobUser(uid=record.user.uid, gid=record.user.gid, username=record.user.name)
-    spec = pb.JobSpec(
-        user=user,
-        type=record.type.value,
-        priority=priority_text(record.priority),
-        clientWorkdir=record.client_workdir,
-    )
-    status = pb.JobStatus(
-        phase=pb.JobStatus.Phase.Value(record.phase.value),
-        conditions=[_condition(event) for event in events if event.phase is not None],
-        systems=record.systems,
-        execution_time=_timestamp(record.started_at),
-        completion_time=_timestamp(record.ended_at),
-    )
-    status.replicas.extend(_replicas(pods))
-    status.error_replicas.extend(_error_replica(pod) for pod in pods if pod.exit_code)
+    found = pb.Job()
+    _describe(found.meta, record, dashboard, time_properties(pods) if pods else {})
+    spec, user = found.spec, record.user
+    spec.user.uid, spec.user.gid, spec.user.username = user.uid, user.gid, user.name
+    spec.type = record.type.value
+    spec.priority = priority_text(record.priority)
+    spec.clientWorkdir = record.client_workdir
+    status = found.status
+    status.phase = _PHASES[record.phase]
+    status.systems.extend(record.systems)
+    _set_time(status.execution_time, record.started_at)
+    _set_time(status.completion_time, record.ended_at)
+    status.conditions.extend(_condition(event) for event in events if event.phase is not None)
+    if pods:
+        status.replicas.extend(_replicas(pods))
+        status.error_replicas.extend(_error_replica(pod) for pod in pods if pod.exit_code)
     if pending is not None:
         status.lock.job_pending_status.CopyFrom(pending)
-    return pb.Job(meta=meta, spec=spec, status=status)
+    return found
+
+
+def _describe(
+    meta: pb.ObjectMeta, record: JobRecord, dashboard: str, times: Mapping[str, str]
+) -> None:
+    meta.type, meta.name = "job", record.id
+    meta.namespace, meta.workflow = record.session, record.workflow
+    _set_time(meta.create_time, record.created_at)
+    for key, value in record.labels.items():
+        meta.labels[key] = value
+    for key, value in {"dashboard": dashboard, "message": record.message, **times}.items():
+        if value:
+            meta.properties[key] = value
 
 
 def system(record: System, holder: JobRecord | None, *, platform_version: str = "") -> pb.NodeInfo:
@@ -327,5 +338,13 @@ def _timestamp(time: dt.datetime | None) -> Timestamp | None:
     if time is None:
         return None
     stamp = Timestamp()
-    stamp.FromDatetime(time)
+    _set_time(stamp, time)
     return stamp
+
+
+def _set_time(stamp: Timestamp, time: dt.datetime | None) -> None:
+    """Set a time, if there is one; protobuf's own way takes several times as long."""
+    if time is not None:
+        since = time - _EPOCH
+        stamp.seconds = since.days * _DAY_SECONDS + since.seconds
+        stamp.nanos = since.microseconds * 1000

@@ -6,7 +6,7 @@ client's bool takes two bytes. cbfloat16 exists only on the wafer: the client ca
 of that type, so the values travel as IEEE float16.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,6 @@ from appliance.core.tensors import DType, TensorType
 from protos.appliance.rtfx_pb2 import RtFxProto
 
 ElementType = RtFxProto.ElementType
-
-CHUNK_BYTES = 1 << 20
-"""Bytes of one message of a tensor sent to the client.
-
-The client spends 1.8 processor seconds on a gigabyte that comes in messages of 1 MB and 3.7 on one
-in messages of 32 MB, whose buffers are fetched from the system and given back every time; below
-1 MB the calls begin to cost more.
-"""
 
 _TO_WIRE: dict[DType, "ElementType.ValueType"] = {
     DType.I1: RtFxProto.T_I1,
@@ -113,19 +105,6 @@ def _bfloat16_bits(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x40)
     result: NDArray[np.uint16] = np.where(np.isnan(values), quiet_nan, rounded).astype(np.uint16)
     return result
-
-
-def messages(
-    container: NDArray[np.generic], dtype: DType, *, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[RtFxProto]:
-    """Yield a tensor as the client reads it: one message or more, each with type and shape."""
-    values = np.ascontiguousarray(container).reshape(-1)
-    num_values = max(1, chunk_bytes // encoded_dtype(dtype).itemsize)
-    for start in range(0, max(1, values.size), num_values):
-        message = RtFxProto(dtype=element_type(dtype))
-        message.tensor.shape.extend(container.shape)
-        message.tensor.data = encode(values[start : start + num_values], dtype).tobytes()
-        yield message
 
 
 def check_announced(

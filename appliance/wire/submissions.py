@@ -8,9 +8,12 @@ from typing import TypedDict
 
 from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
+from appliance.core.notifications import Target
 from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
 from appliance.core.requirements import GroupKind
+from appliance.core.shard_count import MAX_SHARDS
 from appliance.wire.executions import chosen_execution
+from appliance.wire.notifications import read_targets
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 
@@ -49,6 +52,7 @@ class Submission:
         workflow: The workflow it names; may be empty.
         num_systems: Whole systems it needs; 0 for a compile job.
         workers_per_system: Input workers for each system; 0 for a compile job.
+        num_shards: Weight pods; 1 where the request says nothing.
         priority: From 0 to `MAX_PRIORITY`; lower goes first.
         labels: The user's tags.
         client_workdir: Where the client runs.
@@ -62,6 +66,7 @@ class Submission:
         artifact_dir: For an execute job, where its compile left the artifacts; may be empty.
         limit_seconds: It is ended after so long; None sets no limit.
         is_preemptible: Whether it may be stopped for a higher priority and queued again.
+        notifications: Who is told what becomes of it.
     """
 
     type: JobType
@@ -73,6 +78,7 @@ class Submission:
     client_workdir: str
     compile_dir: str
     request: bytes
+    num_shards: int = 1
     pod_memory_bytes: Mapping[str, int] = field(default_factory=dict)
     num_node_groups: int = 0
     group_kind: GroupKind = GroupKind.REGULAR
@@ -80,6 +86,7 @@ class Submission:
     artifact_dir: str = ""
     limit_seconds: float | None = None
     is_preemptible: bool = False
+    notifications: Sequence[Target] = ()
 
 
 def compile_submission(request: CompileJobRequest) -> Submission:
@@ -98,8 +105,9 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
-        request=request.SerializeToString(),
+        request=request.SerializeToString(deterministic=True),
         pod_memory_bytes=_pod_memory(request.debug_args, ("compile",)),
+        notifications=read_targets(request.user_notifications),
         **_hints(request.debug_args),
     )
 
@@ -108,7 +116,8 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
     """Read an execute request.
 
     Raises:
-        UserError: It names no system, or a label or the priority is not valid.
+        UserError: It names no system or too many weight pods, or a label or the priority is not
+            valid.
     """
     _check_job_mode(request.job_mode, JobMode.EXECUTE, "InitExecuteJob")
     details = request.job_mode.cluster_details
@@ -119,20 +128,28 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
             hint="Send the cluster_details of the compile response.",
         )
     num_workers = max(count_tasks(details, _Task.WRK), 1)
+    num_shards = max(count_tasks(details, _Task.WGT), 1)
+    if num_shards > MAX_SHARDS:
+        raise UserError(
+            f"The execute request has {num_shards} WGT tasks; {MAX_SHARDS} are the most.",
+            hint="Send the cluster_details of the compile response.",
+        )
     return Submission(
         type=JobType.EXECUTE,
         workflow=request.debug_args.debug_mgr.workflow_id,
         num_systems=num_systems,
         workers_per_system=-(-num_workers // num_systems),
+        num_shards=num_shards,
         priority=requested_priority(request.debug_args),
         labels=check_labels(request.debug_args.debug_mgr.labels),
         client_workdir=request.client_workdir,
         compile_dir=request.compile_dir_relative_path,
-        request=request.SerializeToString(),
+        request=request.SerializeToString(deterministic=True),
         pod_memory_bytes=_pod_memory(request.debug_args, _EXECUTE_PODS),
         num_node_groups=max(request.debug_args.debug_mgr.num_populated_nodegroups, 0),
         group_kind=_group_kind(request.debug_args),
         artifact_dir=request.compile_artifact_dir,
+        notifications=read_targets(request.user_notifications),
         **_hints(request.debug_args),
     )
 

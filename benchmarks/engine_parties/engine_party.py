@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from appliance.core.errors import StreamClosedError
 from appliance.core.plan import Plan
 from appliance.core.run import RunSchedule
+from appliance.core.swarmx_tree import MAX_FAN_OUT
 from appliance.streams import topology
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring
@@ -71,7 +72,7 @@ class ResidentEngine(Engine):
     """The pods; counts the steps whose outputs have come."""
 
     def __init__(self, job: Job, num_systems: int, options: Mapping[str, str]) -> None:
-        super().__init__(job, num_systems, options)
+        super().__init__(job, num_systems, MAX_FAN_OUT, options)
         self.num_done = 0
         self.loss = float("nan")
         self.changed = threading.Condition()

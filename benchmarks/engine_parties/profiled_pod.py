@@ -22,6 +22,7 @@ from typing import Any
 from appliance.core.ids import Role
 from appliance.core.pods import PodSpec
 from appliance.memoryx.__main__ import run_pod as run_weight
+from appliance.numerics.groups import Group
 from appliance.numerics.program import Program
 from appliance.pods import shell
 from appliance.pods.context import Progress
@@ -100,10 +101,17 @@ def _timed_stream(ledger: Ledger, name: str, call: Callable[..., Any]) -> Callab
 
 def _timed_program(ledger: Ledger) -> Callable[..., None]:
     def execute(self: Program, linked: Any, values: Any) -> None:  # noqa: ANN401
-        for instruction, node in linked:
-            ledger.timed(f"op {node.op}", instruction, values)
+        for instruction, group in linked:
+            ledger.timed(_category(group), instruction, values)
 
     return execute
+
+
+def _category(group: Group) -> str:
+    """Return what a group does: the operation, or for several nodes how many and what they give."""
+    if len(group.nodes) == 1:
+        return f"op {group.nodes[0].op}"
+    return f"op {len(group.nodes)} nodes -> {group.types[0]}"
 
 
 def run_pod(spec: PodSpec) -> int:

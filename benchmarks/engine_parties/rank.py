@@ -83,6 +83,7 @@ def zero3(model: Gpt, local_batch: int) -> Step:
         "train_micro_batch_size_per_gpu": local_batch,
         "gradient_accumulation_steps": 1,
         "optimizer": {"type": "AdamW", "params": ADAMW},
+        "gradient_clipping": 0.0,  # its default of 1.0 would train another model than the others do
         "zero_optimization": {
             "stage": 3,
             "offload_optimizer": {"device": "cpu"},

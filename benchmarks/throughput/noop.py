@@ -1,11 +1,13 @@
 """An appliance whose jobs are no-ops: everything is real but the processes of pods.
 
 The launcher starts nothing. It says that the pods run, registers the coordinator as the coordinator
-would, and lets it end when it is told to. So each job goes through all its phases, in SQL, with its
-events, its pods, its lease and its grant.
+would, and lets it end when it is told to; the script of a detached run has ended at once, with exit
+code 0. So each job goes through all its phases, in SQL, with its events, its pods, its lease and
+its grant, and management logs what it always logs.
 
 Run as a program (`python -m benchmarks.throughput.noop DATA_DIR NUM_SYSTEMS`), it serves until its
-standard input is closed, and first prints where.
+standard input is closed, and first prints where. For each line that it reads it prints how many
+scheduling cycles there were, and how many seconds they took altogether.
 """
 
 import asyncio
@@ -20,6 +22,8 @@ from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.core.pods import PodSpec
 from appliance.management.coordinators import Coordinators
 from appliance.management.server import Management, ManagementOptions
+from appliance.observability import metrics
+from appliance.observability.logging import configure_logging
 
 
 class NoopLauncher:
@@ -30,6 +34,7 @@ class NoopLauncher:
     """
 
     node = "nowhere"
+    is_far = False
 
     def __init__(self, management: Management) -> None:
         self.exits: queue.Queue[Exit] = queue.Queue()
@@ -44,14 +49,17 @@ class NoopLauncher:
         return {}
 
     def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
-        """Say that the pods run, and that the coordinator listens."""
-        self._management.jobs.coordinator_registered(pods[0].job, "localhost:1")
+        """Say that the pods run, and that the coordinator listens or the script has ended."""
+        first = pods[0]
+        if first.role is Role.DRIVER:
+            self._ended(first.job, Role.DRIVER)
+        else:
+            self._management.jobs.coordinator_registered(first.job, "localhost:1")
         return {spec.name: 1 for spec in pods}
 
     def end_coordinator(self, job: JobId) -> None:
         """Let the coordinator end in order."""
-        name = pod_name(job, Role.COORDINATOR, 0)
-        self.exits.put(PodExit(job=job, pod=name, role=Role.COORDINATOR, exit_code=0))
+        self._ended(job, Role.COORDINATOR)
 
     def stop(self, job: JobId) -> None:
         """Say that nothing runs any more."""
@@ -63,6 +71,9 @@ class NoopLauncher:
     def close(self) -> None:
         """There is nothing to end."""
 
+    def _ended(self, job: JobId, role: Role) -> None:
+        self.exits.put(PodExit(job=job, pod=pod_name(job, role, 0), role=role, exit_code=0))
+
 
 class NoopCoordinators(Coordinators):
     """Coordinators that end when they are told."""
@@ -72,7 +83,14 @@ class NoopCoordinators(Coordinators):
         self._launcher = launcher
 
     def tell_end(
-        self, job: JobId, runtime_dir: Path, *, reason: str, is_failure: bool, pod: str
+        self,
+        job: JobId,
+        runtime_dir: Path,
+        *,
+        reason: str,
+        is_failure: bool,
+        pod: str,
+        is_preemption: bool,
     ) -> None:
         """Let a job's coordinator end."""
         self._launcher.end_coordinator(job)
@@ -89,6 +107,7 @@ class NoopManagement(Management):
 
 async def serve(data_dir: Path, num_systems: int) -> None:
     """Serve until standard input is closed."""
+    configure_logging(as_json=False, stream=sys.stderr)  # as `appliance up` does
     options = ManagementOptions(
         data_dir=data_dir,
         runtime_root=data_dir / "r",
@@ -99,8 +118,15 @@ async def serve(data_dir: Path, num_systems: int) -> None:
     management = NoopManagement(options, SystemClock())
     await management.start(dashboard_root="http://localhost:1")
     print(management.address, flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    while await asyncio.to_thread(sys.stdin.readline):
+        print(*_cycles(), flush=True)
     await management.stop()
+
+
+def _cycles() -> tuple[int, float]:
+    (metric,) = metrics.CYCLE_SECONDS.collect()
+    values = {sample.name: sample.value for sample in metric.samples if not sample.labels}
+    return int(values[f"{metric.name}_count"]), values[f"{metric.name}_sum"]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from csctl.params import argument
 from csctl.priorities import parse_priority
 from protos.wsc.v1.events_pb2 import ListJobEventsRequest
 from protos.wsc.v1.events_pb2_grpc import EventsStub
+from protos.wsc.v1.queue_pb2 import HoldJobRequest, ReleaseJobRequest
+from protos.wsc.v1.queue_pb2_grpc import QueueStub
 
 group = new_group("Job management commands.")
 
@@ -53,3 +55,27 @@ def set_priority(
     with invocation.connect(job.session) as client:
         message = client.set_priority(job.name, wanted)
     invocation.write(message or f"successfully updated {job.name} job priority to {wanted}")
+
+
+@command(group, "hold", example="csctl job hold wsjob-0001")
+def hold_job(invocation: Invocation, name: JobNameArgument) -> None:
+    """Keep a waiting job from starting until it is released.
+
+    It keeps its place in the queue; others may start before it.
+    """
+    job = parse_job_name(name)
+    with invocation.connect(job.session) as client:
+        client.call(QueueStub(client.channel).HoldJob, HoldJobRequest(job=job.name))
+    invocation.write(f"job/{job.name} is held; `csctl job release {job.name}` lets it start")
+
+
+@command(group, "release", example="csctl job release wsjob-0001")
+def release_job(invocation: Invocation, name: JobNameArgument) -> None:
+    """Let a held job start again.
+
+    What an administrator holds, administrators release.
+    """
+    job = parse_job_name(name)
+    with invocation.connect(job.session) as client:
+        client.call(QueueStub(client.channel).ReleaseJob, ReleaseJobRequest(job=job.name))
+    invocation.write(f"job/{job.name} is released")

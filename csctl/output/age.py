@@ -4,6 +4,9 @@ import datetime as dt
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DAY_SECONDS = 86_400
+_NANOS = 1e9
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -30,4 +33,7 @@ def is_set(moment: Timestamp) -> bool:
 
 def seconds_between(start: Timestamp, end: dt.datetime) -> float:
     """Return the seconds from `start` to `end`, which has a time zone."""
-    return (end - start.ToDatetime(tzinfo=dt.UTC)).total_seconds()
+    # `Timestamp.ToDatetime` takes several times as long, and a list has hundreds of these.
+    since = end - _EPOCH
+    seconds = since.days * _DAY_SECONDS + since.seconds - start.seconds
+    return seconds + (since.microseconds * 1000 - start.nanos) / _NANOS

@@ -184,7 +184,9 @@ WSJOB = {
         ),
         Panel(
             title="Weights broadcast",
-            queries={"{{wsjob}}": f"deriv(wsc_swarmx_broadcast_copied_bytes{{{_JOB}}}[1m])"},
+            queries={
+                "swarmx-{{replica_id}}": f"deriv(wsc_swarmx_broadcast_copied_bytes{{{_JOB}}}[1m])"
+            },
             unit="Bps",
         ),
         Panel(

@@ -12,8 +12,8 @@ from typing import Any
 import click
 import pytest
 
-from csctl.__main__ import main
 from csctl.app import app
+from csctl.program import main
 
 _COPY = Path(__file__).parent / "csctl_help.txt"
 

@@ -1,7 +1,10 @@
 """What the unmodified client's user sees when something goes wrong, and what is left afterwards."""
 
+import contextlib
+import itertools
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +13,16 @@ import pytest
 
 from tests.support.appliance import Appliance
 from tests.support.client import ClientRun, start_client
+from tests.support.processes import command_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 ROLES = ["coordinator", "weight", "broadcastreduce", "chief", "activation", "worker"]
 LONG_RUN = (
     *("--model", "mlp_sgd", "--steps", "100000", "--num-csx", "2"),
     # A loader that takes its time leaves the machine to whoever has to notice the failure.
-    *("--loader", "slow", "--seconds-per-batch", "0.1"),
+    *("--loader", "slow", "--seconds-per-batch", "0.5"),
 )
 
 
@@ -33,7 +37,9 @@ def phase(appliance: Appliance, name: str) -> str:
 def start_training(appliance: Appliance, work: Path, *arguments: str) -> tuple[ClientRun, str]:
     """Start a long run and wait until its client has seen a few steps."""
     run = start_client(work, *LONG_RUN, *arguments, address=appliance.address)
-    wait_until(lambda: "train step 3 " in run.text(), seconds=90, what="three steps", seen=run.text)
+    wait_until(
+        lambda: "train step 3 " in run.text(), seconds=400, what="three steps", seen=run.text
+    )
     return run, newest_job(appliance, "execute")["meta"]["name"]
 
 
@@ -43,16 +49,38 @@ def pods(appliance: Appliance, job: str, role: str) -> list[psutil.Process]:
     return [
         process
         for process in appliance.processes()
-        if any(needle in word for word in process.cmdline())
+        if any(needle in word for word in command_of(process))
     ]
+
+
+@contextlib.contextmanager
+def interrupted(appliance: Appliance, run: ClientRun, job: str) -> Iterator[None]:
+    """Interrupt a client as its user does, wait until its job is cancelled, and see it end."""
+    polls = itertools.count()
+
+    def is_cancelled() -> bool:
+        # Python only prints an interrupt that lands in a callback; users then press the keys again.
+        if next(polls) % 60 == 0:
+            run.process.send_signal(signal.SIGINT)
+        return phase(appliance, job) == "CANCELLED"
+
+    try:
+        wait_until(is_cancelled, seconds=300, what="CANCELLED", seen=run.text)
+        yield
+    finally:
+        # An interrupt that lands while gRPC's own lock is given back leaves it held in the client,
+        # whose exit then waits for ever, whatever a server does.
+        run.process.kill()
+        run.wait()
 
 
 def test_interrupting_the_client_cancels_the_job(appliance: Appliance, tmp_path: Path) -> None:
     run, job = start_training(appliance, tmp_path)
-    run.process.send_signal(signal.SIGINT)
-    assert run.wait() != 0
-    wait_until(lambda: phase(appliance, job) == "CANCELLED", seconds=20, what="CANCELLED")
-    assert_no_pod_is_left(appliance)
+    with interrupted(appliance, run, job):
+        assert_no_pod_is_left(appliance)
+        wait_until(
+            lambda: "KeyboardInterrupt" in run.text(), seconds=300, what="the end", seen=run.text
+        )
 
 
 def test_an_exception_of_the_dataloader_reaches_the_user(
@@ -79,7 +107,7 @@ def test_killing_a_pod_fails_the_job_with_its_name(
     run, job = start_training(appliance, tmp_path)
     victim = pods(appliance, job, role)[0]
     os.kill(victim.pid, signal.SIGKILL)
-    wait_until(lambda: phase(appliance, job) == "FAILED", seconds=10, what="FAILED")
+    wait_until(lambda: phase(appliance, job) == "FAILED", seconds=120, what="FAILED")
     story = appliance.csctl("get", "job", job, "-o", "yaml")
     assert f"{job}-{role}-0" in story
     assert "signal 9" in story
@@ -116,24 +144,18 @@ def test_two_jobs_run_side_by_side_and_the_third_waits(
         found = appliance.jobs("-l", "turn=third")
         return next((j["status"]["phase"] for j in found if j["spec"]["type"] == "execute"), "")
 
-    wait_until(lambda: third_phase() != "", seconds=90, what="the third job", seen=third.text)
-    assert third_phase() == "QUEUED"
+    wait_until(lambda: third_phase() == "QUEUED", seconds=400, what="a queue", seen=third.text)
     assert {phase(appliance, job) for job in (first_job, second_job)} == {"RUNNING"}
-    first.process.send_signal(signal.SIGINT)
-    first.wait()
-    third.result()
+    with interrupted(appliance, first, first_job):
+        third.result()
     assert third_phase() == "SUCCEEDED"
-    second.process.send_signal(signal.SIGINT)
-    second.wait()
-    assert_no_pod_is_left(appliance)
+    with interrupted(appliance, second, second_job):
+        assert_no_pod_is_left(appliance)
 
 
 def assert_no_pod_is_left(appliance: Appliance) -> None:
     def left() -> list[str]:
-        return [
-            " ".join(process.cmdline())
-            for process in appliance.processes()
-            if "wsjob-" in " ".join(process.cmdline())
-        ]
+        commands = [" ".join(command_of(process)) for process in appliance.processes()]
+        return [command for command in commands if "wsjob-" in command]
 
-    wait_until(lambda: left() == [], seconds=20, what="all pods to end", seen=lambda: str(left()))
+    wait_until(lambda: left() == [], seconds=120, what="all pods to end", seen=lambda: str(left()))

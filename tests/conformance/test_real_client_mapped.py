@@ -8,7 +8,7 @@ from tests.conformance.test_real_client_training import state_of
 from tests.support.appliance import Appliance, running_appliance
 from tests.support.client import losses, start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 
 def test_a_mapped_store_gives_the_bits_of_the_ring(appliance: Appliance, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.appliance import Appliance, running_appliance
 from tests.support.client import ClientRun, losses, start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 TRAINING = ("--model", "gpt_adamw", "--steps", "3")
 

@@ -9,7 +9,7 @@ from tests.conformance.test_real_client_training import state_of
 from tests.support.appliance import Appliance, running_appliance
 from tests.support.client import losses, start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 
 def train(address: str, work: Path) -> tuple[list[float], dict[str, np.ndarray]]:

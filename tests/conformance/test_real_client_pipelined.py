@@ -10,7 +10,7 @@ from tests.conformance.test_real_client_micro_batches import machine_file
 from tests.support.appliance import running_appliance
 from tests.support.client import losses, start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 TRAINING = ("--model", "gpt_adamw", "--steps", "3", "--num-csx", "2")
 

@@ -11,7 +11,7 @@ from tests.support.appliance import Appliance
 from tests.support.chrome_trace import assert_chrome_trace
 from tests.support.client import start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 ROW = re.compile(
     r"\| +\d+ \| (?P<name>\S.*?) +\| +(?P<time>[\d.e+-]+) +\| +(?P<percent>[\d.e+-]+) +\|"

@@ -12,7 +12,7 @@ import yaml
 from tests.support.appliance import Appliance
 from tests.support.client import start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 
 def rest(appliance: Appliance, path: str) -> Any:

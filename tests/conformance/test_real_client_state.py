@@ -10,7 +10,7 @@ from tests.conformance.test_real_client_training import state_of
 from tests.support.appliance import Appliance
 from tests.support.client import losses, start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 SHUFFLED = ("--model", "gpt_adamw", "--num-csx", "2", "--loader", "restartable", "--shuffle")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.appliance import running_appliance
 from tests.support.client import losses, start_client
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 
 def test_a_config_file_is_all_a_client_needs_for_tls(tmp_path: Path) -> None:

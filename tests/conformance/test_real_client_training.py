@@ -16,7 +16,7 @@ from tests.support.client import (
     start_client,
 )
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 MODELS = [
     "mlp_sgd",
@@ -87,7 +87,7 @@ def state_of(checkpoint: str) -> dict[str, np.ndarray]:
         ],
         env=client_environment(),
         check=True,
-        timeout=120,
+        timeout=300,
     )
     with np.load(out) as arrays:
         return {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.support.appliance import Appliance
 from tests.support.appliance import running_appliance as running_whole_appliance
@@ -14,6 +14,9 @@ from tests.support.appliance_process import ApplianceProcess, running_appliance
 from tests.support.client import start_client
 
 CHROMIUM = Path("/usr/bin/chromium")
+PATIENCE_MS = 120_000
+"""Against what never comes; a busy machine is slow."""
+expect.set_options(timeout=PATIENCE_MS)
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -27,9 +30,11 @@ ARGUMENTS = (
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    assert CHROMIUM.exists(), "there is no /usr/bin/chromium; run `deploy/setup.sh browser`"
+    assert CHROMIUM.exists(), "there is no /usr/bin/chromium; run `make packages`"
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE_MS
+        )
         yield started
         started.close()
 
@@ -69,6 +74,9 @@ class Watched:
             self.complaints.append(f"{response.status} for {response.url}")
 
 
+NO_INTERVALS = "window.setInterval = () => 0"
+"""Takes from a page what asks again by itself: what it then shows anew, it was told of."""
+
 Opener = Callable[..., Watched]
 
 
@@ -78,9 +86,11 @@ def opener(browser: Browser) -> Iterator[Callable[..., Watched]]:
     contexts: list[BrowserContext] = []
     opened: list[Watched] = []
 
-    def open_page(root: str, **options: Any) -> Watched:
+    def open_page(root: str, *, asks_again: bool = True, **options: Any) -> Watched:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
+        if not asks_again:
+            context.add_init_script(NO_INTERVALS)
         contexts.append(context)
         opened.append(Watched(context, root))
         return opened[-1]

@@ -1,5 +1,6 @@
 """The coordinator serves a client over a real channel; all other processes are played."""
 
+import re
 import threading
 from pathlib import Path
 
@@ -8,14 +9,16 @@ import numpy as np
 import pytest
 
 from appliance.core.ids import Role
+from appliance.wire.cluster_details import gang_size
 from protos.appliance import appliance_service_pb2 as pb
 from protos.appliance import message_queue_pb2, ws_common_pb2
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.appliance.ws_common_pb2 import StatusCode
 from protos.wsc.v1 import management_pb2, pods_pb2
 from tests.support.played_job import SECONDS, PlayedJob
+from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 PROGRAM = "module { func @graph() }"
 WEIGHT = np.arange(6, dtype=np.float16).reshape(2, 3)
@@ -95,15 +98,67 @@ def fetch(job, step, name="output_loss"):
     return np.frombuffer(raw, dtype[first.dtype]).reshape(tuple(first.tensor.shape))
 
 
+def console_lines(job, count):
+    """Return the next lines for the client's console; as the client, asks until they have come."""
+    topic = pb.MsgQueueRequest(topic=message_queue_pb2.COMPILE, timeout_seconds=1)
+    lines = []
+
+    def are_there():
+        if line := job.client.UnaryMsgQueue(topic).status.msg:
+            lines.append(line)
+        return len(lines) == count
+
+    wait_until(are_there, seconds=SECONDS, what=f"{count} lines", seen=lambda: str(lines))
+    return lines
+
+
 def test_a_program_is_compiled_once_and_found_again(compile_job) -> None:
     first = compile_job.client.UnaryCompile(compile_request())
     assert Path(first.cache_compile_dir, "program.mlir").read_text() == PROGRAM
     assert compile_job.client.UnaryCompile(compile_request()) == first
-    topic = pb.MsgQueueRequest(topic=message_queue_pb2.COMPILE, timeout_seconds=5)
-    lines = [compile_job.client.UnaryMsgQueue(topic).status.msg for _ in range(2)]
+    lines = console_lines(compile_job, 2)
     key = Path(first.cache_compile_dir).name
     assert lines[1] == f'Found existing cached compile with hash: "{key}"'
     assert not list(Path(first.cache_compile_dir).parent.glob(".*"))
+
+
+def test_a_program_that_cannot_be_divided_gets_fewer_weight_servers_and_says_so(
+    compile_job,
+) -> None:
+    for _ in ("compiled", "found in the cache"):
+        details = compile_job.client.UnaryCompile(
+            compile_request(max_wgt_servers=3)
+        ).cluster_details
+        assert gang_size(details).num_shards == 1
+        lines = console_lines(compile_job, 2)
+        assert lines[1] == (
+            "The state is put on 1 instead of 3 MemoryX shards: its 2 tensors are updated in 1 "
+            "part, which cannot be divided."
+        )
+
+
+def test_an_unknown_program_waits_for_what_compiling_takes_and_a_known_one_does_not(
+    compile_job,
+) -> None:
+    known = compile_job.client.UnaryCompile(compile_request())
+    compile_job.management.may_compile.clear()
+    assert compile_job.client.UnaryCompile(compile_request()) == known
+    waiting = compile_job.client.UnaryCompile.future(compile_request(f"{PROGRAM} // other"))
+    lines = console_lines(compile_job, 3)
+    assert lines[2] == "The program is not in the compile cache. job is queueing."
+    assert not waiting.done()
+    compile_job.management.may_compile.set()
+    assert waiting.result(timeout=SECONDS).cache_compile_dir != known.cache_compile_dir
+
+
+def test_a_compile_that_waits_ends_with_its_job(compile_job) -> None:
+    compile_job.management.may_compile.clear()
+    waiting = compile_job.client.UnaryCompile.future(compile_request())
+    console_lines(compile_job, 1)
+    compile_job.coordinator.stop("cancelled by ada")
+    with pytest.raises(grpc.RpcError) as caught:
+        waiting.result(timeout=SECONDS)
+    assert caught.value.details() == "The job ends: cancelled by ada."
 
 
 def test_garbage_in_place_of_a_program_is_one_clear_error_and_the_next_program_compiles(
@@ -248,22 +303,29 @@ def test_a_users_error_ends_the_waiting_call_with_his_traceback(job) -> None:
     waiting = threading.Thread(target=lambda: answers.append(fetch(job, 2)))
     waiting.start()
     traceback = 'Traceback (most recent call last):\n  File "train.py", line 3\nKeyError: 7'
-    job.pods[Role.BROADCASTREDUCE, 0].fail("Stream 'gradients-0' lost its writer.")
-    job.pods[Role.WORKER, 1].fail("Input worker 1 failed:", is_user_error=True, detail=traceback)
+    # The consequence comes first and the cause at its heels: reports are collected for a moment.
+    reports = [
+        job.pods[Role.BROADCASTREDUCE, 0].fail("Stream 'gradients-0' lost its writer."),
+        job.pods[Role.WORKER, 1].fail(
+            "Input worker 1 failed:", is_user_error=True, detail=traceback
+        ),
+    ]
+    for report in reports:
+        report.result(SECONDS)
     waiting.join(SECONDS)
-    assert answers == [f"Input worker 1 failed:\n{traceback}"]
-    assert job.management.wait_for_phase("FAILED").message == answers[0]
-    assert all(pod.stopped.wait(SECONDS) for pod in job.pods.values())
     # The call has carried the failure, so the monitor stays quiet for a while.
     reply = job.client.UnaryMonitorError(pb.MonitorErrorRequest(poll_seconds=1))
     assert reply.code == StatusCode.WS_RT_MONITOR_CLEAN
+    assert answers == [f"Input worker 1 failed:\n{traceback}"]
+    assert job.management.wait_for_phase("FAILED").message == answers[0]
+    assert all(pod.stopped.wait(SECONDS) for pod in job.pods.values())
     assert run(job).message == answers[0]
 
 
 def test_the_monitor_tells_one_of_its_polls_if_no_call_did(job) -> None:
     start(job)
     polls = [
-        job.client.UnaryMonitorError.future(pb.MonitorErrorRequest(poll_seconds=20))
+        job.client.UnaryMonitorError.future(pb.MonitorErrorRequest(poll_seconds=600))
         for _ in range(2)
     ]
     job.control.Shutdown(
@@ -276,7 +338,7 @@ def test_the_monitor_tells_one_of_its_polls_if_no_call_did(job) -> None:
     done = threading.Semaphore(0)
     for poll in polls:
         poll.add_done_callback(lambda _: done.release())
-    assert done.acquire(timeout=8)
+    assert done.acquire(timeout=SECONDS)
     (told,) = [poll.result() for poll in polls if poll.done()]
     assert told.code == StatusCode.WS_RT_INTERNAL_ERROR
     assert (told.message, told.host_index) == (
@@ -284,18 +346,20 @@ def test_the_monitor_tells_one_of_its_polls_if_no_call_did(job) -> None:
         1,
     )
     job.client.UnaryDone(pb.DoneRequest())
-    assert done.acquire(timeout=5)
+    assert done.acquire(timeout=SECONDS)
     assert {poll.result().code for poll in polls} == {
         StatusCode.WS_RT_INTERNAL_ERROR,
         StatusCode.WS_RT_MONITOR_CLEAN,
     }
 
 
-def test_a_silent_pod_fails_the_job_within_ten_seconds(job) -> None:
+def test_a_silent_pod_fails_the_job_after_seven_seconds(job) -> None:
     start(job)
     job.silent.add((Role.CHIEF, 0))
     report = job.management.wait_for_phase("FAILED")
-    assert f"{job.name(Role.CHIEF)} has not answered for 7 s" in report.message
+    found = re.search(rf"{job.name(Role.CHIEF)} has not answered for (\d+) s", report.message)
+    assert found, report.message
+    assert int(found[1]) >= 7
 
 
 def test_a_pod_that_cannot_load_fails_the_job_by_name(job) -> None:

@@ -14,7 +14,8 @@ from appliance.core.readings import HELP
 from deploy.grafana.generate import documents
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 from tests.support.appliance_process import running_appliance, wait_for
-from tests.support.rest import free_port, rest_client
+from tests.support.ports import free_port
+from tests.support.rest import rest_client
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -61,11 +62,11 @@ def prometheus(appliance, tmp_path_factory):
             stderr=subprocess.STDOUT,
         )
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
             yield client
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
 
 def report(appliance, job: str, number: int) -> None:
@@ -136,7 +137,7 @@ def test_every_panels_query_returns_data(appliance, prometheus):
 
     wait_for(lambda: is_up(prometheus), what="Prometheus")
     try:
-        wait_for(all_answer, seconds=90)
+        wait_for(all_answer, seconds=300)
     except AssertionError:
         pytest.fail(f"no data for {missing}")
 

@@ -3,19 +3,13 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from appliance.management.instance import Instance
 from tests.support.appliance_process import ROOT, run_command, wait_for
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.support.ports import free_port
 
 
 def test_a_detached_run_survives_management_and_so_does_who_follows_it(tmp_path: Path) -> None:
@@ -36,7 +30,7 @@ def test_a_detached_run_survives_management_and_so_does_who_follows_it(tmp_path:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         ).stdout
         found = re.search(r"job/(wsjob-\w+)", said)
@@ -57,7 +51,7 @@ def test_a_detached_run_survives_management_and_so_does_who_follows_it(tmp_path:
         assert answer.returncode == 0, answer.stderr
         go.touch()
 
-        rest, err = follower.communicate(timeout=90)
+        rest, err = follower.communicate(timeout=300)
         assert follower.returncode == 0, err
         assert rest == "done\n"
     finally:

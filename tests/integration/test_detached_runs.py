@@ -13,6 +13,7 @@ import pytest
 from tests.support.appliance_process import (
     ROOT,
     ApplianceProcess,
+    pods_of,
     processes_of,
     running_appliance,
     wait_for,
@@ -61,7 +62,7 @@ class Terminal:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == code, f"{out}\n{err}"
         assert "Traceback" not in err
         return out + err
@@ -110,6 +111,25 @@ def test_a_script_that_is_killed_is_started_again(terminal: Terminal) -> None:
     assert "DriverRestarted" in terminal.run("job", "events", job)
 
 
+def test_a_run_whose_pod_is_lost_gets_a_new_one(
+    appliance: ApplianceProcess, terminal: Terminal
+) -> None:
+    job = terminal.submit("wait", "--restart-policy", "on=pod,limit=1")
+    wait_for(lambda: "restart 0" in terminal.run("logs", job), what="the script's first line")
+
+    for pid in pods_of(job):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: "restart 1\n" in terminal.run("logs", job), what="the second start")
+    assert "started again in a new pod, restart 1" in terminal.run("logs", job)
+    assert "DriverRestarted" in terminal.run("job", "events", job)
+
+    for pid in pods_of(job):
+        os.kill(pid, signal.SIGKILL)
+    said = terminal.run("attach", job, code=1)
+    assert "all 1 restart(s) are used up" not in said  # the pod cannot say so any more
+    assert "FAILED" in terminal.run("get", "job", job)
+
+
 def test_a_program_that_does_not_exist_is_named_in_the_log(terminal: Terminal) -> None:
     said = terminal.run("submit", "--attach", "--", "no-such-program", code=1)
 
@@ -123,7 +143,7 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
     assert follower.stdout.readline().startswith("cwd")
 
     follower.send_signal(signal.SIGINT)
-    said, _ = follower.communicate(timeout=30)
+    said, _ = follower.communicate(timeout=300)
     assert "the run goes on" in said
     assert follower.returncode == 0
     assert "RUNNING" in terminal.run("get", "job", job)

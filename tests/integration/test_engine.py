@@ -63,10 +63,31 @@ def test_micro_batches_give_the_numbers_of_plain_torch(tmp_path, num_systems, mi
         assert result.readings["chief", system]["wsc_csx_layer_steps_held_peak"] <= 2
 
 
+def test_two_strands_of_a_system_give_the_bits_of_two_systems(tmp_path):
+    plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
+    state, batches = two_layer_data(plan, num_steps=20)
+    found = []
+    for name, num_systems, options in (
+        ("systems", 2, {"threads": "1"}),
+        ("ring", 1, {"threads": "2", "strands": "2"}),
+        ("mapped", 1, {"threads": "2", "strands": "2", "streams": "mapped"}),
+    ):
+        directory = tmp_path / name
+        directory.mkdir()
+        with make_engine(directory, num_systems=num_systems, **options) as engine:
+            result = engine.run(plan, state, batches, checkpoint_steps=[20])
+            assert engine.job.coordinator.failures.empty()
+        assert result.readings["chief", 0]["wsc_csx_layer_steps_held_peak"] <= 2
+        tensors = [*result.outputs, result.snapshots[20]]
+        found.append([{n: value.tobytes() for n, value in each.items()} for each in tensors])
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
 def test_two_runs_give_the_same_bits(tmp_path):
     plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
     state, batches = two_layer_data(plan, num_steps=20)
-    with make_engine(tmp_path, num_systems=3, fan_in="2") as engine:
+    with make_engine(tmp_path, num_systems=3) as engine:
         runs = [
             engine.run(plan, state, batches, session=session, checkpoint_steps=[10, 20])
             for session in (1, 2)
@@ -141,7 +162,7 @@ def test_a_persistent_tensor_is_carried_over_to_the_next_session(tmp_path):
 
         tensor = pods_pb2.PersistentTensor(session=2, resource_name="w", persistent_id=0)
         assert list(memoryx.ExposePersistent(tensor).shape) == [16, 8]
-        with attach_store(engine.address(2, topology.STORE)) as store:
+        with attach_store(engine.address(2, topology.store(0))) as store:
             memory = store.attach(topology.persistent_segment(0))
             exposed = store.layout(topology.persistent_segment(0)).items[0].view(memory)
             _, after_three = two_layer_reference(state, batches[:3])

@@ -1,10 +1,15 @@
 """The engine's pods, declared to be on different hosts: the same bits over the network."""
 
+import dataclasses
+
 import pytest
 
+from appliance.core.run import RunSchedule
+from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine, separate_hosts
 from tests.support.faulty_network import Line, two_hosts
 from tests.support.plans import two_layer_data, two_layer_plan
+from tests.support.pod_processes import SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +37,54 @@ def assert_same_bits(one, other):
     for number, snapshot in one.snapshots.items():
         for name, tensor in snapshot.items():
             assert tensor.tobytes() == other.snapshots[number][name].tobytes(), name
+
+
+def test_four_swarmx_pods_on_one_host_or_many_compute_the_bits_of_one(tmp_path):
+    plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
+    plans = [plan, dataclasses.replace(plan, micro_batch_size=5)]
+    state, batches = two_layer_data(plan, num_steps=6)
+    runs = {}
+    trees = {"one": (16, {}), "tree": (2, {}), "apart": (2, separate_hosts(5, fan_out=2))}
+    for name, (fan_out, hosts) in trees.items():
+        (tmp_path / name).mkdir()
+        with make_engine(tmp_path / name, num_systems=5, fan_out=fan_out, hosts=hosts) as engine:
+            assert len(engine.swarmx) == (1 if name == "one" else 4)
+            runs[name] = [
+                engine.run(each, state, batches, session=number, checkpoint_steps=[6])
+                for number, each in enumerate(plans, start=1)
+            ]
+            assert engine.job.coordinator.failures.empty()
+    copied = "wsc_swarmx_broadcast_copied_bytes"
+    for one, *others in zip(*runs.values(), strict=True):
+        want = one.readings["broadcastreduce", 0][copied]
+        assert want > 0
+        for other in others:
+            assert_same_bits(one, other)
+            found = [other.readings["broadcastreduce", pod][copied] for pod in range(4)]
+            assert found == [want] * 4
+
+
+def test_a_killed_inner_swarmx_pod_is_named_by_its_neighbours(tmp_path):
+    plan = two_layer_plan()
+    state, batches = two_layer_data(plan, num_steps=1)
+    endless = RunSchedule(num_steps=10**9, output_interval=0, checkpoint_steps=frozenset())
+    with make_engine(tmp_path, num_systems=3, fan_out=2) as engine:
+        engine.load(plan)
+        engine.ingest(plan, state)
+        engine.feed(plan, batches, endless=True)
+        engine.start(plan, endless)
+        engine.job.coordinator.wait_for_step("wsjob-test-weight-0", 2)
+        victim = engine.swarmx[1]
+        victim.process.kill()
+        report = engine.job.coordinator.failures.get(timeout=SECONDS)
+        assert "wsjob-test-broadcastreduce-1" in report.message
+        for pod in engine.pods:
+            if pod is not victim:
+                pod.pod.Finish(
+                    pods_pb2.FinishRequest(session=1, wait_for_steps=True), timeout=SECONDS
+                )
+        reports = [report.message, *(other.message for other in engine.job.drain_failures())]
+        assert all("wsjob-test-broadcastreduce-1" in message for message in reports)
 
 
 def test_a_bad_line_between_hosts_changes_no_bit(tmp_path):

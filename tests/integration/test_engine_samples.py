@@ -46,10 +46,13 @@ def assert_result(result, golden, last_step):
         assert_golden(resource_name, found[kept], expected[kept], 1e-4)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("num_systems", [1, 2, 3])
-def test_traced_programs_give_the_numbers_of_the_cpu_backend(tmp_path, num_systems):
-    with make_engine(tmp_path, num_systems=num_systems) as engine:
+@pytest.mark.parametrize(
+    ("num_systems", "options"),
+    [(1, {}), (2, {}), (3, {}), (1, {"threads": "2", "strands": "2"})],
+    ids=["1", "2", "3", "1 of two strands"],
+)
+def test_traced_programs_give_the_numbers_of_the_cpu_backend(tmp_path, num_systems, options):
+    with make_engine(tmp_path, num_systems=num_systems, **options) as engine:
         for session, name in enumerate(MODELS, start=1):
             plan, state, batches, golden = load_sample(name)
             result = engine.run(

@@ -1,5 +1,7 @@
 """Deferred initial values are computed by the client's own weight program."""
 
+import uuid
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from tests.support.pickled_loaders import client_site_packages
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 UNIFORM = """graph():
   %0 : float = prim::Constant[value=-0.5]()
@@ -34,7 +36,7 @@ WIRE = TensorType((4, 3), DType.F32)
 @pytest.fixture
 def initializer(tmp_path):
     spec = PodSpec(
-        job=JobId("wsjob-test"),
+        job=JobId(f"wsjob-{uuid.uuid4().hex[:8]}"),
         role=Role.COORDINATOR,
         index=0,
         runtime_dir=tmp_path / "r",
@@ -77,7 +79,7 @@ def test_a_program_that_cannot_start_is_named_with_the_end_of_its_log(tmp_path) 
     python.write_text("#!/bin/sh\necho no such module >&2\nexit 3\n")
     python.chmod(0o755)
     spec = PodSpec(
-        job=JobId("wsjob-test"),
+        job=JobId(f"wsjob-{uuid.uuid4().hex[:8]}"),
         role=Role.COORDINATOR,
         index=0,
         runtime_dir=tmp_path / "r",

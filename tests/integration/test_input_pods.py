@@ -3,10 +3,11 @@
 import json
 import os
 import signal
-import subprocess
+import uuid
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from appliance.core.pods import stream_address
@@ -17,10 +18,13 @@ from appliance.streams.shared_memory import connect_ring
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+from tests.support.appliance_process import shared_memory_of
 from tests.support.pickled_loaders import client_site_packages, pickled_loader
 from tests.support.pod_processes import SECONDS, make_job
+from tests.support.processes import command_of, is_alive
+from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 SUPPORT = Path(__file__).parents[1] / "support"
 BATCH_TENSORS = [
@@ -132,7 +136,7 @@ def expect_rows(batches, first):
 
 @pytest.fixture
 def job(tmp_path):
-    with make_job(tmp_path) as made:
+    with make_job(tmp_path, name=f"wsjob-{uuid.uuid4().hex[:8]}") as made:
         yield made
 
 
@@ -147,7 +151,7 @@ def test_systems_and_workers_share_the_batches_over_two_sessions(job) -> None:
     gang.start(4)
     expect_rows(gang.batches(4), first=15)
     gang.finish()
-    assert not list(Path("/dev/shm").glob("wsc-wsjob-test-*"))
+    assert shared_memory_of(job.name) == []
 
 
 def test_a_worker_answers_the_state_of_a_restartable_loader(job) -> None:
@@ -174,17 +178,28 @@ def test_an_error_of_the_dataloader_arrives_with_the_users_traceback(job) -> Non
 
 
 def streamer_pids(pod):
-    found = subprocess.run(
-        ["pgrep", "-P", str(pod.process.pid)], capture_output=True, text=True, check=False
-    )
-    return [int(line) for line in found.stdout.split()]
+    """Return the streamers of a pod, once its fork server has forked one."""
+    found = []
+
+    def are_there():
+        found[:] = [
+            child.pid
+            for server in children(psutil.Process(pod.process.pid))
+            for child in children(server)
+            # What is forked shows the server's own; what a library starts for itself does not.
+            if command_of(child) == command_of(server)
+        ]
+        return bool(found)
+
+    wait_until(are_there, seconds=SECONDS, what="a streamer")
+    return found
 
 
-def is_alive(pid):
+def children(process):
     try:
-        return "\tZ" not in (Path("/proc") / str(pid) / "status").read_text().split("State:")[1][:3]
-    except FileNotFoundError:
-        return False
+        return process.children()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def test_the_streamer_dies_with_a_killed_pod_and_leaves_no_memory(job) -> None:
@@ -193,13 +208,8 @@ def test_the_streamer_dies_with_a_killed_pod_and_leaves_no_memory(job) -> None:
     (streamer,) = streamer_pids(gang.worker_pods[0])
     gang.worker_pods[0].process.kill()
     gang.worker_pods[0].process.wait()
-    descriptor = os.pidfd_open(streamer) if is_alive(streamer) else None
-    if descriptor is not None:
-        import select
-
-        assert select.select([descriptor], [], [], SECONDS)[0]
-        os.close(descriptor)
-    assert not list(Path("/dev/shm").glob("wsc-wsjob-test-*"))
+    wait_until(lambda: not is_alive(streamer), seconds=SECONDS, what="the streamer's end")
+    assert shared_memory_of(job.name) == []
 
 
 def test_a_killed_streamer_is_reported_with_its_signal(job) -> None:
@@ -228,6 +238,6 @@ def test_pods_stop_within_seconds_and_leave_nothing(job) -> None:
     for pod in gang.pods:
         pod.pod.Stop(pods_pb2.StopRequest(reason="test"))
     assert [pod.wait() for pod in gang.pods] == [0, 0]
-    assert not is_alive(streamer)
+    wait_until(lambda: not is_alive(streamer), seconds=SECONDS, what="the streamer's end")
     assert not list(job.runtime_dir.glob("streamer-*"))
     assert not list((job.work_dir / "streamers").iterdir())

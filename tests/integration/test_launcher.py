@@ -12,7 +12,7 @@ from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
 from appliance.core.pods import PodSpec
-from tests.support.appliance_process import pods_of, processes_of, shared_memory_of, wait_for
+from tests.support.appliance_process import processes_of, shared_memory_of, wait_for, wait_pods
 
 ROLES = (Role.COORDINATOR, Role.WEIGHT, Role.WORKER)
 
@@ -65,7 +65,7 @@ def wait_ready(launcher: ProcessLauncher, job: JobId, *roles: Role) -> None:
 
 def next_exit(launcher: ProcessLauncher, kind: type, *, role: Role | None = None):
     while True:
-        found = launcher.exits.get(timeout=20)
+        found = launcher.exits.get(timeout=120)
         if isinstance(found, kind) and (role is None or found.role is role):
             return found
 
@@ -144,11 +144,11 @@ def test_pods_outlive_their_launcher_and_the_next_one_is_told_what_happened(laun
     wait_ready(launcher, job)
     wait_ready(launcher, gone)
     launcher.stop(gone)
-    assert launcher.exits.get(timeout=20).job == gone
+    assert launcher.exits.get(timeout=120).job == gone
     launcher.abandon()
     os.kill(pids[Role.WORKER], signal.SIGKILL)
-    wait_for(lambda: len(pods_of(job)) == 2)
-    wait_for(lambda: pods_of(gone) == set())
+    wait_pods(job, 2)
+    wait_for(lambda: not launcher.runtime_dir(gone).exists())  # it is stopped, and that is told
     successor = ProcessLauncher(launcher._options)
     try:
         survivors = successor.survivors()
@@ -160,7 +160,7 @@ def test_pods_outlive_their_launcher_and_the_next_one_is_told_what_happened(laun
         specs = [spec_of(successor, tmp_path, job, role) for role in ROLES]
         assert sorted(successor.launch(specs).values()) == sorted(pids.values())
         successor.stop(job)
-        ends = [successor.exits.get(timeout=20) for _ in range(3)]
+        ends = [successor.exits.get(timeout=120) for _ in range(3)]
         assert JobStopped(job=job) in ends
         for name in (job, gone):
             successor.forget(name)

@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -35,6 +34,8 @@ from protos.cluster import cluster_pb2_grpc
 from protos.csctl import api_pb2, api_pb2_grpc, resources_pb2
 from tests.support.appliance_process import ROOT, USER, execute_request, pods_of, wait_for
 from tests.support.counted_pod import STARTS
+from tests.support.faulty_link import FaultyLink
+from tests.support.ports import free_port
 
 NUM_KILLS = 200
 NUM_SYSTEMS = 3
@@ -101,6 +102,7 @@ class Load:
 
     port: int
     seed: int
+    data_dir: Path
     expected: dict[str, set[Phase]] = field(default_factory=dict)
     stopping: threading.Event = field(default_factory=threading.Event)
     errors: list[BaseException] = field(default_factory=list)
@@ -120,7 +122,7 @@ class Load:
     def stop(self) -> None:
         self.stopping.set()
         for thread in self.threads:
-            thread.join(120)
+            thread.join(300)
             assert not thread.is_alive(), "a client still waits for its job"
         self.channel.close()
         assert self.errors == []
@@ -151,10 +153,12 @@ class Load:
         if kind != "cancelled":
             self._wait(job, pb.JOB_STATUS_IN_PROGRESS)
         if kind == "pod killed":
-            for pid in sorted(pods_of(job))[-1:]:
-                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: pods_of(job), what=f"a pod of {job}")
+            os.kill(max(pods_of(job)), signal.SIGKILL)
             self._wait(job, pb.JOB_STATUS_FAILED)
             return
+        if kind == "execute":  # which pods begin before the end is told is a matter of luck
+            wait_for(lambda: self._num_starts(job) >= PODS_OF_EXECUTE, what=f"{job}'s pods")
         end = pb.JOB_STATUS_CANCELLED if kind == "cancelled" else pb.JOB_STATUS_SUCCEEDED
         if kind == "compile":
             done = pb.CompileResultRequest(job_id=job, compile_artifact_dir="somewhere")
@@ -162,13 +166,17 @@ class Load:
         while self._status(job) not in TERMINAL:
             self._confirmed(self.stub.CancelJobV2, pb.CancelJobRequest(job_id=job, job_status=end))
 
+    def _num_starts(self, job: str) -> int:
+        path = self.data_dir / "jobs" / job / STARTS
+        return len(path.read_text().split()) if path.exists() else 0
+
     def _submit(self, call, request) -> str:
         """Submit a job; one whose submission is not confirmed is cancelled, should it be there."""
         while True:
             attempt = f"{next(ATTEMPTS)}"
             request.debug_args.debug_mgr.labels["attempt"] = attempt
             try:
-                return call(request, timeout=15, metadata=USER).job_id
+                return call(request, timeout=60, metadata=USER).job_id
             except grpc.RpcError as error:
                 if error.code() not in AWAY:
                     raise
@@ -193,7 +201,7 @@ class Load:
         """Repeat a call until a management has answered it."""
         while True:
             try:
-                return call(request, timeout=15, metadata=USER)
+                return call(request, timeout=60, metadata=USER)
             except grpc.RpcError as error:
                 if error.code() not in AWAY:
                     raise
@@ -210,18 +218,11 @@ AWAY = (
 TERMINAL = (pb.JOB_STATUS_SUCCEEDED, pb.JOB_STATUS_FAILED, pb.JOB_STATUS_CANCELLED)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_two_hundred_kills_lose_no_job_and_run_none_twice(tmp_path):
     chance = random.Random(SEED)
     port = free_port()
-    zygote, load = Zygote(tmp_path, port), Load(port, SEED)
+    zygote, load = Zygote(tmp_path, port), Load(port, SEED, tmp_path)
     try:
         zygote.start()
         zygote.wait_ready()
@@ -241,6 +242,79 @@ def test_two_hundred_kills_lose_no_job_and_run_none_twice(tmp_path):
     finally:
         load.stopping.set()
         zygote.close()
+
+
+RETRYING = (
+    # As in the client, whose first wait is two seconds.
+    (
+        "grpc.service_config",
+        json.dumps(
+            {
+                "methodConfig": [
+                    {
+                        "name": [{"service": "cluster.cluster_mgmt_pb.ClusterManagement"}],
+                        "retryPolicy": {
+                            "maxAttempts": 5,
+                            "initialBackoff": "0.5s",
+                            "maxBackoff": "2s",
+                            "backoffMultiplier": 2,
+                            "retryableStatusCodes": ["UNAVAILABLE", "UNKNOWN"],
+                        },
+                    }
+                ]
+            }
+        ),
+    ),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 100),
+)
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "cut"])
+def test_a_call_whose_answer_is_lost_gets_the_job_that_it_made(tmp_path, is_killed):
+    port = free_port()
+    zygote = Zygote(tmp_path, port)
+    execute = execute_request(1, 1)
+    compile_ = pb.CompileJobRequest(
+        job_mode=JobMode(job=JobMode.COMPILE), compile_dir_relative_path="cached_compile"
+    )
+    try:
+        zygote.start()
+        zygote.wait_ready()
+        with (
+            FaultyLink(f"127.0.0.1:{port}") as link,
+            grpc.insecure_channel(link.address, RETRYING) as channel,
+        ):
+            stub = cluster_pb2_grpc.ClusterManagementStub(channel)
+            stub.GetServerConfig(pb.GetServerConfigRequest(), wait_for_ready=True, timeout=300)
+            link.swallow()
+            calls = [
+                stub.InitExecuteJob.future(execute, metadata=USER, timeout=300),
+                stub.InitCompileJob.future(compile_, metadata=USER, timeout=300),
+            ]
+            wait_for(lambda: len(kept_jobs(tmp_path)) == len(calls), what="two jobs kept")
+            if is_killed:
+                zygote.kill()
+                zygote.start()
+                zygote.wait_ready()
+            link.cut()
+            answers = {call.result().job_id for call in calls}
+            assert len(answers) == len(calls)
+            assert answers == set(kept_jobs(tmp_path))
+            again = stub.InitExecuteJob(execute, metadata=USER, timeout=300)
+            assert again.job_id not in answers, "the same request, said twice, is two jobs"
+    finally:
+        zygote.close()
+
+
+def kept_jobs(data_dir: Path) -> list[str]:
+    database = Database(f"sqlite:///{data_dir / 'state.db'}")
+    try:
+        found = State.over(database, SystemClock()).jobs.list(JobFilter(with_finished=True))
+        return [job.id for job in found]
+    finally:
+        database.close()
 
 
 def check_everything(data_dir: Path, expected: dict[str, set[Phase]]) -> None:

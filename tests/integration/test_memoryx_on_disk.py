@@ -14,6 +14,7 @@ from appliance.core.run import RunSchedule
 from appliance.memoryx.tensor_store import tensor_bytes
 from appliance.streams import topology
 from protos.wsc.v1 import pods_pb2
+from tests.support.appliance_process import wait_for
 from tests.support.engine import make_engine
 from tests.support.memory_group import memory_group
 from tests.support.plans import deep_plan, two_layer_data, two_layer_plan, two_layer_reference
@@ -25,8 +26,11 @@ DISK = {"memory_bytes": "1"}
 
 def files_of(pid):
     """Return what the open files of a process are."""
-    folder = f"/proc/{pid}/fd"
-    return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder)]
+    found = []
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed by now
+            found.append(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    return found
 
 
 @pytest.mark.parametrize("streams", topology.StreamMode)
@@ -81,13 +85,18 @@ def test_a_checkpoint_is_fetched_while_the_steps_go_on(tmp_path):
 
 def wait_for_snapshot(engine, plan, number):
     """Return a snapshot as soon as it is there."""
-    for _ in range(10_000):
+    found = {}
+
+    def is_there():
         try:
-            return engine.snapshot(plan, number)
+            found.update(engine.snapshot(plan, number))
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.NOT_FOUND:
                 raise
-    raise AssertionError(f"there is no snapshot of step {number}")
+        return bool(found)
+
+    wait_for(is_there, what=f"the snapshot of step {number}")
+    return found
 
 
 def test_a_killed_pod_leaves_no_file(tmp_path):
@@ -100,7 +109,6 @@ def test_a_killed_pod_leaves_no_file(tmp_path):
         assert {name for name in kept if not name.endswith(".json")} == {"logs"}
 
 
-@pytest.mark.timeout(600)
 def test_tensors_of_twice_the_memory_of_all_pods_train(tmp_path):
     limit, width = 640 << 20, 2048
     plan = deep_plan(num_layers=81, width=width)
@@ -114,14 +122,14 @@ def test_tensors_of_twice_the_memory_of_all_pods_train(tmp_path):
             engine = stack.enter_context(make_engine(tmp_path, num_systems=1))
             engine.load(plan)
             fill = [sys.executable, "-m", "tests.support.fill_store"]
-            address = engine.address(1, topology.STORE)
+            address = engine.address(1, topology.store(0))
             names = [tensor.value for tensor in plan.state]
-            subprocess.run([*fill, address, *names], check=True, timeout=300)
+            subprocess.run([*fill, address, *names], check=True, timeout=600)
         request = pods_pb2.CommitIngestRequest(session=1, resource_names=names)
         assert engine.weight.memoryx.CommitIngest(request).num_missing == 0
         engine.feed(plan, batches)
         engine.start(plan, schedule)
-        assert engine.outputs(300) != []
+        assert engine.outputs(600) != []
         assert engine.readings(engine.weight)["wsc_memoryx_state_on_disk"] == 1
         assert engine.finish() == [2] * len(engine.pods)
         assert group.num_failures() == 0

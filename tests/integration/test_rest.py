@@ -1,5 +1,10 @@
 """REST of a running appliance: jobs, changes, who may do what, and what browsers are told."""
 
+import hashlib
+import io
+import os
+import zipfile
+
 import grpc
 import pytest
 
@@ -58,6 +63,7 @@ def test_a_job_is_told_with_its_phases_pods_and_events(rest, job):
 
 def test_lists_come_in_pages_that_hold_each_job_once(appliance, rest, job):
     jobs = {appliance.submit_execute() for _ in range(5)}
+    wait_for(lambda: rest.get("queue").json()["total"] == 5, what="a queue of five")
     for order in ("priority", "newest", "oldest"):
         seen, cursor = [], ""
         while cursor is not None:
@@ -97,6 +103,95 @@ def test_a_change_for_an_older_state_is_refused(rest, job):
     got = rest.patch(f"jobs/{job}", json=body, headers=fresh).json()
     assert (got["labels"], got["priority"]) == ({}, 199)
     assert rest.get("jobs", params={"label": "model=gpt"}).json()["items"] == []
+
+
+def test_a_waiting_job_is_held_and_released(appliance, rest, bob, job):
+    waiting = appliance.submit_execute()
+    wait_for(lambda: rest.get(f"jobs/{waiting}/waiting").json())
+    assert bob.post(f"jobs/{waiting}/hold").status_code == 403
+    body = rest.post(f"jobs/{waiting}/hold").json()
+    assert body["waiting"]["kind"] == "Held"
+    assert f"held by {body['held_by']}" in body["waiting"]["reason"]
+    assert rest.post(f"jobs/{waiting}/hold").status_code == 409
+    assert rest.post(f"jobs/{waiting}/release").json()["waiting"]["kind"] == "Resources"
+    assert "is not held" in problem_of(rest.post(f"jobs/{waiting}/release"))
+    assert "only what waits" in problem_of(rest.post(f"jobs/{job}/hold"))
+    rest.post(f"jobs/{waiting}/cancel")
+    wait_for(lambda: rest.get(f"jobs/{waiting}").json()["phase"] == "CANCELLED")
+
+
+def test_a_script_is_run_detached(appliance, rest, tmp_path):
+    body = {
+        "argv": ["sh", "-c", "echo $GREETING from $PWD"],
+        "work_dir": str(tmp_path),
+        "environment": {"GREETING": "hello", "PATH": os.environ["PATH"]},
+        "labels": {"name": "greeter"},
+    }
+    sent = rest.post("jobs/detached", json=body)
+    assert sent.status_code == 201, sent.text
+    run = sent.json()["job"]
+    wait_for(lambda: rest.get(f"jobs/{run}").json()["phase"] == "SUCCEEDED")
+    shown = rest.get(f"jobs/{run}").json()
+    assert (shown["type"], shown["labels"]) == ("driver", {"name": "greeter"})
+    assert rest.get(f"jobs/{run}/logs/driver-0").text == f"hello from {tmp_path}\n"
+    never = {**body, "restart": {"on": ["user"], "limit": 1}}
+    assert "own error" in problem_of(rest.post("jobs/detached", json=never))
+    far = problem_of(rest.post("jobs/detached", json={**body, "num_systems": 9}))
+    assert far == "The run asks for 9 systems; the cluster has 1."
+
+
+def test_an_archive_of_logs_is_gathered_and_downloaded(rest, bob, job):
+    export = rest.post(f"jobs/{job}/log-exports", json={"tasks": ["coordinator"]}).json()
+    wait_for(lambda: rest.get(f"log-exports/{export['id']}").json()["status"] != "running")
+    done = rest.get(f"log-exports/{export['id']}").json()
+    assert (done["status"], done["job"]) == ("completed", job)
+    answer = rest.get(f"log-exports/{export['id']}/archive")
+    assert answer.headers["content-type"] == "application/zip"
+    assert hashlib.sha256(answer.content).hexdigest() == done["sha256"]
+    names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+    assert f"{job}/events.txt" in names
+    assert bob.get(f"log-exports/{export['id']}/archive").status_code == 403
+    assert rest.get("log-exports/export-0000000000000000").status_code == 404
+    assert "no pods of role" in problem_of(
+        rest.post(f"jobs/{job}/log-exports", json={"tasks": ["cook"]})
+    )
+
+
+def test_the_topology_of_a_job_names_its_pods_and_systems(rest, job):
+    items = rest.get(f"jobs/{job}/topology").json()["items"]
+    assert {item["pod"] for item in items} == {
+        pod["name"] for pod in rest.get(f"jobs/{job}/pods").json()["items"]
+    }
+    (chief,) = (item for item in items if item["pod"] == f"{job}-chief-0")
+    assert chief["systems"] == rest.get(f"jobs/{job}").json()["systems"]
+
+
+def test_the_cluster_file_is_read_changed_and_not_by_two_at_a_time(rest, bob, job):
+    got = rest.get("cluster/file")
+    assert got.headers["content-type"].startswith("application/yaml")
+    headers = {"content-type": "application/yaml", "if-match": got.headers["etag"]}
+    larger = got.text.replace("systems:\n", "systems:\n- name: spare\n", 1)
+    assert bob.put("cluster/file", content=larger, headers=headers).status_code == 403
+    put = rest.put("cluster/file", content=larger, headers=headers)
+    assert put.status_code == 200, put.text
+    assert "spare" in {each["name"] for each in rest.get("cluster").json()["systems"]}
+    assert "has changed" in problem_of(rest.put("cluster/file", content=larger, headers=headers))
+    nothing = {"content-type": "application/yaml"}
+    (held,) = rest.get(f"jobs/{job}").json()["systems"]
+    without = larger.replace(f"- name: {held}\n", "")
+    assert rest.put("cluster/file", content=without, headers=nothing).status_code == 409
+    assert rest.put("cluster/file", content="a: [", headers=nothing).status_code == 400
+    back = rest.put("cluster/file", content=got.text, headers=nothing)
+    assert back.text == got.text
+
+
+def test_what_happens_to_systems_is_listed(rest):
+    (name,) = (each["name"] for each in rest.get("cluster").json()["systems"])
+    rest.patch(f"systems/{name}", json={"is_healthy": True, "notes": "seen to"})
+    items = rest.get("system-events", params={"system": name}).json()["items"]
+    assert items[-1]["kind"] == "state-change"
+    assert (items[-1]["details"]["state"], items[-1]["note"]) == ("healthy", "seen to")
+    assert rest.get("system-events", params={"kind": "stall"}).json()["items"] == []
 
 
 def test_a_plan_says_what_would_become_of_a_request(rest, job):

@@ -50,7 +50,7 @@ class Listener:
     def close(self) -> None:
         with contextlib.suppress(httpx.HTTPError, RuntimeError):
             self._answer.close()
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=120)
 
     def _listen(self) -> None:
         event: dict[str, str] = {}
@@ -80,7 +80,7 @@ def test_changes_come_as_they_happen_and_a_cut_stream_goes_on(appliance, rest):
         job = appliance.submit_execute()
         appliance.wait_ready(job)
         wait_for(lambda: live.names("job") and live.names("job")[-1]["phase"] == "RUNNING")
-        assert live.names("queue")
+        wait_for(lambda: live.names("queue"), what="a change of the queue")
         cut_at = live.last_id
     waiting = appliance.submit_execute()
     wait_for(lambda: rest.get("queue").json()["total"] == 1)
@@ -163,7 +163,7 @@ def test_a_log_is_read_from_its_end_and_followed_until_the_job_ends(appliance, r
             log.write("four\n")
         wait_for(lambda: listener.names("lines")[-1]["text"].endswith("four\n"))
         rest.post(f"jobs/{job}/cancel")
-        assert listener.is_over.wait(30)
+        assert listener.is_over.wait(120)
         assert listener.events[-1][0] == "end"
 
 
@@ -172,4 +172,4 @@ def test_a_stream_ends_with_the_appliance(tmp_path):
         token = mint(appliance, "ada", "--uid", "1000")
         with rest_client(appliance, token) as client, listening(client) as listener:
             appliance.down()
-            assert listener.is_over.wait(10)
+            assert listener.is_over.wait(120)

@@ -87,7 +87,7 @@ def test_a_step_waits_when_too_many_snapshots_are_kept(store):
     with pytest.raises(NotFoundError, match="The state after step 99 is not kept"):
         store.snapshots.locate(99, "a")
     store.snapshots.release(0)
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive()
     assert store.fetch(99, "a")[1] == 0
 
@@ -98,7 +98,7 @@ def test_closing_ends_the_wait(store):
     thread = threading.Thread(target=store.snapshots.keep, args=(99,))
     thread.start()
     store.snapshots.close()
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive()
 
 

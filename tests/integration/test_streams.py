@@ -21,7 +21,7 @@ from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import StoreServer, attach_store
 
 _SPAWN = multiprocessing.get_context("spawn")
-_SECONDS = 20.0
+_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -145,6 +145,32 @@ def test_the_writer_waits_for_the_slowest_slot(address):
         reader.acquire(_SECONDS)
         reader.release()
         writer.reserve(_SECONDS)
+
+
+def test_the_slot_after_the_next_may_be_reserved_before_the_next_is_published(address):
+    writer, reader = pair(address)
+    with writer, reader:
+        first, second = writer.reserve(_SECONDS), writer.reserve(_SECONDS, ahead=1)
+        second[:], first[:] = 2, 1
+        writer.publish()
+        writer.publish()
+        assert [bytes(reader.acquire(_SECONDS)[:1]) for _ in range(2)] == [b"\x01", b"\x02"]
+        with pytest.raises(InternalError, match="publish without reserve"):
+            writer.publish()
+
+
+def test_a_slot_ahead_is_waited_for_like_any_other(address):
+    writer, reader = pair(address)
+    with writer, reader:
+        for _ in range(writer.num_slots - 1):
+            writer.reserve(_SECONDS)
+            writer.publish()
+        writer.reserve(_SECONDS)
+        with pytest.raises(TimeoutError, match="no slot became free"):
+            writer.reserve(0.0, ahead=1)
+        reader.acquire(_SECONDS)
+        reader.release()
+        writer.reserve(_SECONDS, ahead=1)
 
 
 def test_a_reader_may_hold_several_slots(address):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,12 +17,13 @@ from appliance.management.instance import Instance
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
 from protos.csctl import api_pb2_grpc
+from tests.support.processes import command_of, variables_of
 
 ROOT = Path(__file__).parents[2]
 TEST_ROLES = ("weight", "broadcastreduce", "chief", "activation", "worker")
 
 
-def run_command(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run `appliance ...` from the source tree."""
     return subprocess.run(
         [sys.executable, "-m", "appliance", *arguments],
@@ -44,9 +46,10 @@ class ApplianceProcess:
         entries = ["--test-entry", "coordinator=tests.support.fake_coordinator"]
         for role in TEST_ROLES:
             entries += ["--test-entry", f"{role}=tests.support.idle_pod"]
-        ports = ["--port", "0", "--rest-port", "0"]
+        # Nobody renews these jobs' leases, and a test says when they end.
+        common = ["--port", "0", "--rest-port", "0", "--lease-seconds", "900"]
         answer = run_command(
-            "up", "--data-dir", str(self.data_dir), *ports, *entries, *self.arguments
+            "up", "--data-dir", str(self.data_dir), *common, *entries, *self.arguments
         )
         assert answer.returncode == 0, answer.stderr + self.log()
         self.channel = grpc.insecure_channel(self.state.address)
@@ -58,6 +61,11 @@ class ApplianceProcess:
         if hasattr(self, "channel"):
             self.channel.close()
         return run_command("down", "--data-dir", str(self.data_dir))
+
+    def kill_management(self) -> None:
+        """Kill management, and nothing else; afterwards another may take its place."""
+        os.kill(self.state.pid, signal.SIGKILL)
+        wait_for(lambda: not Instance(self.data_dir).is_running(), what="the end of management")
 
     @property
     def state(self):
@@ -86,7 +94,7 @@ class ApplianceProcess:
     def wait_ready(self, job: str) -> list[cluster_pb2.GetIngressResponse]:
         """Return all ingress messages of a job until it is ready or has failed."""
         request = cluster_pb2.GetIngressRequest(job_id=job)
-        return list(self.cluster.PollIngressV2(request, timeout=60))
+        return list(self.cluster.PollIngressV2(request, timeout=300))
 
     def status(self, job: str) -> cluster_pb2.GetJobResponse:
         return self.cluster.GetJob(cluster_pb2.GetJobRequest(job_id=job))
@@ -115,7 +123,7 @@ def execute_request(num_systems: int, workers_per_system: int) -> cluster_pb2.Ex
     )
 
 
-def wait_for(condition: Callable[[], object], *, seconds: float = 20, what: str = "") -> None:
+def wait_for(condition: Callable[[], object], *, seconds: float = 120, what: str = "") -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -125,22 +133,30 @@ def wait_for(condition: Callable[[], object], *, seconds: float = 20, what: str 
 
 def processes_of(job: str) -> list[psutil.Process]:
     """Return the living processes that carry a job's id in their environment or are its pods."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("WSC_JOB") == job:
-                found.append(process)
-    return found
+    return [
+        process
+        for process in psutil.process_iter()
+        if variables_of(process).get("WSC_JOB") == job or _is_pod(process, job)
+    ]
 
 
 def pods_of(job: str) -> set[int]:
-    """Return the process ids of a job's living pods, which show their names as command lines."""
-    found = set()
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.cmdline()[:1] and process.cmdline()[0].startswith(f"{job}-"):
-                found.add(process.pid)
-    return found
+    """Return the process ids of a job's living pods.
+
+    A pod shows its name as its command line, a moment after it was forked: to have all pods of a
+    job, wait until there are so many.
+    """
+    return {process.pid for process in psutil.process_iter() if _is_pod(process, job)}
+
+
+def wait_pods(job: str, count: int) -> set[int]:
+    """Wait until so many pods of a job live, and return their process ids."""
+    wait_for(lambda: len(pods_of(job)) == count, what=f"{count} pods of {job}")
+    return pods_of(job)
+
+
+def _is_pod(process: psutil.Process, job: str) -> bool:
+    return any(word.startswith(f"{job}-") for word in command_of(process)[:1])
 
 
 def shared_memory_of(job: str) -> list[str]:

@@ -42,7 +42,7 @@ class ClientRun:
     out: Path
     log: Path
 
-    def wait(self, *, timeout_seconds: float = 240) -> int:
+    def wait(self, *, timeout_seconds: float = 600) -> int:
         """Wait for the end and return the exit status."""
         return self.process.wait(timeout_seconds)
 
@@ -50,7 +50,7 @@ class ClientRun:
         """Return what it printed so far."""
         return self.log.read_text()
 
-    def result(self, *, timeout_seconds: float = 240) -> dict[str, Any]:
+    def result(self, *, timeout_seconds: float = 600) -> dict[str, Any]:
         """Wait for a good end and return the result."""
         status = self.wait(timeout_seconds=timeout_seconds)
         assert status == 0, f"the client ended with {status}:\n{self.text()[-6000:]}"
@@ -59,7 +59,11 @@ class ClientRun:
 
 
 def start_client(
-    work_dir: Path, *arguments: str, address: str | None = None, config: Path | None = None
+    work_dir: Path,
+    *arguments: str,
+    address: str | None = None,
+    config: Path | None = None,
+    token: str = "",
 ) -> ClientRun:
     """Start `train.py` of the conformance programs.
 
@@ -68,6 +72,7 @@ def start_client(
         arguments: Its arguments.
         address: Management's host:port; None for the CPU backend or with `config`.
         config: A config_v2 that names the cluster.
+        token: Shown with every call; empty for none.
     """
     work_dir.mkdir(parents=True, exist_ok=True)
     environment = client_environment()
@@ -79,6 +84,9 @@ def start_client(
         environment["CSCONFIG_PATH"] = str(work_dir / "no-config")
     if config:
         environment["CSCONFIG_PATH"] = str(config)
+    environment.pop("CSAUTH_TOKEN", None)
+    if token:
+        environment["CSAUTH_TOKEN"] = token
     out, log = work_dir / "result.json", work_dir / "client.log"
     with log.open("w") as stream:
         process = subprocess.Popen(

@@ -11,7 +11,9 @@ from appliance.core.errors import StreamClosedError
 from appliance.core.plan_text import print_plan
 from appliance.core.pods import stream_address
 from appliance.core.run import RunSchedule
+from appliance.core.shard_plans import shard_plans
 from appliance.core.sharding import split_batch
+from appliance.core.swarmx_tree import MAX_FAN_OUT, swarmx_tree
 from appliance.streams import topology
 from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import attach_store
@@ -35,17 +37,25 @@ class SessionResult:
 
 
 class Engine:
-    """One weight pod, one broadcastreduce pod and the chiefs, all running."""
+    """The weight pods, a tree of broadcastreduce pods and the chiefs, all running."""
 
-    def __init__(self, job, num_systems, options):
-        self.job, self.num_systems = job, num_systems
-        self.weight = job.launch("appliance.memoryx", "weight", **options)
-        self.broadcastreduce = job.launch("appliance.swarmx", "broadcastreduce", **options)
+    def __init__(self, job, num_systems, fan_out, options, num_shards=1):
+        self.job, self.num_systems, self.fan_out = job, num_systems, fan_out
+        self.weights = [
+            job.launch("appliance.memoryx", "weight", shard, **options)
+            for shard in range(num_shards)
+        ]
+        self.weight = self.weights[0]
+        self.swarmx = [
+            job.launch("appliance.swarmx", "broadcastreduce", pod.index, **options)
+            for pod in swarmx_tree(num_systems, fan_out=fan_out)
+        ]
+        self.broadcastreduce = self.swarmx[0]
         self.chiefs = [
             job.launch("workers.csx", "chief", index, **{"threads": "1", **options})
             for index in range(num_systems)
         ]
-        self.pods = [self.weight, self.broadcastreduce, *self.chiefs]
+        self.pods = [*self.weights, *self.swarmx, *self.chiefs]
         job.wait_until_registered()
         self._rings = []
         self._threads = []
@@ -55,7 +65,11 @@ class Engine:
 
     def load(self, plan, session=1):
         request = pods_pb2.LoadRequest(
-            session=session, plan=print_plan(plan).encode(), num_systems=self.num_systems
+            session=session,
+            plan=print_plan(plan).encode(),
+            num_systems=self.num_systems,
+            fan_out=self.fan_out,
+            num_shards=len(self.weights),
         )
         for process in self.pods:
             address = self.job.coordinator.registered[process.spec.name].stream_address
@@ -65,14 +79,20 @@ class Engine:
 
     def ingest(self, plan, state, session=1):
         """Write the state tensors that are given; return how many are still missing."""
-        with attach_store(self.address(session, topology.STORE)) as store:
-            memory = store.attach(topology.STATE_SEGMENT)
-            views = topology.state_layout(plan).views(memory)
-            for tensor in plan.state:
-                if tensor.resource_name in state:
+        num_missing = 0
+        for shard in shard_plans(plan, len(self.weights)):
+            with attach_store(self.address(session, topology.store(shard.index))) as store:
+                memory = store.attach(topology.STATE_SEGMENT)
+                views = topology.state_layout(shard.plan).views(memory)
+                given = [t for t in shard.plan.state if t.resource_name in state]
+                for tensor in given:
                     views[tensor.value][...] = state[tensor.resource_name]
-        request = pods_pb2.CommitIngestRequest(session=session, resource_names=list(state))
-        return self.weight.memoryx.CommitIngest(request).num_missing
+            names = [tensor.resource_name for tensor in given]
+            if len(self.weights) == 1:
+                names = list(state)
+            request = pods_pb2.CommitIngestRequest(session=session, resource_names=names)
+            num_missing += self.weights[shard.index].memoryx.CommitIngest(request).num_missing
+        return num_missing
 
     def feed(self, plan, batches, session=1, *, endless=False):
         """Begin to play the input pods; endless ones begin again after the last batch."""
@@ -122,17 +142,19 @@ class Engine:
         return self._outputs
 
     def snapshot(self, plan, step_number, session=1):
-        items = {item.name: item for item in topology.state_layout(plan).items}
         found = {}
-        with attach_store(self.address(session, topology.STORE)) as store:
-            for tensor in plan.state:
-                request = pods_pb2.LocateSnapshotRequest(
-                    session=session, step=step_number, resource_name=tensor.resource_name
-                )
-                segment = self.weight.memoryx.LocateSnapshot(request).segment
-                found[tensor.resource_name] = np.array(
-                    items[tensor.value].view(store.attach(segment))
-                )
+        for shard in shard_plans(plan, len(self.weights)):
+            memoryx = self.weights[shard.index].memoryx
+            items = {item.name: item for item in topology.state_layout(shard.plan).items}
+            with attach_store(self.address(session, topology.store(shard.index))) as store:
+                for tensor in shard.plan.state:
+                    request = pods_pb2.LocateSnapshotRequest(
+                        session=session, step=step_number, resource_name=tensor.resource_name
+                    )
+                    segment = memoryx.LocateSnapshot(request).segment
+                    found[tensor.resource_name] = np.array(
+                        items[tensor.value].view(store.attach(segment))
+                    )
         return found
 
     def finish(self, session=1, wait_for_steps=True):
@@ -189,22 +211,32 @@ def _feed(ring, layout, shard, batches):
         ring.end()
 
 
-def separate_hosts(num_systems):
+def separate_hosts(num_systems, fan_out=MAX_FAN_OUT, num_shards=1):
     """Return hosts that leave only a system and its input together."""
     systems = range(num_systems)
+    pods = swarmx_tree(num_systems, fan_out=fan_out)
     return {
-        "weight-0": "memoryx",
-        "broadcastreduce-0": "swarmx",
+        **{f"weight-{shard}": f"memoryx-{shard}" for shard in range(num_shards)},
+        **{f"broadcastreduce-{pod.index}": f"swarmx-{pod.index}" for pod in pods},
         **{f"chief-{system}": f"csx-{system}" for system in systems},
         **{f"activation-{system}": f"csx-{system}" for system in systems},
     }
 
 
 @contextlib.contextmanager
-def make_engine(directory, *, num_systems, hosts=(), places=(), **options):
+def make_engine(
+    directory,
+    *,
+    num_systems,
+    num_shards=1,
+    fan_out=MAX_FAN_OUT,
+    hosts=(),
+    places=(),
+    **options,
+):
     """Yield a running engine; prints the pods' logs if the test fails."""
     with make_job(directory, hosts, places) as job:
-        engine = Engine(job, num_systems, options)
+        engine = Engine(job, num_systems, fan_out, options, num_shards)
         try:
             yield engine
         finally:

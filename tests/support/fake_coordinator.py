@@ -2,14 +2,17 @@
 
 import os
 import threading
-import time
 from concurrent import futures
 
 import grpc
 
-from appliance.core.pods import PodSpec
+from appliance.core.clock import SystemClock
+from appliance.core.pods import JOB_KEY_METADATA, PodSpec
+from appliance.pods.neighbours import Neighbours
+from appliance.streams.endpoint import KEY_OPTION
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
+from tests.support.files import put
 
 
 class _JobControl(management_pb2_grpc.JobControlServicer):
@@ -18,7 +21,7 @@ class _JobControl(management_pb2_grpc.JobControlServicer):
         self._ends = ends
 
     def Shutdown(self, request, context):
-        (self._spec.work_dir / "shutdown").write_text(f"{request.is_failure} {request.reason}")
+        put(self._spec.work_dir / "shutdown", f"{request.is_failure} {request.reason}")
         if not request.is_failure:
             self._ends.set()
         return pb.ShutdownReply()
@@ -27,17 +30,20 @@ class _JobControl(management_pb2_grpc.JobControlServicer):
 def run_pod(spec: PodSpec) -> int:
     """Serve until told to end; a file `exit` in the runtime directory holds an exit code."""
     ends = threading.Event()
+    who = ((JOB_KEY_METADATA, spec.options.get(KEY_OPTION, "")),)
     server = grpc.server(futures.ThreadPoolExecutor(2))
     management_pb2_grpc.add_JobControlServicer_to_server(_JobControl(spec, ends), server)
     server.add_insecure_port(spec.control_address())
     server.start()
-    with grpc.insecure_channel(spec.management_address) as channel:
+    neighbours = Neighbours(spec, SystemClock())
+    with grpc.insecure_channel(neighbours.management()) as channel:
         management = management_pb2_grpc.ManagementStub(channel)
         management.RegisterCoordinator(
             pb.RegisterCoordinatorRequest(
                 job=spec.job, service_address="localhost:1", pid=os.getpid()
             ),
-            timeout=20,
+            timeout=120,
+            metadata=who,
         )
         wanted = spec.runtime_dir / "exit"
         report = spec.runtime_dir / "report"
@@ -46,10 +52,12 @@ def run_pod(spec: PodSpec) -> int:
                 phase, message = report.read_text().split(" ", 1)
                 report.unlink()
                 management.ReportJob(
-                    pb.JobReport(job=spec.job, phase=phase, message=message), timeout=20
+                    pb.JobReport(job=spec.job, phase=phase, message=message),
+                    timeout=120,
+                    metadata=who,
                 )
             if wanted.exists():
-                time.sleep(0.02)  # noqa: TID251 - lets the writer finish
                 return int(wanted.read_text())
+    neighbours.close()
     server.stop(0.1)
     return 0

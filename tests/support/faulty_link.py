@@ -1,6 +1,7 @@
 """A TCP link between two ends that can be cut, held up and damaged."""
 
 import contextlib
+import select
 import selectors
 import socket
 import threading
@@ -24,7 +25,7 @@ class FaultyLink:
         self._listener.setblocking(False)
         self._lock = threading.Lock()
         self._pairs = []
-        self._is_held = self._is_closed = self._is_down = False
+        self._is_held = self._is_closed = self._is_down = self._is_swallowing = False
         self.num_connections = self.num_cuts = self.num_bytes = 0
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -42,8 +43,16 @@ class FaultyLink:
         """Pass nothing on any more, but close nothing."""
         self._tell("hold")
 
+    def swallow(self):
+        """Lose what the server says from now on, its end too, until the connections are cut."""
+        self._tell("swallow")
+
     def go_on(self):
         self._tell("go_on")
+
+    def wait_for_knock(self, seconds):
+        """Wait until a client tries to connect, while the link is held."""
+        assert select.select([self._listener], [], [], seconds)[0], "nobody has tried to connect"
 
     def take_down(self):
         """Close every connection and refuse new ones."""
@@ -85,7 +94,9 @@ class FaultyLink:
         self._is_held = word == "hold"
         self._is_down |= word == "down"
         self._is_closed |= word == "close"
+        self._is_swallowing |= word == "swallow"
         if word in ("cut", "down"):
+            self._is_swallowing = False
             self._cut_all(selector)
 
     def _accept(self, selector):
@@ -93,7 +104,11 @@ class FaultyLink:
         if self._is_down:
             client.close()
             return
-        server = socket.create_connection(self._server)
+        try:
+            server = socket.create_connection(self._server)
+        except OSError:  # the server is away
+            client.close()
+            return
         self.num_connections += 1
         self._pairs.append((client, server))
         count = [0]
@@ -104,6 +119,10 @@ class FaultyLink:
         data = b""
         with contextlib.suppress(OSError):
             data = source.recv(1 << 16)
+        if is_from_server and self._is_swallowing:
+            if not data:
+                selector.unregister(source)  # its end is lost, too
+            return
         if not data:
             self._cut_one(selector, source, target)
             return

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from appliance.core.pods import PodSpec
+from tests.support.files import put
 
 
 def run_pod(spec: PodSpec) -> int:
@@ -23,6 +24,6 @@ def run_pod(spec: PodSpec) -> int:
             )
             (spec.runtime_dir / "child").write_text(str(child.pid))
     Path(f"/dev/shm/{spec.job}-{spec.role.value}-{spec.index}").write_text("held")
-    (spec.runtime_dir / f"{spec.role.value}-{spec.index}.ready").write_text(str(os.getpid()))
+    put(spec.runtime_dir / f"{spec.role.value}-{spec.index}.ready", str(os.getpid()))
     while True:
         time.sleep(60)  # noqa: TID251 - stands in for work

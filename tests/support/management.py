@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType
 from appliance.core.records import NewJob, User
-from appliance.core.systems import ClusterDescription, System
+from appliance.core.systems import ClusterDescription, Node, System
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.state import State
 from appliance.storage.database import Database
@@ -20,11 +20,17 @@ def opened_state(path, clock=None):
     database.close()
 
 
-def make_model(state, *, num_systems=4):
-    """Return the model of a cluster of so many systems."""
+def make_model(state, *, num_systems=4, management_gib=0):
+    """Return the model of a cluster of so many systems, and of one node for management if any."""
     state.sessions.ensure()
     names = [f"systemf{index}" for index in range(num_systems)]
-    state.systems.replace(ClusterDescription(systems=tuple(System(name=name) for name in names)))
+    node = Node(name="mgmt", roles=("management",), num_cores=8, memory_bytes=management_gib << 30)
+    state.systems.replace(
+        ClusterDescription(
+            systems=tuple(System(name=name) for name in names),
+            nodes=(node,) if management_gib else (),
+        )
+    )
     return ClusterModel(state)
 
 

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from appliance.core.clock import SystemClock
 from appliance.management.server import Management, ManagementOptions
+from tests.support.zygote import fork_by_order
 
 
 async def serve(options: ManagementOptions) -> None:
@@ -46,16 +47,7 @@ def main() -> None:
     fields["entry_modules"] = tuple(map(tuple, fields["entry_modules"]))
     fields["preload"] = tuple(fields["preload"])
     options = ManagementOptions(**fields)
-    child = 0
-    for line in sys.stdin:
-        if line.strip() == "start":
-            child = os.fork()
-            if child == 0:
-                be_management(options)
-        elif line.strip() == "kill":
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            os.write(1, b"killed\n")
+    fork_by_order(lambda: be_management(options))
 
 
 if __name__ == "__main__":

@@ -27,17 +27,17 @@ from appliance.streams.topology import (
     OUTPUTS,
     STATE_SEGMENT,
     STEP_FIELD,
-    STORE,
     output_layout,
     persistent_segment,
     snapshot_segment,
     state_layout,
+    store,
 )
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import management_pb2, management_pb2_grpc, pods_pb2, pods_pb2_grpc
 
-SECONDS = 30.0
+SECONDS = 120.0
 JOB = JobId("wsjob-played")
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -88,6 +88,13 @@ class PlayedManagement(management_pb2_grpc.ManagementServicer):
         self.registered = queue.Queue()
         self.reports = []
         self._changed = threading.Condition()
+        self.may_compile = threading.Event()
+        self.may_compile.set()
+
+    def RequestCompile(self, request, context):
+        if request.is_cached or self.may_compile.wait(min(request.wait_seconds, 0.2)):
+            return management_pb2.RequestCompileReply(is_granted=True)
+        return management_pb2.RequestCompileReply(reason="job is queueing.", position=3)
 
     def RegisterCoordinator(self, request, context):
         self.registered.put(request)
@@ -155,7 +162,7 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
             self._close_streams()
             self._plan = TOY_COMPILER.parse_plan(request.plan.decode())
             runtime_dir, session = self.spec.runtime_dir, request.session
-            self._store = StoreServer(stream_address(runtime_dir, session, STORE))
+            self._store = StoreServer(stream_address(runtime_dir, session, store(0)))
             self.state = self._store.add_segment(STATE_SEGMENT, state_layout(self._plan))
             self._ring = serve_ring(
                 stream_address(runtime_dir, session, OUTPUTS),
@@ -233,7 +240,8 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
         return pods_pb2.ReleaseSnapshotReply()
 
     def fail(self, message, *, is_user_error=False, detail=""):
-        self.coordinator.ReportFailure(
+        """Begin to report that the pod cannot go on; return the call."""
+        return self.coordinator.ReportFailure.future(
             pods_pb2.FailureReport(
                 pod=self.spec.name, message=message, detail=detail, is_user_error=is_user_error
             )
@@ -309,8 +317,8 @@ class PlayedJob:
         self.coordinator = Coordinator(self.spec, TOY_COMPILER, SystemClock())
         self._thread = threading.Thread(target=self.coordinator.run)
         self._thread.start()
-        address = self.management.registered.get(timeout=SECONDS).service_address
-        self.channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self.address = self.management.registered.get(timeout=SECONDS).service_address
+        self.channel = grpc.insecure_channel(self.address, options=_OPTIONS)
         self.client = appliance_service_pb2_grpc.ApplianceStub(self.channel)
         self.control_channel = grpc.insecure_channel(self.spec.control_address())
         self.control = management_pb2_grpc.JobControlStub(self.control_channel)

@@ -2,8 +2,10 @@
 
 import contextlib
 import queue
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +16,8 @@ from appliance.core.ids import JobId, Role
 from appliance.core.pods import PodSpec, control_address
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
-SECONDS = 60.0
+SECONDS = 240.0
+"""Longest wait for what several processes do that all import torch first."""
 _ROOT = Path(__file__).parents[2]
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -98,11 +101,12 @@ class PodProcess:
 class Job:
     """The surroundings of one job's pods: directories, played coordinator, processes."""
 
-    def __init__(self, directory, hosts=(), places=()):
+    def __init__(self, directory, hosts=(), places=(), name="wsjob-test"):
+        self.name = JobId(name)
         self.hosts, self.places = dict(hosts), dict(places)
-        self.runtime_dir = directory / "run"
+        # The path of a socket is at most 107 bytes long, which a test's own directory nearly fills.
+        self.runtime_dir = Path(tempfile.mkdtemp(prefix="wsc-job"))
         self.work_dir = directory / "work"
-        self.runtime_dir.mkdir()
         self.work_dir.mkdir()
         self.coordinator = PlayedCoordinator(self.runtime_dir)
         self.processes = []
@@ -116,7 +120,7 @@ class Job:
         if place is not None:
             options["stream_host"] = place.address
         return PodSpec(
-            job=JobId("wsjob-test"),
+            job=self.name,
             role=Role(role),
             index=index,
             runtime_dir=self.runtime_dir,
@@ -152,18 +156,20 @@ class Job:
         for process in self.processes:
             process.close()
         self.coordinator.server.stop(None).wait()
+        shutil.rmtree(self.runtime_dir, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def make_job(directory, hosts=(), places=()):
+def make_job(directory, hosts=(), places=(), name="wsjob-test"):
     """Yield a job; prints the pods' logs if the test fails.
 
     Args:
         directory: Where its directories are made.
         hosts: Host of each pod by member name; none for one host.
         places: Where each host is, by its name; a host that is not named is this process's own.
+        name: The job's id, by which its shared memory is found among that of other tests' jobs.
     """
-    job = Job(directory, hosts, places)
+    job = Job(directory, hosts, places, name)
     try:
         yield job
     except BaseException:

@@ -1,14 +1,17 @@
 """A reconciler over a real database, with a launcher that starts no process."""
 
 import queue
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 from appliance.cluster.launcher import JobStopped, Survivor
 from appliance.core.clock import SystemClock
+from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
 from appliance.core.pods import PodSpec
 from appliance.management.coordinators import Coordinators
+from appliance.management.job_edits import JobEdits
 from appliance.management.jobs import JobService
 from appliance.management.queue_view import QueueService
 from appliance.management.reconciler import Reconciler
@@ -21,6 +24,7 @@ class IdleLauncher:
     """Launches nothing and says that it did; what is stopped has stopped."""
 
     node = "here"
+    is_far = False
 
     def __init__(self) -> None:
         self.exits = queue.Queue()
@@ -49,10 +53,40 @@ class IdleLauncher:
         pass
 
 
+class FarLauncher(IdleLauncher):
+    """Launches nothing either, and keeps those waiting who launch certain jobs."""
+
+    is_far = True
+
+    def __init__(self, *waits_for) -> None:
+        super().__init__()
+        self.waits_for, self.answers = waits_for, threading.Event()
+        self.orders = queue.Queue()
+
+    def launch(self, pods):
+        job = pods[0].job
+        self.orders.put(("launch", job))
+        if job in self.waits_for:
+            assert self.answers.wait(60)
+            raise ClusterError(f"Job {job} was not launched: its node does not answer.")
+        return super().launch(pods)
+
+    def stop(self, job):
+        self.orders.put(("stop", job))
+        super().stop(job)
+
+    def forget(self, job):
+        self.orders.put(("forget", job))
+        super().forget(job)
+
+
 class SilentCoordinators(Coordinators):
     """There is no coordinator to tell."""
 
-    def tell_end(self, job, runtime_dir, *, reason, is_failure, pod):
+    def __init__(self):
+        pass
+
+    def tell_end(self, job, runtime_dir, *, reason, is_failure, pod, is_preemption):
         pass
 
 
@@ -73,9 +107,19 @@ def one_pod(job):
 class Desk:
     """The services around one reconciler."""
 
-    def __init__(self, state, model, *, policy=None, on_superseded=lambda: None):
+    def __init__(
+        self,
+        state,
+        model,
+        *,
+        policy=None,
+        on_lost=lambda: None,
+        on_refused=lambda: None,
+        pod_lost=lambda *_: "",
+        launcher=None,
+    ):
         self.state, self.model = state, model
-        self.launcher = IdleLauncher()
+        self.launcher = launcher or IdleLauncher()
         self.reconciler = Reconciler(
             state=state,
             launcher=self.launcher,
@@ -85,11 +129,14 @@ class Desk:
             clock=state.clock,
             model=model,
             policy=policy,
-            on_superseded=on_superseded,
+            on_lost=on_lost,
+            on_refused=on_refused,
+            pod_lost=pod_lost,
         )
         model.on_change(self.reconciler.reschedule)
         self.jobs = JobService(state, self.reconciler, "")
         self.sessions = SessionService(state, model)
+        self.edits = JobEdits(state, self.jobs, self.reconciler)
         self.queue = QueueService(state, self.reconciler, model, self.sessions)
 
     def submit(self, new):
@@ -103,10 +150,11 @@ class Desk:
 
 
 @contextmanager
-def running_desk(path, *, num_systems=2, policy=None):
+def running_desk(path, *, num_systems=2, management_gib=0, policy=None, launcher=None):
     """Yield the services around a reconciler that runs."""
     with opened_state(path, SystemClock()) as state:
-        desk = Desk(state, make_model(state, num_systems=num_systems), policy=policy)
+        model = make_model(state, num_systems=num_systems, management_gib=management_gib)
+        desk = Desk(state, model, policy=policy, launcher=launcher)
         desk.reconciler.start()
         yield desk
         desk.reconciler.close()

@@ -1,6 +1,5 @@
 """REST against a running appliance."""
 
-import socket
 from contextlib import contextmanager
 
 import httpx
@@ -13,15 +12,8 @@ def rest_client(appliance: ApplianceProcess, token: str = "", **options):
     """Yield a client of the appliance's REST interface."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
     root = f"{appliance.state.rest_url}/api/v1/"
-    with httpx.Client(base_url=root, headers=headers, timeout=30, **options) as client:
+    with httpx.Client(base_url=root, headers=headers, timeout=120, **options) as client:
         yield client
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def mint(appliance: ApplianceProcess, name: str, *arguments: str) -> str:

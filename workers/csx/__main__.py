@@ -1,15 +1,19 @@
 """Entry point of the chief pod, a simulated CS-2: `python -m workers.csx --spec FILE`.
 
-Options of the spec: `threads`, how many threads an operation may use (default: the machine's cores
-divided by the number of systems); `machine`, name or JSON table of the machine whose times are
-simulated (default: CS-2); `pace`, wall seconds per simulated second (default: as fast as it goes).
+Options of the spec: `threads`, how many threads compute (default: the machine's cores divided by
+the number of systems); `strands`, into how many parts they divide the samples instead of sharing
+every operation (default: see `workers.csx.strand_count`); `machine`, name or JSON table of the
+machine whose times are simulated (default: CS-2); `pace`, wall seconds per simulated second
+(default: as fast as it goes); `machine_code`, a directory of machine code that pods before this one
+have compiled (default: none is kept).
 """
 
 import sys
 from collections.abc import Sequence
 
-from appliance.core.pods import PodSpec
+from appliance.core.pods import MACHINE_CODE_OPTION, PodSpec
 from appliance.numerics.allocator import keep_freed_memory
+from appliance.numerics.loops.machine_code import keep_machine_code
 from appliance.pods import shell
 from workers.csx.role import CsxRole
 
@@ -17,6 +21,7 @@ from workers.csx.role import CsxRole
 def run_pod(spec: PodSpec) -> int:
     """Be the chief pod that the spec describes; return the exit code."""
     keep_freed_memory()
+    keep_machine_code(spec.options.get(MACHINE_CODE_OPTION))
     return shell.run_pod(spec, CsxRole)
 
 

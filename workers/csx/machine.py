@@ -21,7 +21,12 @@ class Action(StrEnum):
     """Wait for the current layer step's weights."""
     PREFETCH = "prefetch"
     """Take the next layer step's weights if they are there; do not wait."""
-    COMPUTE = "compute"
+    BEGIN = "begin"
+    """Begin the current layer step."""
+    BEGIN_AHEAD = "begin-ahead"
+    """Begin the next layer step if there is room for its sums; do not wait."""
+    FINISH = "finish"
+    """Wait until the current layer step is computed."""
     RELEASE = "release"
     """Give the current layer step's weights back."""
     DROP_BATCH = "drop-batch"
@@ -41,7 +46,11 @@ class CsxState:
         num_held: Layer steps whose weights are held, the current one first.
         has_batch: Whether the step's batch has been taken.
         has_tried_prefetch: Whether the next layer step's weights were asked for already.
+        has_begun: Whether the current layer step has begun.
+        has_begun_ahead: Whether the next one has, too.
+        has_tried_ahead: Whether that was tried.
         is_computed: Whether the current layer step is computed but still held.
+        runs_ahead: Whether the next layer step may begin while the current one is computed.
     """
 
     num_steps: int
@@ -51,7 +60,11 @@ class CsxState:
     num_held: int = 0
     has_batch: bool = False
     has_tried_prefetch: bool = False
+    has_begun: bool = False
+    has_begun_ahead: bool = False
+    has_tried_ahead: bool = False
     is_computed: bool = False
+    runs_ahead: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -62,6 +75,12 @@ class CsxState:
     def next_layer_step(self) -> int:
         """Index of the layer step after the current one, which may belong to the next step."""
         return (self.layer_step + 1) % self.num_layer_steps
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether the next layer step may begin; never in the first step, which is measured."""
+        is_held = self.num_held == MAX_LAYER_STEPS_HELD
+        return self.runs_ahead and is_held and self.next_layer_step > 0 and self.step > 0
 
     @property
     def next_step(self) -> int:
@@ -81,9 +100,13 @@ def next_action(state: CsxState) -> Action:
         return Action.RELEASE
     if state.num_held == 0:
         return Action.ACQUIRE
+    if not state.has_begun:
+        return Action.BEGIN
     if state.num_held < MAX_LAYER_STEPS_HELD and not (state.has_tried_prefetch or state.is_last):
         return Action.PREFETCH
-    return Action.COMPUTE
+    if state.may_run_ahead and not state.has_tried_ahead:
+        return Action.BEGIN_AHEAD
+    return Action.FINISH
 
 
 def after(state: CsxState, action: Action, *, arrived: bool = True) -> CsxState:
@@ -92,13 +115,18 @@ def after(state: CsxState, action: Action, *, arrived: bool = True) -> CsxState:
     Args:
         state: The state before.
         action: What was done; must be what `next_action` asked for.
-        arrived: For a prefetch, whether the weights were there.
+        arrived: For a prefetch, whether the weights were there; for a layer step to be begun ahead,
+            whether there was room.
 
     Raises:
         InternalError: The action is not the one that the state asks for.
     """
     if action is not next_action(state):
         raise InternalError(f"A CS-2 cannot {action.value} in {state}.")
+    return _after(state, action, arrived)
+
+
+def _after(state: CsxState, action: Action, arrived: bool) -> CsxState:
     match action:
         case Action.TAKE_BATCH:
             return replace(state, has_batch=True)
@@ -106,13 +134,20 @@ def after(state: CsxState, action: Action, *, arrived: bool = True) -> CsxState:
             return replace(state, num_held=1)
         case Action.PREFETCH:
             return replace(state, has_tried_prefetch=True, num_held=state.num_held + arrived)
-        case Action.COMPUTE:
+        case Action.BEGIN:
+            return replace(state, has_begun=True)
+        case Action.BEGIN_AHEAD:
+            return replace(state, has_tried_ahead=True, has_begun_ahead=arrived)
+        case Action.FINISH:
             return replace(state, is_computed=True)
         case Action.RELEASE:
             return replace(
                 state,
                 num_held=state.num_held - 1,
                 layer_step=state.layer_step + 1,
+                has_begun=state.has_begun_ahead,
+                has_begun_ahead=False,
+                has_tried_ahead=False,
                 is_computed=False,
                 has_tried_prefetch=False,
             )

@@ -4,31 +4,74 @@ A micro-batch without samples (the share of another system is larger) computes n
 zeros.
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from appliance.core.micro_batches import Visit, split_share
 from appliance.core.plan import Plan
 from appliance.core.sharding import BatchShard
+from appliance.core.tensors import TensorType
 from appliance.streams.torch_views import Tensors
 from workers.csx.executor import Executor
+from workers.csx.wafer_part import WaferPart, are_computed_alike, wafer_part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharePart:
+    """What one system keeps of a plan's wafer part, micro-batch by micro-batch.
+
+    Attributes:
+        types: Type of each batch tensor for the global batch, by value name.
+        share: The system's share of the batch.
+        shards: The micro-batches' parts of it.
+        parts: The wafer part of each micro-batch, None where it has no samples; one object for
+            those that are computed alike.
+    """
+
+    types: Mapping[str, TensorType]
+    share: BatchShard
+    shards: tuple[BatchShard, ...]
+    parts: tuple[WaferPart | None, ...]
+
+
+def share_parts(
+    plan: Plan, share: BatchShard, *, count: int, num_strands: int = 1
+) -> tuple[SharePart, ...]:
+    """Return what a system keeps for each of its strands.
+
+    Args:
+        plan: A verified plan.
+        share: The system's share of the batch.
+        count: Number of micro-batches.
+        num_strands: Number of strands, which divide every micro-batch.
+    """
+    by_micro_batch = [split_share(shard, num_strands) for shard in split_share(share, count)]
+    by_strand = tuple(zip(*by_micro_batch, strict=True))
+    parts = _parts(plan, [shard for shards in by_strand for shard in shards])
+    return tuple(
+        SharePart(
+            types={tensor.value: tensor.type for tensor in plan.inputs},
+            share=share,
+            shards=shards,
+            parts=tuple(itertools.islice(parts, count)),
+        )
+        for shards in by_strand
+    )
 
 
 class MicroBatches:
     """The wafer part of a plan for one system, in any number of micro-batches.
 
     Args:
-        plan: A verified plan.
-        shard: The system's share of the batch.
-        count: Number of micro-batches.
+        part: The wafer part.
     """
 
-    def __init__(self, plan: Plan, shard: BatchShard, *, count: int) -> None:
-        self._types = {tensor.value: tensor.type for tensor in plan.inputs}
-        self._share = shard
-        self._shards = split_share(shard, count)
-        self._executors = tuple(_executors(plan, self._shards))
+    def __init__(self, part: SharePart) -> None:
+        self._types, self._share, self._shards = part.types, part.share, part.shards
+        self._executors = tuple(_executors(part.parts))
 
     def activations(self) -> Iterator[torch.Tensor]:
         """Yield the values that are resident now."""
@@ -66,12 +109,26 @@ class MicroBatches:
         return found
 
 
-def _executors(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[Executor | None]:
-    """Yield one for each micro-batch; they share programs where they can."""
-    made: Executor | None = None
+def _parts(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[WaferPart | None]:
+    """Yield one for each micro-batch, the same one where nothing differs."""
+    made: tuple[WaferPart, BatchShard] | None = None
     for shard in shards:
         if not shard.size:
             yield None
             continue
-        made = (made.twin(shard) if made is not None else None) or Executor(plan, shard)
-        yield made
+        if made is None or not are_computed_alike(plan, made[1], shard):
+            made = (wafer_part(plan, shard), shard)
+        yield made[0]
+
+
+def _executors(parts: Sequence[WaferPart | None]) -> Iterator[Executor | None]:
+    """Yield one for each micro-batch; they share programs where they can."""
+    made: tuple[Executor, WaferPart] | None = None
+    for part in parts:
+        if part is None:
+            yield None
+        elif made is not None and made[1] is part:
+            yield made[0].twin()
+        else:
+            made = (Executor(part), part)
+            yield made[0]

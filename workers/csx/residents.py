@@ -16,11 +16,12 @@ class Residents:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
         self._types: dict[str, TensorType] = {}
+        self._names: tuple[tuple[str, ...], ...] = ()
         self._loads: tuple[Tensors, ...] = ()
         if plan.execution is Execution.PIPELINED:
-            names = dict.fromkeys(name for step in plan.layer_steps for name in step.loads)
+            self._names = tuple(step.loads for step in plan.layer_steps)
+            names = dict.fromkeys(name for names in self._names for name in names)
             self._types = {name: plan.types[name] for name in names}
 
     @property
@@ -50,6 +51,4 @@ class Residents:
             name: torch.empty(type_.shape, dtype=torch_dtype(type_.dtype))
             for name, type_ in self._types.items()
         }
-        return tuple(
-            {name: tensors[name] for name in step.loads} for step in self._plan.layer_steps
-        )
+        return tuple({name: tensors[name] for name in names} for names in self._names)

@@ -1,17 +1,27 @@
 """The chief pod: one simulated CS-2."""
 
+import gc
+
 import grpc
 
 from appliance.core.errors import InternalError
+from appliance.core.graph_text import parse_type
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
 from appliance.core.sharding import split_batch
+from appliance.core.swarmx_tree import MAX_FAN_OUT, pod_above, swarmx_tree
 from appliance.pods.context import PodContext
+from appliance.streams.topology import STREAMS_OPTION, StreamMode, broadcast
 from protos.wsc.v1 import pods_pb2
+from workers.csx.executor import set_compute_threads
+from workers.csx.renewal import Packed
 from workers.csx.session import CsxSession, default_threads
 from workers.csx.simulated import SimulatedTime
+from workers.csx.strand_count import num_strands
+from workers.csx.system_part import SystemPart, system_part
 
 THREADS_OPTION = "threads"
+STRANDS_OPTION = "strands"
 
 
 class CsxRole:
@@ -27,23 +37,53 @@ class CsxRole:
     def load(self, request: pods_pb2.LoadRequest) -> CsxSession:
         """Make the plan ready to run on this system's share of the batch."""
         spec = self._context.spec
-        plan = parse_plan(request.plan.decode())
-        verify(plan)
-        if not spec.index < request.num_systems <= plan.batch_size:
-            raise InternalError(
-                f"{spec.name} cannot take part in {request.num_systems} systems with a batch of "
-                f"{plan.batch_size}."
-            )
         threads = spec.options.get(THREADS_OPTION)
+        num_threads = int(threads) if threads else default_threads(request.num_systems)
+        set_compute_threads(num_threads)
+        packed = self._read(request, num_threads)
+        # The plan is gone: what it took goes back to the system before anything lasting is made.
+        parse_type.cache_clear()
+        gc.collect()
+        part, simulated = packed.make()
+        pods = swarmx_tree(request.num_systems, fan_out=request.fan_out or MAX_FAN_OUT)
         return CsxSession(
             self._context,
             number=request.session,
-            plan=plan,
-            shard=split_batch(plan.batch_size, request.num_systems)[spec.index],
-            num_systems=request.num_systems,
-            num_threads=int(threads) if threads else default_threads(request.num_systems),
-            simulated=SimulatedTime.of(plan, spec, request.num_systems),
+            part=part,
+            broadcast_stream=broadcast(pod_above(pods, spec.index).index),
+            num_threads=max(1, num_threads // len(part.strands)),
+            simulated=simulated,
         )
+
+    def _read(
+        self, request: pods_pb2.LoadRequest, num_threads: int
+    ) -> Packed[tuple[SystemPart, SimulatedTime]]:
+        """Read the plan and write down what this system keeps of it."""
+        spec, num_systems = self._context.spec, request.num_systems
+        mode = StreamMode(spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        num_shards = request.num_shards or 1
+        # Only who maps the shards of MemoryX asks where a value lies; that takes the updates.
+        asks_where = mode is StreamMode.MAPPED and num_shards > 1
+        plan = parse_plan(request.plan.decode(), runs_updates=asks_where)
+        verify(plan)
+        if not spec.index < num_systems <= plan.batch_size:
+            raise InternalError(
+                f"{spec.name} cannot take part in {num_systems} systems with a batch of "
+                f"{plan.batch_size}."
+            )
+        share = split_batch(plan.batch_size, num_systems)[spec.index]
+        strands = int(spec.options.get(STRANDS_OPTION) or 0) or num_strands(
+            plan, share, num_systems=num_systems, num_threads=num_threads
+        )
+        part = system_part(
+            plan,
+            share,
+            num_systems=num_systems,
+            num_shards=num_shards,
+            mode=mode,
+            num_strands=strands,
+        )
+        return Packed((part, SimulatedTime.of(plan, spec, num_systems)))
 
     def add_services(self, server: grpc.Server) -> None:
         """Serve nothing beside `Pod`."""

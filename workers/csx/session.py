@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import StreamClosedError
-from appliance.core.micro_batches import num_micro_batches, visits
-from appliance.core.plan import Plan
 from appliance.core.readings import (
     INPUT_WAIT,
     INPUT_WAIT_NOW,
@@ -17,36 +15,18 @@ from appliance.core.readings import (
     WALL_STEP,
     WALL_TOTAL,
 )
-from appliance.core.residency import deliveries
 from appliance.core.run import RunSchedule
-from appliance.core.sharding import BatchShard
+from appliance.numerics.allocator import give_back_free_memory
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.protocol import RingReader
-from appliance.streams.topology import (
-    BROADCAST,
-    COMPUTED_SEGMENT,
-    STATE_SEGMENT,
-    STREAMS_OPTION,
-    StreamMode,
-    batch_layout,
-    batches,
-    computed_layout,
-    gradients,
-    largest,
-    load_layout,
-    num_ring_slots,
-    state_layout,
-    sum_layout,
-)
-from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
-from workers.csx.executor import set_compute_threads
+from appliance.streams.topology import batches, gradients, num_ring_slots, store
 from workers.csx.machine import Action, CsxState, after, next_action
 from workers.csx.memory import MemoryAccount
-from workers.csx.micro_batches import MicroBatches
 from workers.csx.pace import Pace
-from workers.csx.residents import Residents
 from workers.csx.simulated import SimulatedTime
+from workers.csx.strands import Strands
+from workers.csx.system_part import SystemPart
 
 _WAIT_SLICE_SECONDS = 1.0
 """How often a late batch is reported; heartbeats are no more frequent."""
@@ -63,10 +43,9 @@ class CsxSession:
     Args:
         context: The pod; its index is the system's number.
         number: The session's number.
-        plan: A verified plan.
-        shard: The system's share of the batch.
-        num_systems: Number of systems of the session.
-        num_threads: Threads that torch may use for an operation.
+        part: What the system keeps of the plan.
+        broadcast_stream: Name of the stream that the loads come in.
+        num_threads: Threads of each strand.
         simulated: What a real wafer would take.
     """
 
@@ -75,38 +54,37 @@ class CsxSession:
         context: PodContext,
         *,
         number: int,
-        plan: Plan,
-        shard: BatchShard,
-        num_systems: int,
+        part: SystemPart,
+        broadcast_stream: str,
         num_threads: int,
         simulated: SimulatedTime,
     ) -> None:
-        self._context, self._number, self._plan = context, number, plan
-        self._num_threads = num_threads
-        set_compute_threads(num_threads)
-        self._visits = visits(plan, num_systems)
-        self._executor = MicroBatches(plan, shard, count=num_micro_batches(plan, num_systems))
-        self._deliveries = deliveries(plan, num_systems)
-        self._residents = Residents(plan)
-        self._load_layouts = tuple(load_layout(plan, row) for row in self._deliveries.rows)
-        sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
-        self._loads = SlotTensors(self._load_layouts)
-        self._sums = SlotTensors(sum_layouts)
-        self._sum_bytes = tuple(layout.num_bytes for layout in sum_layouts)
-        self._batches = SlotTensors((batch_layout(plan, shard),))
+        self._context, self._number = context, number
+        self._broadcast_stream = broadcast_stream
+        self._step_names, self._visits = part.step_names, part.visits
+        self._executor = Strands(
+            part.strands,
+            sums=part.sums,
+            sum_spans=part.sum_spans,
+            largest_sum_bytes=part.largest_sum_bytes,
+            num_threads=num_threads,
+        )
+        self._deliveries, self._load_bytes = part.deliveries, part.load_bytes
+        self._sum_bytes = part.sum_bytes
+        self._loads, self._batches = part.loads, part.batch
+        self._residents, self._mapped = part.residents, part.mapped
         self._account = MemoryAccount()
         self._simulated = simulated
         self._pace = Pace(simulated.paced_step_seconds, context.clock)
         self._pace_wait_seconds = 0.0
         context.progress.record(readings=simulated.readings(0))
         self._held: deque[NDArray[np.uint8]] = deque()
-        self._mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
-        self._mapped: tuple[Tensors, ...] = ()
+        self._num_begun = 0
         self._first_step = 0
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
         self._weight_wait_seconds = 0.0
-        sum_bytes = largest(sum_layouts)
+        sum_bytes = part.largest_sum_bytes
         self._streams = contextlib.ExitStack()
         self._gradients = self._streams.enter_context(
             context.serve_ring(
@@ -120,37 +98,36 @@ class CsxSession:
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to SwarmX and the input, and return the loop."""
         context, number = self._context, self._number
-        broadcast = self._streams.enter_context(context.connect_ring(number, BROADCAST))
-        if self._mode is StreamMode.MAPPED:
-            self._mapped = self._map_loads()
+        broadcast = self._streams.enter_context(
+            context.connect_ring(number, self._broadcast_stream)
+        )
+        if self._mapped is not None:
+            for index in range(self._mapped.num_shards):
+                attached = context.attach_store(number, store(index), is_read_only=True)
+                self._mapped.attach(index, self._streams.enter_context(attached))
         batch_ring = self._streams.enter_context(
             context.connect_ring(number, batches(context.spec.index))
         )
         self._first_step = schedule.first_step
-        return {"compute": lambda: self._run(schedule.num_steps, broadcast, batch_ring)}
-
-    def _map_loads(self) -> tuple[Tensors, ...]:
-        """Return what each layer step loads as views of MemoryX's memory."""
-        store = self._streams.enter_context(
-            self._context.attach_store(self._number, is_read_only=True)
-        )
-        tensors = {
-            **tensors_of(state_layout(self._plan), store.attach(STATE_SEGMENT)),
-            **tensors_of(computed_layout(self._plan), store.attach(COMPUTED_SEGMENT)),
-        }
-        return tuple(
-            {name: tensors[name] for name in step.loads} for step in self._plan.layer_steps
-        )
+        return {"compute": lambda: self._compute_all(schedule.num_steps, broadcast, batch_ring)}
 
     def close(self) -> None:
         """Close the streams and wake the loop."""
         self._pace.close()
         self._streams.close()
 
+    def _compute_all(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
+        with self._executor.running():
+            self._run(num_steps, broadcast, batch_ring)
+
     def _run(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
-        set_compute_threads(self._num_threads)
+        give_back_free_memory()  # the plan's text, and what its loading took
         clock = self._context.clock
-        state = CsxState(num_steps=num_steps, num_layer_steps=len(self._visits))
+        state = CsxState(
+            num_steps=num_steps,
+            num_layer_steps=len(self._visits),
+            runs_ahead=self._executor.runs_ahead,
+        )
         self._pace.begin()
         first = began = clock.monotonic_seconds()
         while (action := next_action(state)) is not Action.END:
@@ -162,14 +139,18 @@ class CsxSession:
                     self._acquire(state.step, state.layer_step, broadcast)
                 case Action.PREFETCH:
                     arrived = self._prefetch(state.next_step, state.next_layer_step, broadcast)
-                case Action.COMPUTE:
-                    self._compute(state.step, state.layer_step)
+                case Action.BEGIN:
+                    self._begin(state.step, state.layer_step, self._gradients.reserve())
+                case Action.BEGIN_AHEAD:
+                    arrived = self._begin_ahead(state.step, state.next_layer_step)
+                case Action.FINISH:
+                    self._finish(state.step, state.layer_step)
                 case Action.RELEASE:
                     self._held.popleft()
                     self._account.drop_weights()
                     broadcast.release()
                 case Action.DROP_BATCH:
-                    self._executor.end()
+                    self._executor.end_step()
                     batch_ring.release()
                     self._pace_wait_seconds += self._pace.wait(state.step + 1)
                     now = clock.monotonic_seconds()
@@ -187,7 +168,7 @@ class CsxSession:
             raise StreamClosedError(
                 f"Stream {batches(self._context.spec.index)!r} ended before step {step + 1}."
             )
-        self._executor.begin(self._first_step + step, self._batches.of(slot, 0))
+        self._executor.begin_step(self._first_step + step, self._batches.of(slot, 0))
 
     def _wait_for_batch(self, batch_ring: RingReader) -> NDArray[np.uint8] | None:
         """Wait for a batch that is late; heartbeats tell how long it has taken so far."""
@@ -225,22 +206,36 @@ class CsxSession:
 
     def _hold(self, step: int, number: int, slot: NDArray[np.uint8] | None) -> None:
         if slot is None:
-            name = self._plan.layer_steps[self._visits[number].layer_step].name
-            raise StreamClosedError(f"Stream {BROADCAST!r} ended before the weights of {name!r}.")
+            name = self._step_names[self._visits[number].layer_step]
+            raise StreamClosedError(
+                f"Stream {self._broadcast_stream!r} ended before the weights of {name!r}."
+            )
         self._held.append(slot)
-        self._account.take_weights(self._load_layouts[self._deliveries.row(step, number)].num_bytes)
+        self._account.take_weights(self._load_bytes[self._deliveries.row(step, number)])
 
-    def _compute(self, step: int, number: int) -> None:
+    def _begin(self, step: int, number: int, slot: NDArray[np.uint8]) -> None:
         visit = self._visits[number]
-        layer_step = visit.layer_step
-        if self._mode is StreamMode.MAPPED:
-            loads = self._mapped[layer_step]
+        if self._mapped is not None:
+            loads = self._mapped.loads(visit.layer_step)
         else:
-            arrived = self._loads.of(self._held[0], self._deliveries.row(step, number))
-            loads = self._residents.loads(layer_step, arrived)
-        sums = self._sums.of(self._gradients.reserve(), layer_step)
-        self._executor.compute(visit, loads, sums)
-        self._gradients.publish(self._sum_bytes[layer_step])
+            slot_of_loads = self._held[self._num_begun]
+            arrived = self._loads.of(slot_of_loads, self._deliveries.row(step, number))
+            loads = self._residents.loads(visit.layer_step, arrived)
+        self._executor.begin(visit, loads, slot)
+        self._num_begun += 1
+
+    def _begin_ahead(self, step: int, number: int) -> bool:
+        try:
+            slot = self._gradients.reserve(0.0, ahead=1)
+        except TimeoutError:
+            return False
+        self._begin(step, number, slot)
+        return True
+
+    def _finish(self, step: int, number: int) -> None:
+        self._executor.finish()
+        self._num_begun -= 1
+        self._gradients.publish(self._sum_bytes[self._visits[number].layer_step])
         if step == 0:
             # Shapes are static: every later step holds the same.
             self._account.count_activations(self._executor.activations())

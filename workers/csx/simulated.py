@@ -1,6 +1,7 @@
 """What a CS-2 reports of the time that a real wafer would have taken."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from appliance.core.plan import Plan
 from appliance.core.pods import PodSpec
@@ -46,6 +47,8 @@ class SimulatedTime:
                 num_systems=num_systems,
                 index=spec.index,
             )
+            # Of its layers nothing is reported, and they would keep memory of the plan.
+            timing = replace(timing, layers=())
         return cls(timing, float(pace) if pace else None)
 
     @property

@@ -1,23 +1,24 @@
 """`python -m workers.driver --spec FILE`: a driver pod.
 
-Options: `driver_path` (the run's `DriverSpec` as JSON), `user_uid`, `user_gid` and `user_name`
+Options: `driver` (the run's `DriverSpec` as JSON), `user_uid`, `user_gid` and `user_name`
 (whom to run the script as; empty for ourselves), and `token`, by which the jobs of the script are
-known as the driver's.
+known as the driver's; `client_config`, the client's configuration file for scripts without one.
 """
 
 import sys
-from pathlib import Path
 
+from appliance.core.clock import SystemClock
 from appliance.core.drivers import DriverSpec
 from appliance.core.pods import PodSpec
 from appliance.pods import shell
+from appliance.pods.neighbours import Neighbours
 from workers.driver.script import Script, ScriptUser
 from workers.driver.supervisor import ManagementLink, supervise
 
 
 def run_pod(spec: PodSpec) -> int:
     """Run the script until it has ended for good; return its exit code."""
-    driver = DriverSpec.from_json(Path(spec.options["driver_path"]).read_text())
+    driver = DriverSpec.from_json(spec.options["driver"])
     options = spec.options
     user = ScriptUser.of(
         options.get("user_uid", ""),
@@ -25,8 +26,12 @@ def run_pod(spec: PodSpec) -> int:
         options.get("user_name", ""),
     )
     script = Script(spec, driver, user, token=spec.options.get("token", ""))
-    with ManagementLink(spec.management_address, spec.job) as management:
-        return supervise(script, management.ended)
+    neighbours = Neighbours(spec, SystemClock())
+    try:
+        with ManagementLink(neighbours.management(), spec.job) as management:
+            return supervise(script, management.ended, restart_count=management.started())
+    finally:
+        neighbours.close()
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from appliance.core.drivers import DriverSpec
-from appliance.core.pods import PodSpec
+from appliance.core.pods import CLIENT_CONFIG_OPTION, PodSpec
 from appliance.pods import leash
 
 _NOT_FOUND = 127
@@ -124,6 +124,8 @@ class Script:
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
         theirs = {"PATH": _PATH, "LANG": "C.UTF-8", **self._driver.environment}
+        if config := self._pod.options.get(CLIENT_CONFIG_OPTION):
+            theirs.setdefault("CSCONFIG_PATH", config)
         user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._user.home}
         return {**theirs, **user, **ours}
 

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import TypeVar
 
 import grpc
 
@@ -13,6 +14,8 @@ from protos.wsc.v1 import drivers_pb2_grpc
 from workers.driver.script import Script, say
 
 logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
 
 _CALL_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
@@ -44,6 +47,12 @@ class ManagementLink:
     ) -> None:
         self._channel.close()
 
+    def started(self) -> int:
+        """Return how often the script was started again before this pod."""
+        request = pb.DriverStartedRequest(job=self._job)
+        reply = _answer(lambda: self._stub.DriverStarted(request, timeout=_CALL_SECONDS))
+        return 0 if reply is None else reply.restart_count
+
     def ended(self, exit_code: int) -> pb.DriverEndedReply:
         """Tell how the script has ended and return what is to be done.
 
@@ -51,19 +60,33 @@ class ManagementLink:
         script stays ended.
         """
         request = pb.DriverEndedRequest(job=self._job, exit_code=exit_code)
-        attempts = int(_PATIENCE_SECONDS / _RETRY_SECONDS)
-        for _ in range(attempts):
-            try:
-                return self._stub.DriverEnded(request, timeout=_CALL_SECONDS)
-            except grpc.RpcError as error:
-                logger.warning("Management does not answer", extra={"why": str(error)})
-                threading.Event().wait(_RETRY_SECONDS)
-        return pb.DriverEndedReply(reason="management does not answer")
+        reply = _answer(lambda: self._stub.DriverEnded(request, timeout=_CALL_SECONDS))
+        return reply or pb.DriverEndedReply(reason="management does not answer")
 
 
-def supervise(script: Script, ended: Callable[[int], pb.DriverEndedReply]) -> int:
-    """Run a script, again and again if management says so; return its last exit code."""
-    restart_count = 0
+def _answer(call: Callable[[], Reply]) -> Reply | None:
+    """Return management's answer; None if there is none for ten minutes."""
+    for _ in range(int(_PATIENCE_SECONDS / _RETRY_SECONDS)):
+        try:
+            return call()
+        except grpc.RpcError as error:
+            logger.warning("Management does not answer", extra={"why": str(error)})
+            threading.Event().wait(_RETRY_SECONDS)
+    return None
+
+
+def supervise(
+    script: Script, ended: Callable[[int], pb.DriverEndedReply], *, restart_count: int = 0
+) -> int:
+    """Run a script, again and again if management says so; return its last exit code.
+
+    Args:
+        script: The script.
+        ended: Tells management how it ended.
+        restart_count: How often it was started again before, by pods that were lost.
+    """
+    if restart_count:
+        say(f"the script is started again in a new pod, restart {restart_count}")
     while True:
         exit_code = script.run(restart_count)
         if exit_code == 0:

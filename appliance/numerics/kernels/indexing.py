@@ -35,13 +35,16 @@ def _gather(node: Node, types: Sequence[TensorType]) -> Kernel:
         return _batched_gather(types, axis, batch_dims, shape)
 
     def into(out: torch.Tensor, table: torch.Tensor, index: torch.Tensor) -> None:
+        if not out.is_contiguous():
+            out.copy_(call(table, index))
+            return
         flat = out.view(*table.shape[:axis], -1, *table.shape[axis + 1 :])
         torch.index_select(table, axis, index.reshape(-1), out=flat)
 
-    return Kernel(
-        call=lambda table, index: torch.index_select(table, axis, index.reshape(-1)).view(shape),
-        into=into,
-    )
+    def call(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.index_select(table, axis, index.reshape(-1)).view(shape)
+
+    return Kernel(call=call, into=into)
 
 
 def _batched_gather(

@@ -11,21 +11,66 @@ from appliance.core.attributes import flag, integers
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
+from appliance.numerics.onednn import Gemm, find_gemm
 
 Axes = tuple[int, ...]
 
 
+_LEAST_OPERATIONS_BY_ONEDNN = 1 << 22
+"""Those of a product from which on oneDNN wins in spite of what calling it from Python costs."""
+
+
 def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
     transpose_a, transpose_b = flag(node, "transpose_a"), flag(node, "transpose_b")
-    product = torch.mm if len(types[0].shape) == len(types[1].shape) == 2 else torch.matmul
+    are_matrices = len(types[0].shape) == len(types[1].shape) == 2
+    product = torch.mm if are_matrices else torch.matmul
 
     if _is_native(node, types):
         return _native(_transposed(product, transpose_a, transpose_b))
+
+    num_operations = 2 * math.prod(node.types[0].shape) * types[0].shape[0 if transpose_a else -1]
+    if are_matrices and num_operations >= _LEAST_OPERATIONS_BY_ONEDNN:
+        gemm = find_gemm()
+        if gemm is not None:
+            is_narrow = types[0].dtype is types[1].dtype is DType.BF16 and has_native_bfloat16()
+            return _by_onednn(gemm, transpose_a, transpose_b, is_narrow=is_narrow)
 
     def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
         product(a.mT if transpose_a else a, b.mT if transpose_b else b, out=out)
 
     return Kernel(call=_transposed(product, transpose_a, transpose_b), into=into)
+
+
+def _by_onednn(gemm: Gemm, transpose_a: bool, transpose_b: bool, *, is_narrow: bool) -> Kernel:
+    """Return the kernel of a product by oneDNN, or by torch where matrices lie oddly.
+
+    Args:
+        gemm: Products by oneDNN.
+        transpose_a: Whether the left matrix is given transposed.
+        transpose_b: Whether the right one is.
+        is_narrow: Whether operands hold bfloat16 numbers, which the processor multiplies faster;
+            the result, such as a weight's gradient, is not rounded.
+    """
+
+    def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        left, right = a.mT if transpose_a else a, b.mT if transpose_b else b
+        narrow = torch.bfloat16
+        if is_narrow and gemm.try_into(out, left.to(narrow), right.to(narrow)):
+            return
+        if not gemm.try_into(out, left, right):
+            torch.mm(left, right, out=out)
+
+    def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        out = a.new_empty((a.shape[int(transpose_a)], b.shape[int(not transpose_b)]))
+        into(out, a, b)
+        return out
+
+    return Kernel(call=call, into=into)
+
+
+_LEAST_OPERATIONS_IN_PLACE = 1 << 20
+"""Those of one sample's part of a product from which on copying its operands costs more than a
+call for each sample."""
 
 
 @functools.cache
@@ -46,14 +91,18 @@ def _is_native(node: Node, types: Sequence[TensorType]) -> bool:
 
 
 def _native(product: Callable[..., Values]) -> Kernel:
-    narrow, wide = torch.bfloat16, torch.float32
+    def narrow(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        result = product(a.to(torch.bfloat16), b.to(torch.bfloat16))
+        assert isinstance(result, torch.Tensor)
+        return result
 
     def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        result = product(a.to(narrow), b.to(narrow))
-        assert isinstance(result, torch.Tensor)
-        return result.to(wide)
+        return narrow(a, b).to(torch.float32)
 
-    return Kernel(call=call, is_rounded=True)
+    def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        out.copy_(narrow(a, b))
+
+    return Kernel(call=call, into=into, is_rounded=True)
 
 
 def _transposed(
@@ -97,6 +146,10 @@ def _dot_general(node: Node, types: Sequence[TensorType]) -> Kernel:
     left = _Side(left_batch + left_free + left_dot, (batch, rows, inner))
     right = _Side(right_batch + right_dot + right_free, (batch, inner, columns))
     kernel = _batched_product(left, right, node.types[0].shape)
+    if (len(left_batch), len(left_free), len(left_dot), len(right_free)) == (2, 1, 1, 1):
+        each = 2 * batch // max(1, left_shape[left_batch[0]]) * rows * inner * columns
+        if each >= _LEAST_OPERATIONS_IN_PLACE:
+            kernel = _product_in_place(left.order, right.order, node.types[0].shape)
     return _native(kernel.call) if _is_native(node, types) else kernel
 
 
@@ -116,6 +169,9 @@ def _batched_product(left: _Side, right: _Side, shape: Axes) -> Kernel:
         return product.view(shape)
 
     def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        if not out.is_contiguous():
+            out.copy_(call(a, b))
+            return
         torch.bmm(
             a.permute(left_order).reshape(left_shape),
             b.permute(right_order).reshape(right_shape),
@@ -123,6 +179,34 @@ def _batched_product(left: _Side, right: _Side, shape: Axes) -> Kernel:
         )
 
     return Kernel(call=call, into=into)
+
+
+def _product_in_place(left_order: Axes, right_order: Axes, shape: Axes) -> Kernel:
+    """Return the kernel of a product with two batch axes, as attention has them.
+
+    Heads and samples need not lie next to one another for it: then it goes sample by sample, where
+    the heads' matrices are found at one distance, and nothing is copied.
+    """
+
+    def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        a, b = a.permute(left_order), b.permute(right_order)
+        if _is_one_stack(a) and _is_one_stack(b) and _is_one_stack(out):
+            torch.bmm(a.flatten(0, 1), b.flatten(0, 1), out=out.flatten(0, 1))
+            return
+        for left, right, result in zip(a.unbind(), b.unbind(), out.unbind(), strict=True):
+            torch.bmm(left, right, out=result)
+
+    def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        out = a.new_empty(shape)
+        into(out, a, b)
+        return out
+
+    return Kernel(call=call, into=into)
+
+
+def _is_one_stack(x: torch.Tensor) -> bool:
+    """Return whether the first two axes can be seen as one."""
+    return x.shape[0] == 1 or x.stride(0) == x.shape[1] * x.stride(1)
 
 
 BUILDERS: Builders = {"DotGeneral": _dot_general, "MatMul": _matmul}

@@ -192,6 +192,9 @@ def _shard_pad(node: Node, types: Sequence[TensorType]) -> Kernel:
     part_seen = (*part[:axis], outer, length, *part[axis + 1 :])
 
     def into(out: torch.Tensor, x: torch.Tensor) -> None:
+        if not out.is_contiguous():
+            out.copy_(call(x))
+            return
         out.zero_().view(seen).narrow(axis + 1, start, length).copy_(x.reshape(part_seen))
 
     def call(x: torch.Tensor) -> torch.Tensor:

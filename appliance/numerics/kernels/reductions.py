@@ -76,8 +76,15 @@ def _l2_norm(node: Node, types: Sequence[TensorType]) -> Kernel:
 
 
 def _softmax(node: Node, _types: Sequence[TensorType]) -> Kernel:
-    axis = integer(node, "axis")
-    return Kernel(call=lambda x: torch.softmax(x, axis))
+    axis, write = integer(node, "axis"), torch.ops.aten._softmax.out
+
+    def into(out: torch.Tensor, x: torch.Tensor) -> None:
+        if not out.is_contiguous():  # torch would take it for contiguous
+            out.copy_(torch.softmax(x, axis))
+            return
+        write(x, axis, False, out=out)
+
+    return Kernel(call=lambda x: torch.softmax(x, axis), into=into)
 
 
 def _scan(

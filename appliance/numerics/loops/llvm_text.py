@@ -1,7 +1,9 @@
 """The loop over a region's elements, as LLVM assembly.
 
-The function takes the number of elements and a pointer for each operand and result. What has one
-element only is computed once, in front; the rest in a loop over vectors and one over what is left.
+The function takes the first element and the one behind the last, and a pointer for each operand
+and result. What has one element only is computed once, in front; the rest in a loop over vectors
+and one over what is left. Several threads may call the second function at once: it takes one piece
+of the elements after the other, until none is left.
 Results may be the very memory of an operand of as many elements: each element is read before it is
 written.
 """
@@ -19,6 +21,9 @@ VECTOR_WIDTH = 16
 """Elements of a vector: one 512-bit register of float32; LLVM splits it for smaller ones."""
 
 ENTRY_POINT = "region"
+PART_ENTRY_POINT = "part"
+PART_WORDS = 3
+"""What `part` finds in front of the pointers: pieces taken, elements, elements of a piece."""
 
 REGISTER_TYPES: Mapping[DType, str] = {
     DType.F32: "float",
@@ -44,12 +49,15 @@ class Operand:
         dtype: Element type.
         is_single: Whether it is one element that stands for all.
         value: The element, where it never changes; then it is no argument of the function.
+        period: Number of elements that are repeated over and over, a multiple of `VECTOR_WIDTH`; 0
+            if there are as many as the loop has.
     """
 
     name: str
     dtype: DType
     is_single: bool
     value: float | int | bool | None = None
+    period: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +134,14 @@ class _Writer:
         self._store(front, "0", single=True)
         if any(name not in region.singles for name in region.results):
             self._line(f"%full = and i64 %n, -{VECTOR_WIDTH}")
-            self._loop(front, "vectors", "0", "%full", VECTOR_WIDTH)
+            self._loop(front, "vectors", "%begin", "%full", VECTOR_WIDTH)
             self._loop(front, "rest", "%full", "%n", 1)
         self._line("ret void")
         pointers = [*self._pointers.values(), *self._targets.values()]
-        arguments = ", ".join(["i64 %n", *(f"ptr {name}" for name in pointers)])
+        arguments = ", ".join(["i64 %begin, i64 %n", *(f"ptr {name}" for name in pointers)])
         head = f"define void @{ENTRY_POINT}({arguments}) {{\nentry:\n"
-        return "\n".join(sorted(self._declared)) + "\n" + head + "\n".join(self._lines) + "\n}\n"
+        body = "\n".join(self._lines) + "\n}\n"
+        return "\n".join(sorted(self._declared)) + "\n" + head + body + _part(len(pointers))
 
     def _loop(self, front: _Scope, name: str, start: str, stop: str, width: int) -> None:
         scope = _Scope(width)
@@ -178,6 +187,8 @@ class _Writer:
 
     def _load(self, scope: _Scope, operand: Operand, index: str) -> _Value:
         element = _MEMORY_TYPES[operand.dtype]
+        if operand.period:
+            index = self.assign(f"urem i64 {index}, {operand.period}")
         address = self._address(self._pointers[operand.name], element, index)
         size = _SIZES[operand.dtype]
         loaded = self.assign(f"load {scope.type(element)}, ptr {address}, align {size}")
@@ -215,6 +226,31 @@ class _Writer:
 
     def _line(self, line: str) -> None:
         self._lines.append(line)
+
+
+def _part(num_pointers: int) -> str:
+    """Return the function that takes pieces of the elements until none is left."""
+    loads = ["%n.at = getelementptr i64, ptr %words, i64 1", "%n = load i64, ptr %n.at"]
+    loads += ["%size.at = getelementptr i64, ptr %words, i64 2", "%size = load i64, ptr %size.at"]
+    for index in range(num_pointers):
+        loads.append(f"%a{index} = getelementptr ptr, ptr %words, i64 {PART_WORDS + index}")
+        loads.append(f"%p{index} = load ptr, ptr %a{index}")
+    pointers = "".join(f", ptr %p{index}" for index in range(num_pointers))
+    lines = [
+        f"define void @{PART_ENTRY_POINT}(ptr %words) {{\nentry:",
+        *loads,
+        "br label %next\nnext:",
+        "%piece = atomicrmw add ptr %words, i64 1 monotonic",
+        "%begin = mul i64 %piece, %size",
+        "%more = icmp slt i64 %begin, %n",
+        "br i1 %more, label %work, label %done\nwork:",
+        "%behind = add i64 %begin, %size",
+        "%whole = icmp slt i64 %behind, %n",
+        "%end = select i1 %whole, i64 %behind, i64 %n",
+        f"call void @{ENTRY_POINT}(i64 %begin, i64 %end{pointers})",
+        "br label %next\ndone:\nret void\n}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

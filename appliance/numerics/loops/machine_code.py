@@ -1,55 +1,190 @@
-"""LLVM as a just-in-time compiler: text in, a function to call with addresses out.
+"""LLVM as a just-in-time compiler: text in, a loop to run on addresses out.
 
 A text is compiled once in a process, for the processor it runs on, and kept as long as the process
-lives; alike regions share it.
+lives; alike regions share it. Processes that are given a directory keep the machine code there, by
+the content of the text, and need not compile what another has compiled before.
 """
 
 import ctypes
 import functools
-from collections.abc import Callable
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import llvmlite
 import llvmlite.binding as llvm
 
-from appliance.numerics.loops.llvm_text import ENTRY_POINT
+from appliance.numerics.loops.llvm_text import (
+    ENTRY_POINT,
+    PART_ENTRY_POINT,
+    PART_WORDS,
+    VECTOR_WIDTH,
+)
 
-MachineCode = Callable[..., None]
-"""Called with the number of elements and the address of each operand and result."""
+logger = logging.getLogger(__name__)
+
+_DIGEST_BYTES = 32
+_PIECES_PER_THREAD = 4
+"""So that a thread which others keep from its core does not hold up the rest for long."""
+
+
+class MachineCode:
+    """A compiled loop.
+
+    Args:
+        engine: Owner of the code.
+        num_pointers: Number of operands and results.
+    """
+
+    def __init__(self, engine: llvm.ExecutionEngine, num_pointers: int) -> None:
+        _ENGINES.append(engine)
+        kind = ctypes.CFUNCTYPE(
+            None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * num_pointers
+        )
+        self._region = kind(engine.get_function_address(ENTRY_POINT))
+        self._part = engine.get_function_address(PART_ENTRY_POINT)
+        self._words = ctypes.c_int64 * (PART_WORDS + num_pointers)
+
+    def run(self, size: int, pointers: Sequence[int]) -> None:
+        """Run over so many elements, with the address of each operand and result."""
+        self._region(0, size, *pointers)
+
+    def run_on_threads(self, size: int, pointers: Sequence[int], num_threads: int) -> None:
+        """Do the same on several threads; each element is computed as one thread would.
+
+        Must not be used where a result has one element only.
+        """
+        share = _share_work()
+        if share is None:
+            self.run(size, pointers)
+            return
+        pieces = num_threads * _PIECES_PER_THREAD * VECTOR_WIDTH
+        words = self._words(0, size, -(-size // pieces) * VECTOR_WIDTH, *pointers)
+        share(self._part, words, num_threads, 0)
+
+
+_ENGINES: list[llvm.ExecutionEngine] = []
+"""Owners of machine code, and each of them of the one target machine: none may ever be freed."""
+
+
+@functools.cache
+def _share_work() -> Callable[[int, object, int, int], None] | None:
+    """Return the call of torch's OpenMP library that has a team of threads run a function.
+
+    It is the team that runs torch's own operations for the calling thread, so that no more threads
+    are at work than torch was told to use. None where torch was built without that library.
+    """
+    call = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
+    if call is None:
+        return None
+    call.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    call.restype = None
+    found: Callable[[int, object, int, int], None] = call
+    return found
 
 
 @functools.cache
 def compile_text(text: str, num_pointers: int) -> MachineCode:
-    """Compile a function of `llvm_text`.
+    """Compile the functions of `llvm_text`.
 
     Args:
         text: The module.
-        num_pointers: Pointers that the function takes after the number of elements.
+        num_pointers: Pointers that the loop takes.
 
     Raises:
         RuntimeError: LLVM does not accept the text.
     """
+    path = _path(text)
+    code = None if path is None else _load(path)
+    if code is None:
+        code = _emit(text)
+        if path is not None:
+            _keep(path, code)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return MachineCode(engine, num_pointers)
+
+
+def keep_machine_code(directory: str | None) -> None:
+    """Have this process look for machine code in a directory, and leave there what it compiles.
+
+    Whoever can write there decides what this process executes. A directory that cannot be made is
+    done without: this process then compiles for itself.
+
+    Args:
+        directory: Its path; empty or None keeps nothing.
+    """
+    _DIRECTORIES.clear()
+    if not directory:
+        return
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        logger.warning("Machine code is not kept", extra={"reason": str(error)})
+        return
+    _DIRECTORIES.append(Path(directory))
+
+
+_DIRECTORIES: list[Path] = []
+"""Where machine code is kept: nowhere, or in one directory."""
+
+
+def _path(text: str) -> Path | None:
+    if not _DIRECTORIES:
+        return None
+    version = (llvm.llvm_version_info, llvmlite.__version__, *_processor())
+    name = hashlib.sha256(f"{version}\n{text}".encode()).hexdigest()
+    return _DIRECTORIES[0] / f"{name}.o"
+
+
+def _load(path: Path) -> bytes | None:
+    """Return what is kept, if it is whole; a digest leads it."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        logger.warning("Kept machine code cannot be read", extra={"reason": str(error)})
+        return None
+    digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _keep(path: Path, code: bytes) -> None:
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(hashlib.sha256(code).digest() + code)
+        draft.replace(path)
+    except OSError as error:  # a full disk: the next process compiles as this one did
+        logger.warning("Machine code is not kept", extra={"reason": str(error)})
+
+
+def _emit(text: str) -> bytes:
+    """Return the object file of a module."""
     target = _target_machine()
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, target)
-    engine.finalize_object()
-    _ENGINES.append(engine)
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * num_pointers)
-    return kind(engine.get_function_address(ENTRY_POINT))
+    code: bytes = target.emit_object(module)
+    return code
 
 
-_ENGINES: list[object] = []
-"""Owners of the machine code."""
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """Return name and features of the processor that code is compiled for."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @functools.cache
 def _target_machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    cpu, features = _processor()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
+        cpu=cpu, features=features, opt=3, jit=True
     )

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from appliance.core.attributes import integers
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.groups import Group, Uses
 from appliance.numerics.kernels import Kernel
-from appliance.numerics.loops.llvm_text import Operand, Region, write_function
+from appliance.numerics.loops.llvm_text import VECTOR_WIDTH, Operand, Region, write_function
 from appliance.numerics.loops.machine_code import compile_text
+
+_SMALLEST_SHARED = 1 << 15
+"""Elements from which on threads share a loop: 0.1 MB, some 20 microseconds of one thread."""
 
 
 def region_group(
@@ -25,15 +29,21 @@ def region_group(
     defined = {node.results[0] for node in inside}
     size = max(types[name].num_elements for name in defined)
     read = dict.fromkeys(n for node in inside for n in node.operands if n not in defined)
+    repeated = {
+        name: source
+        for name in read
+        if name not in known and (source := _repeated(name, nodes, types, uses)) is not None
+    }
     outside = uses.outside(members)
     region = Region(
-        operands=tuple(_operand(name, types[name], known) for name in read),
+        operands=tuple(_operand(name, types, known, repeated.get(name)) for name in read),
         nodes=inside,
         results=tuple(node.results[0] for node in inside if node.results[0] in outside),
         singles=frozenset(name for name in (*read, *defined) if types[name].num_elements == 1),
         types=types,
     )
-    passed = tuple(operand.name for operand in region.operands if operand.value is None)
+    arguments = [operand.name for operand in region.operands if operand.value is None]
+    passed = tuple(repeated.get(name, name) for name in arguments)
     every = {*passed, *region.results}
     return Group(
         nodes=inside,
@@ -46,13 +56,41 @@ def region_group(
     )
 
 
-def _operand(name: str, type_: TensorType, known: Mapping[str, torch.Tensor]) -> Operand:
+def _repeated(
+    name: str, nodes: Sequence[Node], types: Mapping[str, TensorType], uses: Uses
+) -> str | None:
+    """Return the value whose elements a value repeats in the same order, such as a layer's bias."""
+    position = uses.producers.get(name)
+    if position is None or nodes[position].op != "BroadcastInDim":
+        return None
+    source = nodes[position].operands[0]
+    shape, whole = types[source].shape, types[name].shape
+    last = tuple(range(len(whole) - len(shape), len(whole)))
+    if integers(nodes[position], "broadcast_dimensions") != last:
+        return None
+    count = types[source].num_elements
+    is_whole = 1 < count < types[name].num_elements and count % VECTOR_WIDTH == 0
+    return source if is_whole and shape == whole[last[0] :] else None
+
+
+def _operand(
+    name: str,
+    types: Mapping[str, TensorType],
+    known: Mapping[str, torch.Tensor],
+    source: str | None,
+) -> Operand:
     value: float | int | bool | None = None
     constant = known.get(name)
     if constant is not None and _is_uniform(constant):
         value = constant.reshape(-1)[0].item()
-    is_single = value is not None or type_.num_elements == 1
-    return Operand(name=name, dtype=type_.dtype, is_single=is_single, value=value)
+    is_single = value is not None or types[name].num_elements == 1
+    return Operand(
+        name=name,
+        dtype=types[name].dtype,
+        is_single=is_single,
+        value=value,
+        period=0 if source is None else types[source].num_elements,
+    )
 
 
 def _is_uniform(constant: torch.Tensor) -> bool:
@@ -64,10 +102,21 @@ def _is_uniform(constant: torch.Tensor) -> bool:
 def _kernel(region: Region, passed: tuple[str, ...], size: int) -> Kernel:
     code = compile_text(write_function(region), len(passed) + len(region.results))
     made = [(region.types[n].shape, torch_dtype(region.types[n].dtype)) for n in region.results]
+    # A result of one element is written in front of the loop, by each thread that comes there.
+    may_split = size >= _SMALLEST_SHARED and not region.singles & set(region.results)
 
     def fill(outs: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
         whole = [x if x.is_contiguous() else x.contiguous() for x in operands]
-        code(size, *[x.data_ptr() for x in whole], *[x.data_ptr() for x in outs])
+        # A loop writes row by row, whatever the order of a result in memory.
+        rooms = [x if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype) for x in outs]
+        pointers = [x.data_ptr() for x in (*whole, *rooms)]
+        if may_split and (num_threads := torch.get_num_threads()) > 1:
+            code.run_on_threads(size, pointers, num_threads)
+        else:
+            code.run(size, pointers)
+        for out, room in zip(outs, rooms, strict=True):
+            if room is not out:
+                out.copy_(room)
 
     def call(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
         outs = tuple([torch.empty(shape, dtype=dtype) for shape, dtype in made])

@@ -6,7 +6,7 @@ together; those that read from each other, over as many elements, do. What has o
 joins the loop that reads it, or runs with everything else of its kind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from appliance.core.attributes import text
 from appliance.core.graph import Node
@@ -38,6 +38,7 @@ def find_regions(
     nodes: Sequence[Node],
     types: Mapping[str, TensorType],
     uses: Uses,
+    taken: Collection[int] = (),
 ) -> list[tuple[int, ...]]:
     """Return the positions of the nodes of each loop.
 
@@ -45,8 +46,9 @@ def find_regions(
         nodes: The computation, in order.
         types: Type of every value.
         uses: Who reads what.
+        taken: Positions of nodes that are to be in no loop.
     """
-    return _Finder(nodes, types, uses).run()
+    return _Finder(nodes, types, uses, taken).run()
 
 
 class _Finder:
@@ -57,10 +59,11 @@ class _Finder:
         nodes: Sequence[Node],
         types: Mapping[str, TensorType],
         uses: Uses,
+        taken: Collection[int],
     ) -> None:
         self._nodes, self._types, self._uses = nodes, types, uses
         self._stage: dict[int, int] = {}
-        self._fusible = [self._may_join(node) for node in nodes]
+        self._fusible = [at not in taken and self._may_join(node) for at, node in enumerate(nodes)]
         self._parent = list(range(len(nodes)))
 
     def run(self) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ connection that has been silent for too long counts as broken. Another thread ma
 
 import contextlib
 import math
+import os
 import socket
 import ssl
 import struct
@@ -23,6 +24,9 @@ from appliance.streams.network.frames import (
     decode,
 )
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.segment import Extent
+
+_TLS_PIECE_BYTES = 1 << 18
 
 Tick = Callable[[], None]
 """Called about once a second while a call waits; may send, may raise."""
@@ -65,12 +69,27 @@ class Channel:
         """Send a frame, the pieces of its payload and their checksum."""
         self._send(memoryview(frame.encode()), more=True)
         checksum = xxhash.xxh3_64()
-        size = self._options.chunk_bytes
+        size = self._options.block_bytes
         for piece in pieces:
             for start in range(0, len(piece), size):
-                chunk = piece[start : start + size]
-                checksum.update(chunk)
-                self._send(chunk, more=True)
+                block = piece[start : start + size]
+                checksum.update(block)
+                self._send(block, more=True)
+        self._send(memoryview(CHECKSUM.pack(checksum.intdigest())), more=False)
+
+    def send_extent(self, frame: Frame, extent: Extent) -> None:
+        """Send a frame, bytes of a segment as its payload, and their checksum.
+
+        The kernel sends from the segment's own pages, so the bytes must stay as they are until the
+        peer says that it has them.
+        """
+        self._send(memoryview(frame.encode()), more=True)
+        checksum = xxhash.xxh3_64()
+        size = self._options.block_bytes
+        for start in range(0, len(extent.view), size):
+            block = extent.view[start : start + size]
+            checksum.update(block)
+            self._send_from(extent.descriptor, extent.offset + start, len(block))
         self._send(memoryview(CHECKSUM.pack(checksum.intdigest())), more=False)
 
     def receive_frame(self, tick: Tick) -> Frame:
@@ -154,6 +173,10 @@ class Channel:
         """Close the connection."""
         self._connection.close()
 
+    def hand_over(self) -> socket.socket:
+        """Return the connection itself, for other uses; the channel is of none any more."""
+        return self._connection
+
     def _next_frame(self, tick: Tick) -> Frame:
         data = bytearray(FRAME_BYTES)
         taken = len(self._partial)
@@ -175,9 +198,21 @@ class Channel:
         return decode(data)
 
     def _send(self, data: memoryview, *, more: bool) -> None:
-        stalled_at = None
-        while data:
-            count = self._send_some(data, more=more)
+        self._send_all(len(data), lambda start: self._send_some(data[start:], more=more))
+
+    def _send_from(self, descriptor: int, offset: int, num_bytes: int) -> None:
+        """Send bytes of a file."""
+
+        def send_some(start: int) -> int:
+            return self._send_file(descriptor, offset + start, num_bytes - start)
+
+        self._send_all(num_bytes, send_some)
+
+    def _send_all(self, num_bytes: int, send_some: Callable[[int], int]) -> None:
+        """Have a number of bytes sent, from where it goes on each time; returned is how many."""
+        start, stalled_at = 0, None
+        while start < num_bytes:
+            count = send_some(start)
             now = self._clock.monotonic_seconds()
             if count == 0:
                 stalled_at = now if stalled_at is None else stalled_at
@@ -186,7 +221,7 @@ class Channel:
                 continue
             stalled_at, self._spoke = None, now
             self.num_bytes_sent += count
-            data = data[count:]
+            start += count
 
     def _receive(self, target: memoryview, tick: Tick) -> None:
         while target:
@@ -216,6 +251,12 @@ class Channel:
         except BlockingIOError:
             return 0
 
+    def _send_file(self, descriptor: int, offset: int, num_bytes: int) -> int:
+        try:
+            return os.sendfile(self._connection.fileno(), descriptor, offset, num_bytes)
+        except BlockingIOError:
+            return 0
+
     def _receive_some(self, target: memoryview) -> int:
         try:
             count = self._connection.recv_into(target, len(target), socket.MSG_WAITALL)
@@ -241,12 +282,18 @@ class TlsChannel(Channel):
         """Whether decrypted bytes wait in the library."""
         return self._connection.pending() > 0
 
+    def send_extent(self, frame: Frame, extent: Extent) -> None:
+        """Send a frame, bytes of a segment as its payload, and their checksum."""
+        self.send_payload(frame, [extent.view])
+
     def _prepare(self) -> None:
         self._connection.settimeout(self._options.ping_seconds)
 
     def _send_some(self, data: memoryview, *, more: bool) -> int:
+        # The library sends all that it is given or, as far as it says, nothing: a large block would
+        # look stalled on a slow link. Asked again it has to get the same piece again.
         try:
-            return self._connection.send(data)
+            return self._connection.send(data[:_TLS_PIECE_BYTES])
         except TimeoutError:
             return 0
 

@@ -13,7 +13,7 @@ import secrets
 import socket
 import ssl
 import struct
-from pathlib import Path
+from collections.abc import Callable
 
 from appliance.core.errors import InternalError, StreamClosedError
 from appliance.streams.handshake import Message, decode_message, encode_message
@@ -29,17 +29,21 @@ _LENGTH = struct.Struct("<I")
 _MAX_BYTES = 1 << 20
 _CHALLENGE_BYTES = 32
 
+KeyOf = Callable[[Message], bytes]
+"""Returns the key by which a client has to prove itself, from what it asks for."""
+
 
 class Challenge:
     """What a server asks of whoever connects.
 
     Args:
         connection: The connection; its timeout applies.
-        options: The job's key.
+        key_of: Returns the key, as of the job that the client says it belongs to.
     """
 
-    def __init__(self, connection: socket.socket, options: NetworkOptions) -> None:
-        self._connection, self._key = connection, options.key
+    def __init__(self, connection: socket.socket, key_of: KeyOf) -> None:
+        self._connection, self._key_of = connection, key_of
+        self._key = b""
         self._nonce = secrets.token_hex(_CHALLENGE_BYTES)
         self._client_nonce = ""
 
@@ -53,8 +57,9 @@ class Challenge:
         hello = dict(_receive(self._connection, "A network peer"))
         proof = str(hello.pop("proof", ""))
         self._client_nonce = str(hello.get("nonce"))
+        self._key = self._key_of(hello)
         if not hmac.compare_digest(proof, _proof(self._key, self._nonce, "client", hello)):
-            reason = "A network peer does not know the job's key."
+            reason = "A network peer does not know the key."
             self.refuse(reason, is_final=True)
             raise StreamClosedError(reason)
         return hello
@@ -78,17 +83,17 @@ def introduce(connection: socket.socket, hello: Message, options: NetworkOptions
         options: The job's key.
 
     Raises:
-        StreamClosedError: The server refuses for good, or does not know the job's key.
+        StreamClosedError: The server refuses for good, or does not know the key.
         NotServedError: It does not serve that now.
     """
-    server_nonce = str(_receive(connection, "A stream server").get("nonce"))
+    server_nonce = str(_receive(connection, "A network server").get("nonce"))
     nonce = secrets.token_hex(_CHALLENGE_BYTES)
     request = {**hello, "nonce": nonce}
     _send(connection, {**request, "proof": _proof(options.key, server_nonce, "client", request)})
-    answer = dict(_receive(connection, "A stream server"))
+    answer = dict(_receive(connection, "A network server"))
     proof = str(answer.pop("proof", ""))
     if not hmac.compare_digest(proof, _proof(options.key, nonce, "server", answer)):
-        raise StreamClosedError("A stream server does not know the job's key.")
+        raise StreamClosedError("A network server does not know the key.")
     if "refused" in answer:
         reason = str(answer["refused"])
         raise StreamClosedError(reason) if answer["is_final"] else NotServedError(reason)
@@ -96,22 +101,39 @@ def introduce(connection: socket.socket, hello: Message, options: NetworkOptions
 
 
 def encrypted(
-    connection: socket.socket, identity: Path | None, *, is_server: bool
+    connection: socket.socket, options: NetworkOptions, *, is_server: bool
 ) -> socket.socket:
-    """Return the connection, under TLS if there is an identity; takes the connection over.
+    """Return the connection, under TLS if it is to be; takes the connection over.
 
     Raises:
         OSError: The other end cannot prove its identity, or speaks no TLS.
     """
-    if identity is None:
+    if options.identity is None and not options.fingerprint:
         return connection
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # knowing the identity's key is the proof, not a name
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(identity)
-    context.load_verify_locations(identity)
-    return context.wrap_socket(connection, server_side=is_server)
+    if options.identity is not None:
+        context.load_cert_chain(options.identity)
+    if options.identity is None or options.is_one_sided:
+        context.verify_mode = ssl.CERT_NONE
+    else:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(options.identity)
+    wrapped = context.wrap_socket(connection, server_side=is_server)
+    if options.fingerprint:
+        _check_fingerprint(wrapped, options.fingerprint)
+    return wrapped
+
+
+def _check_fingerprint(connection: ssl.SSLSocket, fingerprint: str) -> None:
+    shown = hashlib.sha256(connection.getpeercert(binary_form=True) or b"").hexdigest()
+    if not hmac.compare_digest(shown, fingerprint):
+        connection.close()
+        raise StreamClosedError(
+            f"A network server shows the certificate {shown[:16]}..., not {fingerprint[:16]}...; "
+            "it is not the one that is meant."
+        )
 
 
 def _proof(key: bytes, nonce: str, side: str, message: Message) -> str:

@@ -55,7 +55,7 @@ def dial(
     connection = socket.create_connection((host, int(port)), timeout=options.connect_seconds)
     try:
         prepare(connection, options)
-        connection = encrypted(connection, options.identity, is_server=False)
+        connection = encrypted(connection, options, is_server=False)
         answer = introduce(connection, hello, options)
     except (WscError, OSError):
         connection.close()

@@ -20,6 +20,7 @@ from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel
 from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.segment import Extent
 from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class _Message:
     """A slot that is out until it is acknowledged."""
 
     sequence: int
-    content: memoryview
+    content: Extent
 
 
 class Sender:
@@ -217,8 +218,9 @@ class Sender:
                 return False
             channel.send_frame(Frame(kind=Kind.END, number=self._num_sent))
         else:
-            frame = Frame(kind=Kind.DATA, number=message.sequence, amount=message.content.nbytes)
-            channel.send_payload(frame, [message.content])
+            amount = len(message.content.view)
+            frame = Frame(kind=Kind.DATA, number=message.sequence, amount=amount)
+            channel.send_extent(frame, message.content)
         self._num_sent += 1
         return True
 
@@ -234,8 +236,7 @@ class Sender:
         if slot is None:
             self._end = sequence
             return None
-        content = slot.data[: self._ring.num_bytes]
-        self._out.append(_Message(sequence=sequence, content=content))
+        self._out.append(_Message(sequence=sequence, content=self._ring.extent()))
         self._num_acquired += 1
         return self._out[-1]
 

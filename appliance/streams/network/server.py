@@ -1,6 +1,7 @@
 """Where a pod listens for the pods of its job on other hosts: one port for all its streams."""
 
 import contextlib
+import ipaddress
 import logging
 import socket
 import threading
@@ -11,7 +12,7 @@ from appliance.core.errors import ClusterError, WscError
 from appliance.streams.doorbell import Bell, Deadline, wait_readable
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel, open_channel
-from appliance.streams.network.introduction import Challenge, encrypted
+from appliance.streams.network.introduction import Challenge, KeyOf, encrypted
 from appliance.streams.network.options import NetworkOptions
 
 logger = logging.getLogger(__name__)
@@ -51,14 +52,25 @@ class NetworkServer:
         options: Where, and with which key.
         owner: The pod's name, for messages.
         clock: Source of time.
+        port: Where to listen; 0 for any free port.
+        key_of: Returns the key of a client; by default all have the one of the options.
 
     Raises:
         ClusterError: This host cannot listen at the address.
     """
 
-    def __init__(self, options: NetworkOptions, *, owner: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        options: NetworkOptions,
+        *,
+        owner: str,
+        clock: Clock,
+        port: int = 0,
+        key_of: KeyOf | None = None,
+    ) -> None:
         self._options, self._owner, self._clock = options, owner, clock
-        self._listener = _listen(options.host, owner)
+        self._key_of: KeyOf = key_of or (lambda _: options.key)
+        self._listener = _listen(options.host, port, owner)
         self._services: dict[str, Service] = {}
         self._lock = threading.Lock()
         self._is_closed = False
@@ -113,14 +125,14 @@ class NetworkServer:
         try:
             connection.settimeout(self._options.connect_seconds)
             prepare(connection, self._options)
-            connection = encrypted(connection, self._options.identity, is_server=True)
+            connection = encrypted(connection, self._options, is_server=True)
             self._introduce(connection, peer)
         except (WscError, OSError) as error:
             logger.warning("Network peer turned away", extra={"peer": peer, "reason": str(error)})
             connection.close()
 
     def _introduce(self, connection: socket.socket, peer: str) -> None:
-        challenge = Challenge(connection, self._options)
+        challenge = Challenge(connection, self._key_of)
         hello = challenge.ask()
         name = str(hello.get("name"))
         with self._lock:
@@ -141,22 +153,38 @@ class NetworkServer:
 
 
 def prepare(connection: socket.socket, options: NetworkOptions) -> None:
-    """Set up a fresh connection: nothing waits to be sent, and a dead host is noticed."""
+    """Set up a fresh connection: nothing waits to be sent or is paced; a dead host is noticed."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     limit_milliseconds = int(1000 * options.gone_seconds)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_milliseconds)
+    if options.congestion_control:
+        name = options.congestion_control.encode()
+        with contextlib.suppress(OSError):  # not there or not allowed: the system's choice stays
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
 
 
-def _listen(host: str, owner: str) -> socket.socket:
+def _listen(host: str, port: int, owner: str) -> socket.socket:
+    """Listen at an address; a name is what others call this host: listen at all of its."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        listener.bind((host, 0))
+        if port:  # a fixed one is to be had again at once after a restart
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host if _is_address(host) else "", port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise ClusterError(
-            f"{owner} cannot listen for streams at {host}: {error.strerror}.",
+            f"{owner} cannot listen for other hosts at {host}, port {port or 'any'}: "
+            f"{error.strerror}.",
             hint="The address must be one of the node's own.",
         ) from error
     return listener
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -189,6 +189,12 @@ class NetworkStoreClient:
                 request = {"op": "read", "segment": segment, "runs": runs}
                 self._ask(request, None, functools.partial(_given, targets))
 
+    def fetch(self, name: str, start: int, num_bytes: int) -> NDArray[np.uint8]:
+        """Return a copy of a run of a segment's bytes as they are now."""
+        memory = np.empty(num_bytes, dtype=np.uint8)
+        self.read([Piece(segment=name, source=start, target=memory)])
+        return memory
+
     def layout(self, name: str) -> SlotLayout:
         """Return a segment's layout."""
         with self._lock:

@@ -156,6 +156,44 @@ class RestartPolicy(_message.Message):
 Global___RestartPolicy: _TypeAlias = RestartPolicy  # noqa: Y015
 
 @_typing.final
+class DriverStartedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DriverStartedRequest: _TypeAlias = DriverStartedRequest  # noqa: Y015
+
+@_typing.final
+class DriverStartedReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESTART_COUNT_FIELD_NUMBER: _builtins.int
+    restart_count: _builtins.int
+    def __init__(
+        self,
+        *,
+        restart_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["restart_count", b"restart_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DriverStartedReply: _TypeAlias = DriverStartedReply  # noqa: Y015
+
+@_typing.final
 class DriverEndedRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -111,6 +111,11 @@ class DriverControlStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.DriverStarted = channel.unary_unary(
+                '/wsc.v1.DriverControl/DriverStarted',
+                request_serializer=protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverStartedRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverStartedReply.FromString,
+                _registered_method=True)
         self.DriverEnded = channel.unary_unary(
                 '/wsc.v1.DriverControl/DriverEnded',
                 request_serializer=protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverEndedRequest.SerializeToString,
@@ -122,6 +127,13 @@ class DriverControlServicer:
     """Served by management to driver pods, on its inner socket.
     """
 
+    def DriverStarted(self, request, context):
+        """A pod begins to run its script. How often was it started again before?
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DriverEnded(self, request, context):
         """The script has ended. What now?
         """
@@ -132,6 +144,11 @@ class DriverControlServicer:
 
 def add_DriverControlServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'DriverStarted': grpc.unary_unary_rpc_method_handler(
+                    servicer.DriverStarted,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverStartedRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverStartedReply.SerializeToString,
+            ),
             'DriverEnded': grpc.unary_unary_rpc_method_handler(
                     servicer.DriverEnded,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverEndedRequest.FromString,
@@ -148,6 +165,33 @@ def add_DriverControlServicer_to_server(servicer, server):
 class DriverControl:
     """Served by management to driver pods, on its inner socket.
     """
+
+    @staticmethod
+    def DriverStarted(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.DriverControl/DriverStarted',
+            protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverStartedRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_drivers__pb2.DriverStartedReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def DriverEnded(request,

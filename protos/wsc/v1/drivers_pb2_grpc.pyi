@@ -64,6 +64,8 @@ class DriverControlStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DriverControlAsyncStub: ...
+    DriverStarted: _grpc.UnaryUnaryMultiCallable[_drivers_pb2.DriverStartedRequest, _drivers_pb2.DriverStartedReply]
+    """A pod begins to run its script. How often was it started again before?"""
     DriverEnded: _grpc.UnaryUnaryMultiCallable[_drivers_pb2.DriverEndedRequest, _drivers_pb2.DriverEndedReply]
     """The script has ended. What now?"""
 
@@ -72,11 +74,21 @@ class DriverControlAsyncStub(DriverControlStub):
     """Served by management to driver pods, on its inner socket."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    DriverStarted: _aio.UnaryUnaryMultiCallable[_drivers_pb2.DriverStartedRequest, _drivers_pb2.DriverStartedReply]  # type: ignore[assignment]
+    """A pod begins to run its script. How often was it started again before?"""
     DriverEnded: _aio.UnaryUnaryMultiCallable[_drivers_pb2.DriverEndedRequest, _drivers_pb2.DriverEndedReply]  # type: ignore[assignment]
     """The script has ended. What now?"""
 
 class DriverControlServicer(metaclass=_abc_1.ABCMeta):
     """Served by management to driver pods, on its inner socket."""
+
+    @_abc_1.abstractmethod
+    def DriverStarted(
+        self,
+        request: _drivers_pb2.DriverStartedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_drivers_pb2.DriverStartedReply, _abc.Awaitable[_drivers_pb2.DriverStartedReply]]:
+        """A pod begins to run its script. How often was it started again before?"""
 
     @_abc_1.abstractmethod
     def DriverEnded(

@@ -30,6 +30,9 @@ class RegisterCoordinatorRequest(_message.Message):
     service_address: _builtins.str
     """host:port at which the coordinator serves the client."""
     control_address: _builtins.str
+    """Where management and the job's pods reach it: a Unix socket as gRPC target, or host:port of its
+    network server.
+    """
     pid: _builtins.int
     def __init__(
         self,
@@ -61,6 +64,102 @@ class RegisterCoordinatorReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RegisterCoordinatorReply: _TypeAlias = RegisterCoordinatorReply  # noqa: Y015
+
+@_typing.final
+class RequestCompileRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    WAIT_SECONDS_FIELD_NUMBER: _builtins.int
+    NUM_SYSTEMS_FIELD_NUMBER: _builtins.int
+    IS_CACHED_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    wait_seconds: _builtins.float
+    num_systems: _builtins.int
+    """Systems that the program is for; a workflow that reserves begins with them."""
+    is_cached: _builtins.bool
+    """The program lies in the cache: nothing is wanted but that reservation."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        wait_seconds: _builtins.float = ...,
+        num_systems: _builtins.int = ...,
+        is_cached: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_cached", b"is_cached", "job", b"job", "num_systems", b"num_systems", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestCompileRequest: _TypeAlias = RequestCompileRequest  # noqa: Y015
+
+@_typing.final
+class RequestCompileReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_GRANTED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    is_granted: _builtins.bool
+    reason: _builtins.str
+    """Why it waits, for people; may be empty."""
+    position: _builtins.int
+    """Its place in the queue, from 1; 0 if that is not known yet."""
+    def __init__(
+        self,
+        *,
+        is_granted: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        position: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_granted", b"is_granted", "position", b"position", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestCompileReply: _TypeAlias = RequestCompileReply  # noqa: Y015
+
+@_typing.final
+class FindCoordinatorRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindCoordinatorRequest: _TypeAlias = FindCoordinatorRequest  # noqa: Y015
+
+@_typing.final
+class FindCoordinatorReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTROL_ADDRESS_FIELD_NUMBER: _builtins.int
+    control_address: _builtins.str
+    """As registered; empty as long as it is not."""
+    def __init__(
+        self,
+        *,
+        control_address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["control_address", b"control_address"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindCoordinatorReply: _TypeAlias = FindCoordinatorReply  # noqa: Y015
 
 @_typing.final
 class PodReport(_message.Message):
@@ -252,6 +351,7 @@ class ShutdownRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     IS_FAILURE_FIELD_NUMBER: _builtins.int
     POD_FIELD_NUMBER: _builtins.int
+    IS_PREEMPTION_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """One sentence for the user."""
     is_failure: _builtins.bool
@@ -260,16 +360,19 @@ class ShutdownRequest(_message.Message):
     """
     pod: _builtins.str
     """The pod whose end made the job fail; empty otherwise."""
+    is_preemption: _builtins.bool
+    """The job is stopped for one of higher priority: the client is told how to go on."""
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
         is_failure: _builtins.bool = ...,
         pod: _builtins.str = ...,
+        is_preemption: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_failure", b"is_failure", "pod", b"pod", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_failure", b"is_failure", "is_preemption", b"is_preemption", "pod", b"pod", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -44,6 +44,16 @@ class ManagementStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.JobReport.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.JobReportReply.FromString,
                 _registered_method=True)
+        self.RequestCompile = channel.unary_unary(
+                '/wsc.v1.Management/RequestCompile',
+                request_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.RequestCompileRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.RequestCompileReply.FromString,
+                _registered_method=True)
+        self.FindCoordinator = channel.unary_unary(
+                '/wsc.v1.Management/FindCoordinator',
+                request_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorReply.FromString,
+                _registered_method=True)
 
 
 class ManagementServicer:
@@ -63,6 +73,21 @@ class ManagementServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestCompile(self, request, context):
+        """A compile job has looked into the cache in vain: it wants what compiling takes. Answers once
+        that is granted, or after the time given; the coordinator asks again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindCoordinator(self, request, context):
+        """Where the job's coordinator listens for pods on other hosts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ManagementServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +100,16 @@ def add_ManagementServicer_to_server(servicer, server):
                     servicer.ReportJob,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.JobReport.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.JobReportReply.SerializeToString,
+            ),
+            'RequestCompile': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestCompile,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.RequestCompileRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.RequestCompileReply.SerializeToString,
+            ),
+            'FindCoordinator': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindCoordinator,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +166,60 @@ class Management:
             '/wsc.v1.Management/ReportJob',
             protos_dot_wsc_dot_v1_dot_management__pb2.JobReport.SerializeToString,
             protos_dot_wsc_dot_v1_dot_management__pb2.JobReportReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestCompile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Management/RequestCompile',
+            protos_dot_wsc_dot_v1_dot_management__pb2.RequestCompileRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_management__pb2.RequestCompileReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindCoordinator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Management/FindCoordinator',
+            protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_management__pb2.FindCoordinatorReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,12 @@ class ManagementStub:
     """The coordinator listens; the job's ingress is ready."""
     ReportJob: _grpc.UnaryUnaryMultiCallable[_management_pb2.JobReport, _management_pb2.JobReportReply]
     """What has become of the job, as its coordinator sees it."""
+    RequestCompile: _grpc.UnaryUnaryMultiCallable[_management_pb2.RequestCompileRequest, _management_pb2.RequestCompileReply]
+    """A compile job has looked into the cache in vain: it wants what compiling takes. Answers once
+    that is granted, or after the time given; the coordinator asks again.
+    """
+    FindCoordinator: _grpc.UnaryUnaryMultiCallable[_management_pb2.FindCoordinatorRequest, _management_pb2.FindCoordinatorReply]
+    """Where the job's coordinator listens for pods on other hosts."""
 
 @_typing.type_check_only
 class ManagementAsyncStub(ManagementStub):
@@ -43,6 +49,12 @@ class ManagementAsyncStub(ManagementStub):
     """The coordinator listens; the job's ingress is ready."""
     ReportJob: _aio.UnaryUnaryMultiCallable[_management_pb2.JobReport, _management_pb2.JobReportReply]  # type: ignore[assignment]
     """What has become of the job, as its coordinator sees it."""
+    RequestCompile: _aio.UnaryUnaryMultiCallable[_management_pb2.RequestCompileRequest, _management_pb2.RequestCompileReply]  # type: ignore[assignment]
+    """A compile job has looked into the cache in vain: it wants what compiling takes. Answers once
+    that is granted, or after the time given; the coordinator asks again.
+    """
+    FindCoordinator: _aio.UnaryUnaryMultiCallable[_management_pb2.FindCoordinatorRequest, _management_pb2.FindCoordinatorReply]  # type: ignore[assignment]
+    """Where the job's coordinator listens for pods on other hosts."""
 
 class ManagementServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -60,6 +72,24 @@ class ManagementServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_management_pb2.JobReportReply, _abc.Awaitable[_management_pb2.JobReportReply]]:
         """What has become of the job, as its coordinator sees it."""
+
+    @_abc_1.abstractmethod
+    def RequestCompile(
+        self,
+        request: _management_pb2.RequestCompileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_management_pb2.RequestCompileReply, _abc.Awaitable[_management_pb2.RequestCompileReply]]:
+        """A compile job has looked into the cache in vain: it wants what compiling takes. Answers once
+        that is granted, or after the time given; the coordinator asks again.
+        """
+
+    @_abc_1.abstractmethod
+    def FindCoordinator(
+        self,
+        request: _management_pb2.FindCoordinatorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_management_pb2.FindCoordinatorReply, _abc.Awaitable[_management_pb2.FindCoordinatorReply]]:
+        """Where the job's coordinator listens for pods on other hosts."""
 
 def add_ManagementServicer_to_server(servicer: ManagementServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

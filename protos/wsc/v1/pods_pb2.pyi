@@ -222,6 +222,8 @@ class LoadRequest(_message.Message):
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
     FIRST_BATCH_FIELD_NUMBER: _builtins.int
     STREAM_ADDRESSES_FIELD_NUMBER: _builtins.int
+    FAN_OUT_FIELD_NUMBER: _builtins.int
+    NUM_SHARDS_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     """Counts the job's sessions from 1."""
     plan: _builtins.bytes
@@ -236,6 +238,14 @@ class LoadRequest(_message.Message):
     first_batch: _builtins.int
     """For worker and activation pods: batches that earlier sessions took from this dataloader. Step j
     is batch first_batch + j, which comes from local rank (first_batch + j) % workers_per_system.
+    """
+    fan_out: _builtins.int
+    """For chief and broadcastreduce pods: children of a SwarmX pod at most, a power of two; they are a tree
+    over the systems. 0 stands for the largest.
+    """
+    num_shards: _builtins.int
+    """For weight, broadcastreduce and chief pods: weight pods of the job; the state is placed on them by
+    appliance.core.state_shards. 0 stands for 1.
     """
     @_builtins.property
     def batch_tensors(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchTensor]:
@@ -257,10 +267,12 @@ class LoadRequest(_message.Message):
         batch_size: _builtins.int = ...,
         first_batch: _builtins.int = ...,
         stream_addresses: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        fan_out: _builtins.int = ...,
+        num_shards: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batch_tensors", b"batch_tensors", "first_batch", b"first_batch", "num_systems", b"num_systems", "plan", b"plan", "run_request", b"run_request", "session", b"session", "stream_addresses", b"stream_addresses", "workers_per_system", b"workers_per_system"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batch_tensors", b"batch_tensors", "fan_out", b"fan_out", "first_batch", b"first_batch", "num_shards", b"num_shards", "num_systems", b"num_systems", "plan", b"plan", "run_request", b"run_request", "session", b"session", "stream_addresses", b"stream_addresses", "workers_per_system", b"workers_per_system"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

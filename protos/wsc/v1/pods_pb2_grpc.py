@@ -404,7 +404,7 @@ class Pod:
 
 
 class MemoryXStub:
-    """Served by the weight pod beside Pod.
+    """Served by each weight pod beside Pod, for the state tensors that it holds.
     """
 
     def __init__(self, channel):
@@ -451,7 +451,7 @@ class MemoryXStub:
 
 
 class MemoryXServicer:
-    """Served by the weight pod beside Pod.
+    """Served by each weight pod beside Pod, for the state tensors that it holds.
     """
 
     def CommitIngest(self, request, context):
@@ -549,7 +549,7 @@ def add_MemoryXServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryX:
-    """Served by the weight pod beside Pod.
+    """Served by each weight pod beside Pod, for the state tensors that it holds.
     """
 
     @staticmethod

@@ -158,7 +158,7 @@ class PodServicer(metaclass=_abc_1.ABCMeta):
 def add_PodServicer_to_server(servicer: PodServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class MemoryXStub:
-    """Served by the weight pod beside Pod."""
+    """Served by each weight pod beside Pod, for the state tensors that it holds."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -180,7 +180,7 @@ class MemoryXStub:
 
 @_typing.type_check_only
 class MemoryXAsyncStub(MemoryXStub):
-    """Served by the weight pod beside Pod."""
+    """Served by each weight pod beside Pod, for the state tensors that it holds."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CommitIngest: _aio.UnaryUnaryMultiCallable[_pods_pb2.CommitIngestRequest, _pods_pb2.CommitIngestReply]  # type: ignore[assignment]
@@ -198,7 +198,7 @@ class MemoryXAsyncStub(MemoryXStub):
     """The state kept after a checkpoint step has been fetched, or will not be."""
 
 class MemoryXServicer(metaclass=_abc_1.ABCMeta):
-    """Served by the weight pod beside Pod."""
+    """Served by each weight pod beside Pod, for the state tensors that it holds."""
 
     @_abc_1.abstractmethod
     def CommitIngest(

@@ -50,6 +50,16 @@ class QueueStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.WouldStartRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.WouldStartReply.FromString,
                 _registered_method=True)
+        self.HoldJob = channel.unary_unary(
+                '/wsc.v1.Queue/HoldJob',
+                request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobReply.FromString,
+                _registered_method=True)
+        self.ReleaseJob = channel.unary_unary(
+                '/wsc.v1.Queue/ReleaseJob',
+                request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobReply.FromString,
+                _registered_method=True)
 
 
 class QueueServicer:
@@ -77,6 +87,20 @@ class QueueServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldJob(self, request, context):
+        """Let a waiting job keep its place but not start.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseJob(self, request, context):
+        """Let a held job start again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueueServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +118,16 @@ def add_QueueServicer_to_server(servicer, server):
                     servicer.WouldStart,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.WouldStartRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.WouldStartReply.SerializeToString,
+            ),
+            'HoldJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldJob,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobReply.SerializeToString,
+            ),
+            'ReleaseJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseJob,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +212,60 @@ class Queue:
             '/wsc.v1.Queue/WouldStart',
             protos_dot_wsc_dot_v1_dot_queue__pb2.WouldStartRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_queue__pb2.WouldStartReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Queue/HoldJob',
+            protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_queue__pb2.HoldJobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Queue/ReleaseJob',
+            protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobReply.FromString,
             options,
             channel_credentials,
             insecure,

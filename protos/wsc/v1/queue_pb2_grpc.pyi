@@ -39,6 +39,10 @@ class QueueStub:
     """Why one job waits."""
     WouldStart: _grpc.UnaryUnaryMultiCallable[_queue_pb2.WouldStartRequest, _queue_pb2.WouldStartReply]
     """Would a request start now? Nothing is queued."""
+    HoldJob: _grpc.UnaryUnaryMultiCallable[_queue_pb2.HoldJobRequest, _queue_pb2.HoldJobReply]
+    """Let a waiting job keep its place but not start."""
+    ReleaseJob: _grpc.UnaryUnaryMultiCallable[_queue_pb2.ReleaseJobRequest, _queue_pb2.ReleaseJobReply]
+    """Let a held job start again."""
 
 @_typing.type_check_only
 class QueueAsyncStub(QueueStub):
@@ -51,6 +55,10 @@ class QueueAsyncStub(QueueStub):
     """Why one job waits."""
     WouldStart: _aio.UnaryUnaryMultiCallable[_queue_pb2.WouldStartRequest, _queue_pb2.WouldStartReply]  # type: ignore[assignment]
     """Would a request start now? Nothing is queued."""
+    HoldJob: _aio.UnaryUnaryMultiCallable[_queue_pb2.HoldJobRequest, _queue_pb2.HoldJobReply]  # type: ignore[assignment]
+    """Let a waiting job keep its place but not start."""
+    ReleaseJob: _aio.UnaryUnaryMultiCallable[_queue_pb2.ReleaseJobRequest, _queue_pb2.ReleaseJobReply]  # type: ignore[assignment]
+    """Let a held job start again."""
 
 class QueueServicer(metaclass=_abc_1.ABCMeta):
     """Served by management to csctl."""
@@ -78,5 +86,21 @@ class QueueServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queue_pb2.WouldStartReply, _abc.Awaitable[_queue_pb2.WouldStartReply]]:
         """Would a request start now? Nothing is queued."""
+
+    @_abc_1.abstractmethod
+    def HoldJob(
+        self,
+        request: _queue_pb2.HoldJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queue_pb2.HoldJobReply, _abc.Awaitable[_queue_pb2.HoldJobReply]]:
+        """Let a waiting job keep its place but not start."""
+
+    @_abc_1.abstractmethod
+    def ReleaseJob(
+        self,
+        request: _queue_pb2.ReleaseJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queue_pb2.ReleaseJobReply, _abc.Awaitable[_queue_pb2.ReleaseJobReply]]:
+        """Let a held job start again."""
 
 def add_QueueServicer_to_server(servicer: QueueServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

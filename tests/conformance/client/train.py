@@ -177,6 +177,7 @@ def start_backend(options: argparse.Namespace) -> None:
     cluster = cstorch.distributed.ClusterConfig(
         mgmt_address=options.mgmt_address,
         num_csx=options.num_csx,
+        max_wgt_servers=options.max_wgt_servers,
         num_workers_per_csx=options.num_workers_per_csx,
         job_labels=options.job_label,
         job_priority=options.job_priority or cstorch.distributed.ClusterConfig.DEFAULT,
@@ -205,6 +206,7 @@ def parse() -> argparse.Namespace:
     add = cluster.add_argument
     add("--mgmt-address", help="localhost:PORT; not needed with CSCONFIG_PATH")
     add("--num-csx", type=int, default=1)
+    add("--max-wgt-servers", type=int, default=0)
     add("--num-workers-per-csx", type=int, default=1)
     add("--job-label", action="append", default=[], metavar="KEY=VALUE")
     add("--job-priority", choices=["p1", "p2", "p3"])

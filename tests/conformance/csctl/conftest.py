@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from csctl.__main__ import main
+from csctl.program import main
 from tests.support.csctl import Cluster, FixedClock, config_document, serve, write_config
 
 

@@ -43,7 +43,7 @@ def complete(program: Path, words: str, begun: str = "") -> list[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr

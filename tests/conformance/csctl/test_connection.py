@@ -2,7 +2,6 @@
 
 import datetime as dt
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.support.csctl import (
     serve,
     write_config,
 )
+from tests.support.ports import free_port
 
 
 def make_certificate(host: str) -> tuple[bytes, bytes]:
@@ -45,13 +45,6 @@ def make_certificate(host: str) -> tuple[bytes, bytes]:
     plain = serialization.NoEncryption()
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
     return private, certificate.public_bytes(pem)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def test_the_certificate_and_the_sessions_host_name_make_a_tls_channel(

@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 import pytest
 
-from csctl.__main__ import main
 from csctl.app import app
+from csctl.program import main
 from csctl.version import csctl_version
 from tests.support.appliance_process import (
     ApplianceProcess,
@@ -46,6 +46,7 @@ _CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00| UTC)?"), "<time>"),
     (re.compile(r"\b\d+(?:\.\d+)?%"), "<percent>"),
     (re.compile(r"(?:~|<=)?\b\d+(?:s|m\d*s?|h\d*m?)(?=\s|$|,|;|\))"), "<span>"),
+    (re.compile(r"\b1,4[34]\d min(?= )"), "<span>"),
     (re.compile(r"http://localhost:\d+"), "http://localhost"),
     (re.compile(r"localhost:\d+"), "localhost"),
     (re.compile(r"\b\d+Mi\b"), "<memory>"),

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,15 @@ def test_a_job_is_for_its_owner_and_administrators(action: Action) -> None:
 def test_the_owners_group_may_set_priorities_and_read_logs(action: Action) -> None:
     assert may(BOB, action, JOB)
     assert not may(EVE, action, JOB)
+
+
+def test_a_hold_is_released_by_who_holds_and_by_administrators() -> None:
+    own, admins = (replace(JOB, held_by=name) for name in ("ada", "root"))
+    assert may(ADA, Action.RELEASE_JOB, own)
+    assert not may(ADA, Action.RELEASE_JOB, admins)
+    assert not may(BOB, Action.RELEASE_JOB, own)
+    assert may(EVE, Action.RELEASE_JOB, admins, role=UserRole.SESSION_ADMIN, sessions=("team-a",))
+    assert may(EVE, Action.RELEASE_JOB, admins, role=UserRole.CLUSTER_ADMIN)
 
 
 def test_nameless_callers_own_nothing() -> None:

@@ -1,5 +1,9 @@
 import os
+from pathlib import Path
 
+import pytest
+
+from appliance.core.errors import UserError
 from csctl.identity import Identity, current_user
 
 
@@ -21,3 +25,21 @@ def test_the_token_comes_from_the_environment() -> None:
     assert current_user({"CSAUTH_TOKEN": "abc"}).token == "abc"
     assert current_user({}).token == ""
     assert current_user({}).uid == os.getuid()
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_user_node_may_have_a_program_that_prints_the_token(tmp_path: Path) -> None:
+    prints = program(tmp_path / "token", "echo Token=abc.def")
+    assert current_user({}, token_program=prints).token == "abc.def"
+    assert current_user({"CSAUTH_TOKEN": "mine"}, token_program=prints).token == "mine"
+
+
+def test_a_program_that_fails_is_named_with_what_it_said(tmp_path: Path) -> None:
+    fails = program(tmp_path / "token", "echo no ticket >&2; exit 3")
+    with pytest.raises(UserError, match="gives no token: no ticket"):
+        current_user({}, token_program=fails)

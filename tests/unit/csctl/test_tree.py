@@ -14,7 +14,7 @@ HEAVY = ("numpy", "yaml", "pydantic", "typer", "torch", "importlib.metadata")
 
 PROGRAM = """
 import sys
-from csctl.__main__ import main
+from csctl.program import main
 main(["get", "jobs", "--csconfig", "/dev/null"])
 print(*(name for name in sys.argv[1:] if name in sys.modules))
 """

@@ -10,14 +10,14 @@ from appliance.core.sharding import split_batch
 from appliance.streams.topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
-from workers.csx.micro_batches import MicroBatches
+from workers.csx.micro_batches import MicroBatches, share_parts
 
 
 def sums_of(plan, values, *, num_systems, system):
     """Run one step and return the sums over all micro-batches."""
     shard = split_batch(plan.batch_size, num_systems)[system]
     count = num_micro_batches(plan, num_systems)
-    micro_batches = MicroBatches(plan, shard, count=count)
+    micro_batches = MicroBatches(share_parts(plan, shard, count=count)[0])
     layout = batch_layout(plan, shard)
     batch = np.zeros(layout.num_bytes, dtype=np.uint8)
     for name, view in layout.views(batch).items():

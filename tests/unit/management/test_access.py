@@ -196,9 +196,13 @@ def test_the_key_is_private_and_stays(tmp_path):
         ensure_key(tmp_path)
 
 
+def keep_nothing(write):
+    raise AssertionError("nothing is to be kept")
+
+
 def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
     access = open_access_with_tokens(database, clock)
-    gate = Gate(access, State.over(database, clock))
+    gate = Gate(access, State.over(database, clock), keep_nothing)
     nobody = caller(())
     service = "/cluster.cluster_mgmt_pb.ClusterManagement"
     assert gate.admit(f"{service}/HeartbeatV2", nobody, None) is None
@@ -212,7 +216,7 @@ def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
 
 
 def test_a_method_without_a_rule_is_for_administrators(database, clock):
-    gate = Gate(make_access(database, clock), State.over(database, clock))
+    gate = Gate(make_access(database, clock), State.over(database, clock), keep_nothing)
     ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
     with pytest.raises(ForbiddenError):
         gate.admit("/some.New/Method", ada, None)

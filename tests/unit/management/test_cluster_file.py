@@ -5,6 +5,7 @@ import pytest
 from appliance.core.errors import UserError
 from appliance.core.requirements import GroupKind
 from appliance.management.cluster_file import describe_cluster, parse_cluster, write_cluster
+from appliance.management.inventory import simulated_cluster
 
 TEXT = """
 systems:
@@ -45,6 +46,11 @@ def test_a_file_describes_systems_nodes_groups_and_memory():
 
 def test_what_is_written_is_read_back():
     cluster = parse_cluster(TEXT, source="c.yaml")
+    assert describe_cluster(write_cluster(cluster), source="again") == cluster
+
+
+def test_the_cluster_of_one_machine_is_read_back_too():
+    cluster = simulated_cluster(2)
     assert describe_cluster(write_cluster(cluster), source="again") == cluster
 
 

@@ -1,11 +1,13 @@
 """Which pods a job consists of."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.core.jobs import JobType, Phase
 from appliance.core.records import JobRecord, User
+from appliance.core.requirements import Requirements
 from appliance.management.driver_tokens import DriverTokens
 from appliance.management.gang import Surroundings, plan_pods
 from tests.support.clock import FakeClock
@@ -78,9 +80,36 @@ def test_an_execute_job_has_one_chief_for_each_system_and_all_its_workers():
     assert all(pod.options["num_systems"] == "3" for pod in pods)
 
 
+def test_beyond_the_fan_out_swarmx_is_a_tree_of_pods_that_the_coordinator_knows():
+    job = replace(
+        record(JobType.EXECUTE, num_systems=5, workers=1), requirements=Requirements(fan_out=2)
+    )
+    pods = plan_pods(job, Path("/run/j"), SURROUNDINGS)
+    assert [pod.index for pod in pods if pod.role is Role.BROADCASTREDUCE] == [0, 1, 2, 3]
+    assert pods[0].options["fan_out"] == "2"
+    (only,) = (
+        pod
+        for pod in plan_pods(replace(job, requirements=Requirements()), Path("/r"), SURROUNDINGS)
+        if pod.role is Role.BROADCASTREDUCE
+    )
+    assert only.index == 0
+
+
+def test_weight_pods_share_cores_and_memory_of_their_node():
+    requirements = Requirements(num_shards=3)
+    job = replace(record(JobType.EXECUTE, num_systems=1, workers=1), requirements=requirements)
+    around = replace(SURROUNDINGS, node_cores={"a": 16, "b": 8})
+    nodes = {"weight-0": "a", "weight-1": "a", "weight-2": "b"}
+    weights = [p for p in plan_pods(job, Path("/r"), around, nodes) if p.role is Role.WEIGHT]
+    assert [pod.index for pod in weights] == [0, 1, 2]
+    assert [pod.options["torch_threads"] for pod in weights] == ["4", "4", "4"]
+    assert [pod.options["pods_here"] for pod in weights] == ["2", "2", "1"]
+    assert weights[0].options["num_shards"] == "3"
+
+
 def test_the_longest_socket_path_fits_an_address():
     runtime_dir = Path("/" + "r" * 39) / new_job_id()
-    longest = len(f"{runtime_dir}/broadcastreduce-0.sock")
+    longest = len(f"{runtime_dir}/broadcastreduce-100.sock")
     assert longest < 100
 
 
@@ -94,8 +123,10 @@ def test_pods_are_told_the_machine_and_pace_that_concern_them():
 
 
 def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
-    (pod,) = plan_pods(record(JobType.DRIVER), Path("/run/wsjob-a"), SURROUNDINGS)
+    (pod,) = plan_pods(
+        record(JobType.DRIVER), Path("/run/wsjob-a"), SURROUNDINGS, driver='{"argv": []}'
+    )
 
     assert pod.role is Role.DRIVER
-    assert pod.options["driver_path"] == "/data/jobs/wsjob-a/driver.json"
+    assert pod.options["driver"] == '{"argv": []}'
     assert SURROUNDINGS.driver_tokens.find(pod.options["token"]) == "wsjob-a"

@@ -1,5 +1,7 @@
 """A job's life, event by event."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -188,6 +190,15 @@ def test_a_launch_that_fails_fails_the_job():
     assert state.phase is Phase.FAILED
 
 
+def test_a_launch_that_fails_leaves_a_job_that_ends_anyway_its_own_end():
+    cancelled, _ = run(ADMITTED, end(Phase.CANCELLED))
+    state, actions = machine.step(cancelled, LaunchFailed(message="its node does not answer"))
+    assert actions == (StopPods(),)
+    assert machine.step(state, LaunchFailed(message="again"))[1] == ()
+    state, _ = machine.step(state, Stopped())
+    assert state.phase is Phase.CANCELLED
+
+
 def test_a_job_that_can_never_run_fails_in_the_queue():
     state, _ = run(Rejected(message="requested 3, 2 exist"))
     assert state.phase is Phase.FAILED
@@ -207,6 +218,27 @@ def test_a_preempted_job_goes_back_into_the_queue_once_its_pods_are_gone():
 def test_the_clients_word_counts_even_after_preemption():
     state, _ = run(*RUNNING, Preempted(message="p"), end(Phase.CANCELLED), Stopped())
     assert state.phase is Phase.CANCELLED
+
+
+def test_a_preempted_job_that_its_client_ends_tells_of_both():
+    state, actions = run(*RUNNING, Preempted(message="preempted by u"))
+    assert isinstance(actions[0], TellCoordinator)
+    assert actions[0].is_preemption
+    state, _ = run(
+        *RUNNING, Preempted(message="preempted by u"), end(Phase.FAILED, "lost it"), Stopped()
+    )
+    assert state.phase is Phase.FAILED
+    assert state.verdict.message == "preempted by u; then its client ended it: lost it"
+
+
+def test_a_drivers_pod_that_is_lost_and_revived_goes_back_into_the_queue():
+    lost = replace(pod_exit(Role.DRIVER), revival="the pod was lost")
+    state, actions = run(ADMITTED, Launched(), lost, type_=JobType.DRIVER)
+    assert actions == (StopPods(),)
+    state, actions = machine.step(state, Stopped())
+    assert actions == (Enter(phase=Phase.QUEUED, message="the pod was lost"),)
+    state, _ = run(ADMITTED, Launched(), pod_exit(Role.DRIVER), Stopped(), type_=JobType.DRIVER)
+    assert state.phase is Phase.FAILED
 
 
 def test_a_job_at_its_time_limit_fails_and_its_client_is_told():

@@ -1,21 +1,35 @@
 """What the reconciler does with running jobs: preemption, limits, reservations, trouble."""
 
-import pytest
+import logging
+from concurrent.futures import Future
+from dataclasses import replace
 
-from appliance.core.errors import StaleWriterError
-from appliance.core.ids import WorkflowId
-from appliance.core.jobs import Phase
-from appliance.core.records import User
-from appliance.core.requirements import Requirements
+import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
+
+from appliance.cluster.launcher import LauncherLost
+from appliance.core.clock import SystemClock
+from appliance.core.errors import ConflictError, StaleWriterError
+from appliance.core.ids import JobId, WorkflowId
+from appliance.core.jobs import JobType, Phase
+from appliance.core.records import EventRecord, User
+from appliance.core.requirements import PodDemand, Requirements
 from appliance.management import job_machine as machine
+from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.policy import Policy
+from appliance.scheduler.queue import PendingJob
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, new_job, opened_state
-from tests.support.reconciling import Desk, running_desk
+from tests.support.reconciling import Desk, FarLauncher, running_desk
 
 
 def run(desk, name, **changes):
-    job = desk.submit(new_job(name, **changes))
+    return run_new(desk, new_job(name, **changes))
+
+
+def run_new(desk, new):
+    job = desk.submit(new)
     wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
@@ -46,6 +60,88 @@ def test_without_permission_nobody_is_stopped(tmp_path):
         assert desk.queue.explain(urgent).blocking == (victim,)
 
 
+def test_a_held_job_waits_until_it_is_released_also_over_a_restart(tmp_path):
+    with running_desk(tmp_path) as desk:
+        running = run(desk, "wsjob-r")
+        job = desk.submit(new_job("wsjob-w"))
+        wait_for(lambda: desk.is_queued(job))
+        desk.edits.hold(job, User(uid=1, name="ada"))
+        assert desk.queue.explain(job).kind is WaitReason.HELD
+        with pytest.raises(ConflictError, match="held by ada already"):
+            desk.edits.hold(job, User(uid=1, name="ada"))
+        with pytest.raises(ConflictError, match="is INITIALIZING; only what waits"):
+            desk.edits.hold(running, User(uid=1, name="ada"))
+        desk.jobs.end(running, Phase.SUCCEEDED, "")
+        wait_for(lambda: desk.jobs.load(running).phase is Phase.SUCCEEDED)
+        successor = Desk(desk.state, desk.model)
+        desk.reconciler._is_closing.set()
+        successor.reconciler.start()
+        wait_for(lambda: successor.is_queued(job))
+        assert successor.queue.explain(job).kind is WaitReason.HELD
+        successor.edits.release(job)
+        wait_for(lambda: successor.jobs.load(job).phase is Phase.INITIALIZING)
+        assert [e.reason for e in successor.jobs.events(job)][2:4] == ["Held", "Released"]
+        with pytest.raises(ConflictError, match="only what waits"):
+            successor.reconciler.hold_back(job, "ada")
+        successor.reconciler.close()
+
+
+def compile_job(name, gib, *, limit_seconds=None):
+    pods = (PodDemand(role="management", memory_bytes=gib << 30),) if gib else ()
+    requirements = Requirements(pods=pods, limit_seconds=limit_seconds)
+    return new_job(name, type=JobType.COMPILE, num_systems=0, requirements=requirements)
+
+
+def is_admitted(desk, job):
+    return not desk.jobs.load(job).holding.is_lookup
+
+
+def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp_path):
+    with running_desk(tmp_path, management_gib=100) as desk:
+        first = desk.submit(compile_job("wsjob-1", 60))
+        second = desk.submit(compile_job("wsjob-2", 60, limit_seconds=0.2))
+        for job in (first, second):
+            wait_for(lambda job=job: desk.jobs.load(job).phase is Phase.INITIALIZING)
+            assert desk.jobs.load(job).holding.is_lookup
+            desk.reconciler.post(job, machine.CoordinatorReady())
+        desk.jobs.request_compile(first)
+        wait_for(lambda: is_admitted(desk, first))
+        assert desk.jobs.load(first).holding.pods[0][1] == "management"
+        assert not desk.is_queued(first)
+        desk.jobs.request_compile(second)
+        wait_for(lambda: desk.is_queued(second))
+        assert desk.queue.explain(second).blocking == (first,)
+        desk.edits.hold(second, User(uid=1, name="ada"))
+        assert desk.queue.explain(second).kind is WaitReason.HELD
+        desk.edits.release(second)
+        assert desk.jobs.load(second).phase is Phase.RUNNING
+        desk.jobs.end(first, Phase.CANCELLED, "")
+        # Its limit counts from its admission, not from the look into the cache.
+        wait_for(lambda: desk.jobs.load(second).phase is Phase.FAILED)
+        assert not desk.is_queued(second)
+        assert "CompileAdmitted" in [each.reason for each in desk.jobs.events(second)]
+
+
+def test_a_compile_job_that_waits_for_memory_is_cancelled_and_found_again(tmp_path):
+    with running_desk(tmp_path, management_gib=100) as desk:
+        first, second = (desk.submit(compile_job(f"wsjob-{n}", 60)) for n in range(2))
+        for job in (first, second):
+            wait_for(lambda job=job: desk.jobs.load(job).phase is Phase.INITIALIZING)
+            desk.jobs.request_compile(job)
+        wait_for(lambda: desk.is_queued(second) and is_admitted(desk, first))
+        successor = Desk(desk.state, desk.model)
+        desk.reconciler._is_closing.set()
+        successor.launcher.known = desk.launcher.known
+        successor.reconciler.start()
+        assert not successor.is_queued(second)
+        successor.jobs.request_compile(second)
+        wait_for(lambda: successor.is_queued(second))
+        successor.jobs.cancel_by_csctl(second, "ada")
+        wait_for(lambda: not successor.is_queued(second))
+        wait_for(lambda: successor.jobs.load(second).phase is Phase.CANCELLED)
+        successor.reconciler.close()
+
+
 def test_a_job_ends_at_its_time_limit(tmp_path):
     with running_desk(tmp_path) as desk:
         job = desk.submit(new_job("wsjob-l", requirements=Requirements(limit_seconds=0.2)))
@@ -73,6 +169,46 @@ def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
         desk.state.workflows.release(workflow)
         desk.reconciler.release(workflow)
         wait_for(lambda: desk.jobs.load(other).phase is Phase.INITIALIZING)
+
+
+def open_reserving(desk, name):
+    workflow = WorkflowId(name)
+    desk.state.workflows.ensure(
+        workflow, session="job-operator", user=User(), reserves_resources=True
+    )
+    desk.state.leases.grant(workflow, seconds=60)
+    desk.reconciler.hold(workflow)
+    return workflow
+
+
+def test_a_workflow_that_reserves_keeps_systems_from_its_compile_on(tmp_path):
+    with running_desk(tmp_path) as desk:
+        workflow = open_reserving(desk, "wflow-1")
+        compile_ = replace(compile_job("wsjob-c", 0), workflow=workflow)
+        job = run_new(desk, compile_)
+        desk.jobs.request_compile(job, num_systems=1, is_cached=True)
+        wait_for(lambda: desk.model.facts.reservations)
+        (kept,) = desk.model.facts.reservations
+        assert (kept.workflow.id, kept.systems) == (workflow, ("systemf0",))
+        other = desk.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
+        wait_for(lambda: desk.is_queued(other))
+        mine = run(desk, "wsjob-e", workflow=workflow, num_systems=1)
+        assert desk.jobs.load(mine).systems == ("systemf0",)
+        assert "SystemsReserved" in [event.reason for event in desk.jobs.events(job)]
+
+
+def test_a_compile_does_not_wait_for_the_systems_that_its_workflow_would_reserve(tmp_path):
+    with running_desk(tmp_path) as desk:
+        busy = run(desk, "wsjob-b", workflow=WorkflowId("wflow-2"))
+        compile_ = replace(compile_job("wsjob-c", 0), workflow=open_reserving(desk, "wflow-1"))
+        job = run_new(desk, compile_)
+        desk.jobs.request_compile(job, num_systems=2)
+        wait_for(lambda: is_admitted(desk, job))
+        assert desk.model.facts.reservations == ()
+        desk.jobs.end(busy, Phase.SUCCEEDED, "")
+        wait_for(lambda: desk.jobs.load(busy).phase is Phase.SUCCEEDED)
+        desk.jobs.request_compile(job, num_systems=2)
+        wait_for(lambda: desk.model.facts.reservations)
 
 
 def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
@@ -120,7 +256,7 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
         model = make_model(state, num_systems=2)
         state.database.claim()
         ended = []
-        desk = Desk(state, model, on_superseded=lambda: ended.append(1))
+        desk = Desk(state, model, on_lost=lambda: ended.append(1))
         desk.reconciler.start()
         job = run(desk, "wsjob-1")
         with opened_state(tmp_path) as other:
@@ -130,3 +266,158 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
             assert other.jobs.load(job).phase is Phase.INITIALIZING
             with pytest.raises(StaleWriterError, match="Another management"):
                 state.jobs.set_message(job, "too late")
+
+
+def test_nothing_is_lost_of_more_than_one_turn_takes(tmp_path):
+    with opened_state(tmp_path) as state:
+        desk = Desk(state, make_model(state, num_systems=2))
+        asked = PendingJob(
+            id=JobId("wsjob-q"), type=JobType.EXECUTE, sequence=1, priority=299, num_systems=1
+        )
+        answers = [desk.reconciler.would_start(asked) for _ in range(1100)]
+        desk.reconciler.start()
+        assert all(answer.result(timeout=120) for answer in answers)
+        desk.reconciler.close()
+
+
+def test_a_driver_brought_back_after_its_launcher_was_lost_is_not_stopped_again(tmp_path):
+    with opened_state(tmp_path, SystemClock()) as state:
+        desk = Desk(
+            state, make_model(state, num_systems=2), pod_lost=lambda job, code, reason: "again"
+        )
+        desk.reconciler.start()
+        driver = desk.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))
+        wait_for(lambda: desk.jobs.load(driver).phase is Phase.RUNNING)
+        desk.launcher.exits.put(LauncherLost(jobs=(driver,), reason="the node is gone"))
+        wait_for(lambda: desk.launcher.launched.count(driver) == 2)
+        other = run(desk, "wsjob-o", num_systems=1)
+        desk.jobs.end(other, Phase.SUCCEEDED, "")
+        wait_for(lambda: desk.jobs.load(other).phase.is_terminal)  # so every exit was taken
+        assert not desk.jobs.load(driver).phase.is_terminal
+        desk.reconciler.close()
+
+
+def test_one_of_the_jobs_of_a_lost_launcher_that_cannot_be_lost_leaves_the_others(tmp_path):
+    with running_desk(tmp_path) as desk:
+        jobs = [run(desk, f"wsjob-{name}", num_systems=1) for name in "bg"]
+        with desk.state.database.transaction() as rows:
+            rows.connection().exec_driver_sql(
+                f"UPDATE jobs SET phase='FAILED', ended_at=created_at WHERE id='{jobs[0]}'"
+            )
+        desk.launcher.exits.put(LauncherLost(jobs=tuple(jobs), reason="it ended"))
+        wait_for(lambda: desk.jobs.load(jobs[1]).phase is Phase.FAILED)
+
+
+def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
+    with running_desk(tmp_path, policy=Policy(allows_preemption=True)) as desk:
+        victim = run(desk, "wsjob-v", requirements=Requirements(is_preemptible=True))
+        desk.state.jobs.set_priority(victim, 250)
+        desk.reconciler.reprioritise(victim, 250)
+        urgent = desk.submit(new_job("wsjob-u", priority=99))
+        wait_for(lambda: desk.jobs.load(urgent).phase is Phase.INITIALIZING)
+        rival = desk.submit(new_job("wsjob-r", priority=270))
+        wait_for(lambda: desk.is_queued(victim) and desk.is_queued(rival))
+        desk.jobs.end(urgent, Phase.SUCCEEDED, "")
+        wait_for(lambda: desk.jobs.load(victim).phase is Phase.INITIALIZING)
+        assert rival not in desk.launcher.launched
+
+
+def arrive(desk, name, keep):
+    is_kept = Future()
+    desk.reconciler.take_in(JobId(name), keep, is_kept)
+    return is_kept
+
+
+def test_a_job_that_cannot_be_kept_is_refused_and_others_of_its_turn_are_taken(tmp_path):
+    def keep_with_a_strangers_event():
+        record = desk.state.jobs.create(new_job("wsjob-b"))
+        desk.state.jobs.add_event(
+            EventRecord(
+                job=JobId("wsjob-no"), at=record.created_at, reason="R", message="m", subject="s"
+            )
+        )
+        return record
+
+    def fail():
+        raise OSError("No space left on device")
+
+    with running_desk(tmp_path) as desk:
+        refused = arrive(desk, "wsjob-b", keep_with_a_strangers_event)
+        failed = arrive(desk, "wsjob-f", fail)
+        taken = arrive(desk, "wsjob-g", lambda: desk.state.jobs.create(new_job("wsjob-g")))
+        assert taken.result(timeout=120).phase is Phase.QUEUED
+        assert isinstance(refused.exception(timeout=120), IntegrityError)
+        assert isinstance(failed.exception(timeout=120), OSError)
+        wait_for(lambda: desk.jobs.load(taken.result().id).phase is Phase.INITIALIZING)
+        assert desk.jobs.find(JobId("wsjob-b")) is None
+        assert desk.launcher.launched == ["wsjob-g"]
+
+
+def test_a_coordinator_that_registers_opens_its_job_with_its_address(tmp_path):
+    with running_desk(tmp_path) as desk:
+        job, is_kept = run(desk, "wsjob-1"), Future()
+        desk.jobs.coordinator_registered(job, "localhost:7", is_kept)
+        is_kept.result(timeout=120)
+        record = desk.jobs.load(job)
+        assert (record.phase, record.service_address) == (Phase.RUNNING, "localhost:7")
+
+
+@pytest.mark.parametrize(
+    ("pragma", "complaint", "takes_less"),
+    [("query_only = ON", "readonly", False), ("max_page_count = 1", "full", True)],
+    ids=["read-only", "full"],
+)
+def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_again(
+    tmp_path, caplog, pragma, complaint, takes_less
+):
+    def keep_much():
+        desk.reconciler.post(job, machine.CoordinatorReady())  # so this is of the same turn
+        return state.jobs.create(new_job("wsjob-2", client_workdir="/w" * 50_000))
+
+    with opened_state(tmp_path, SystemClock()) as state:
+        ended = []
+        desk = Desk(state, make_model(state, num_systems=2), on_refused=lambda: ended.append(1))
+        desk.reconciler.start()
+        job = run(desk, "wsjob-1", num_systems=1)
+        engine = state.database.engine
+
+        def harm(connection):
+            connection.exec_driver_sql(f"PRAGMA {pragma}")
+
+        event.listen(engine, "begin", harm)
+        answer = arrive(desk, "wsjob-2", keep_much)
+        wait_for(lambda: "The database has refused" in caplog.text)
+        assert state.database.takes_writes() == takes_less  # what fits into pages that are there
+        assert takes_less or not ended
+        event.remove(engine, "begin", harm)
+        event.listen(engine, "checkout", lambda at, *_: at.execute("PRAGMA query_only = OFF"))
+        wait_for(lambda: ended)
+        assert not answer.done()
+        (line,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+        assert complaint in line.error
+        assert state.jobs.load(job).phase is Phase.INITIALIZING
+        with opened_state(tmp_path, SystemClock()) as kept:
+            successor = Desk(kept, make_model(kept, num_systems=2))
+            successor.launcher.known = desk.launcher.known
+            successor.reconciler.start()
+            successor.reconciler.post(job, machine.CoordinatorReady())
+            wait_for(lambda: successor.jobs.load(job).phase is Phase.RUNNING)
+            successor.reconciler.close()
+
+
+def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
+    launcher = FarLauncher("wsjob-s")
+    with running_desk(tmp_path, num_systems=4, launcher=launcher) as desk:
+        silent = desk.submit(new_job("wsjob-s"))
+        assert launcher.orders.get(timeout=120) == ("launch", silent)
+        desk.jobs.end(silent, Phase.CANCELLED, "changed my mind")  # while it is launched
+        other = run(desk, "wsjob-o")
+        desk.jobs.end(other, Phase.SUCCEEDED, "")
+        wait_for(lambda: desk.jobs.load(other).phase is Phase.SUCCEEDED)
+        assert desk.jobs.load(silent).phase is Phase.SCHEDULED
+        launcher.answers.set()
+        wait_for(lambda: desk.jobs.load(silent).phase is Phase.CANCELLED)
+        wait_for(lambda: launcher.orders.qsize() == 5)
+        orders = [launcher.orders.get() for _ in range(5)]
+        assert [kind for kind, job in orders if job == other] == ["launch", "stop", "forget"]
+        assert [kind for kind, job in orders if job == silent] == ["stop", "forget"]

@@ -4,6 +4,7 @@ import pytest
 
 from appliance.core.errors import UserError
 from appliance.core.jobs import JobType
+from appliance.core.shard_count import MAX_SHARDS
 from appliance.wire.caller import caller
 from appliance.wire.submissions import (
     check_labels,
@@ -11,7 +12,7 @@ from appliance.wire.submissions import (
     execute_submission,
     parse_priority,
 )
-from protos.appliance.common_config_pb2 import DebugArgs, JobMode
+from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 from tests.support.appliance_process import execute_request
 
@@ -20,6 +21,18 @@ def test_the_number_of_systems_is_that_of_wse_tasks():
     submission = execute_submission(execute_request(3, 2))
     assert (submission.num_systems, submission.workers_per_system) == (3, 2)
     assert ExecuteJobRequest.FromString(submission.request).job_mode.job == JobMode.EXECUTE
+
+
+def test_the_weight_pods_are_those_of_the_compile_response_within_reason():
+    request = execute_request(1, 1)
+    assert execute_submission(request).num_shards == 1
+    task = request.job_mode.cluster_details.tasks.add(task_type=ClusterDetails.TaskInfo.WGT)
+    for _ in range(MAX_SHARDS - 1):
+        task.task_map.add()
+    assert execute_submission(request).num_shards == MAX_SHARDS
+    task.task_map.add()
+    with pytest.raises(UserError, match=f"{MAX_SHARDS + 1} WGT tasks"):
+        execute_submission(request)
 
 
 def test_a_compile_job_needs_no_system_and_carries_labels_and_priority():

@@ -1,5 +1,6 @@
 """What administrators do to systems, and what the scheduler sees of it."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -8,13 +9,20 @@ from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.core.jobs import Phase
 from appliance.core.sessions import SessionSpec
-from appliance.core.systems import ClusterDescription, System, SystemState
+from appliance.core.systems import (
+    ClusterDescription,
+    System,
+    SystemEvent,
+    SystemEventKind,
+    SystemState,
+)
 from appliance.management.sessions import SessionService
 from appliance.management.snapshots import snapshot_of
 from appliance.management.systems import SystemService
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Maintenance, SessionQuota
+from appliance.storage.system_events import SystemEventFilter
 from tests.support.clock import FakeClock
 from tests.support.management import make_model, new_job, opened_state
 
@@ -119,3 +127,24 @@ def test_only_sessions_with_rules_reach_the_scheduler(state, model, clock):
     assert snapshot(model, clock).sessions == (
         SessionQuota(name="ruled", num_systems=1, max_node_groups=2),
     )
+
+
+def test_what_happens_to_systems_is_kept_and_found_again(systems, clock):
+    systems.set_state("systemf0", SystemState.DRAIN, notes="swap a fan", by="root")
+    clock.advance(10.0)
+    systems.set_health("systemf1", is_healthy=False, notes="link down", by="ada", port="n05")
+    clock.advance(10.0)
+    stall = SystemEvent(
+        system="systemf1", at=clock.now(), kind=SystemEventKind.STALL, details={"job": "wsjob-1"}
+    )
+    systems.report(stall)
+    first, second, third = systems.events(SystemEventFilter())
+    assert (first.system, first.details["state"], first.note) == ("systemf0", "drain", "swap a fan")
+    assert second.details == {"state": "unhealthy", "port": "n05", "caller": "ada"}
+    assert third == stall
+    of_one = systems.events(SystemEventFilter(system="systemf1"))
+    assert of_one == [second, third]
+    assert systems.events(SystemEventFilter(kind=SystemEventKind.STALL)) == [third]
+    assert systems.events(SystemEventFilter(since=second.at, until=third.at)) == [second]
+    with pytest.raises(NotFoundError):
+        systems.report(dataclasses.replace(stall, system="systemf9"))

@@ -98,7 +98,8 @@ def test_an_activation(op, attributes, seed, shape):
 @given(seed=seeds, shape=shapes())
 def test_the_gradient_of_an_activation(op, attributes, seed, shape):
     dy, x = numbers(seed, shape), numbers(seed + 1, shape) * 3
-    assert_agree(make_node(op, dy, x, **attributes), dy, x)
+    # Where a slope crosses zero, terms of the size of dy cancel.
+    assert_agree(make_node(op, dy, x, **attributes), dy, x, atol=1e-5)
 
 
 @pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])

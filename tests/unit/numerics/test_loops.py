@@ -6,28 +6,19 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appliance.core.graph import Node
 from appliance.core.tensors import Constant, DType, TensorType
 from appliance.numerics.grouping import group_nodes, single_group
 from appliance.numerics.groups import uses_of
+from appliance.numerics.loops import machine_code
 from appliance.numerics.loops.regions import find_regions
 from appliance.numerics.program import Program
+from tests.support.plans import node
 
 SCALAR = TensorType((), DType.F32)
 
 
 def vector(size, dtype=DType.F32):
     return TensorType((size,), dtype)
-
-
-def node(op, operands, result, type_, **attributes):
-    return Node(
-        op=op,
-        operands=tuple(operands.split()),
-        results=(result,),
-        types=(type_,),
-        attributes=attributes,
-    )
 
 
 def number(result, value, type_):
@@ -391,3 +382,76 @@ def test_more_scalars_than_a_function_takes_are_advanced_in_several_loops():
     assert [float(table[f"n{index}"]) for index in range(count)] == [
         0.5 * index + 0.5 for index in range(count)
     ]
+
+
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("size", [1 << 15, (1 << 15) + 1, 100_003])
+def test_a_loop_over_several_threads_gives_the_same_bits(three_threads, size):
+    nodes, values = adamw(size), adamw_values(size)
+    types = {name: type_of(value) for name, value in values.items()}
+    expected = one_by_one(nodes, values)
+    program = Program(nodes, types=types, live_out=(), written=NEW)
+    targets = {f"new_{name}": values[name] for name in "mvw"}
+    table = dict(values)
+    program.run(table, step=0, out={**targets, "new_power": torch.empty(())})
+    for name, target in targets.items():
+        assert_same_bits(target, expected[name])
+
+
+@pytest.fixture
+def code_directory(tmp_path):
+    machine_code.keep_machine_code(str(tmp_path))
+    yield tmp_path
+    machine_code.keep_machine_code(None)
+
+
+def multiplied(factor):
+    """Return what a process computes that has not compiled anything yet."""
+    machine_code.compile_text.cache_clear()
+    full = vector(40)
+    nodes = [
+        number("k", factor, full),
+        node("Mul", "x k", "y", full),
+        node("Add", "y x", "z", full),
+    ]
+    table = {"x": torch.ones(40)}
+    Program(nodes, types={"x": full}, live_out={"z"}).run(table, step=0)
+    return table["z"][39].item()
+
+
+def test_machine_code_is_kept_for_other_processes_and_used_only_if_it_is_whole(code_directory):
+    assert multiplied(2.0) == 3.0
+    (kept,) = code_directory.glob("*.o")
+    content, written = kept.read_bytes(), kept.stat().st_mtime_ns
+    assert multiplied(2.0) == 3.0
+    assert kept.stat().st_mtime_ns == written, "nothing was compiled"
+    kept.write_bytes(content[:-100])
+    assert multiplied(2.0) == 3.0
+    assert kept.read_bytes() == content
+    assert multiplied(4.0) == 5.0
+    assert len(list(code_directory.glob("*"))) == 2
+
+
+@pytest.mark.parametrize(("length", "is_spread"), [(32, False), (24, True), (1, True)])
+def test_a_bias_is_repeated_by_the_loop_itself(length, is_spread):
+    full, bias = TensorType((5, length), DType.F32), vector(length)
+    nodes = [
+        node("BroadcastInDim", "b", "wide", full, broadcast_dimensions=(1,)),
+        node("Add", "x wide", "y", full),
+        node("Mul", "y x", "z", full),
+    ]
+    program = Program(nodes, types={"x": full, "b": bias}, live_out={"z"})
+    loop = next(group for group in program._groups if "z" in group.results)
+    assert ("b" not in loop.operands) is (is_spread and length > 1)
+    torch.manual_seed(1)
+    table = {"x": torch.randn(5, length), "b": torch.randn(length)}
+    expected = (table["x"] + table["b"]) * table["x"]
+    program.run(table, step=0)
+    assert_same_bits(table["z"], expected)

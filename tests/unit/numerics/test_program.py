@@ -46,6 +46,30 @@ def test_every_operation_of_the_table_has_a_kernel_and_a_definition():
     assert SPECS.keys() == supported_ops() == defined_ops()
 
 
+WIDE, TALL = TensorType((4, 6), DType.F32), TensorType((6, 4), DType.F32)
+INDICES = TensorType((4,), DType.I32)
+MAKERS = {
+    "loop": [node("Mul", "x y", "m", WIDE), node("Add", "m x", "r", WIDE)],
+    "concatenation": [node("Concat", "h h", "r", WIDE, axis=0)],
+    "gather": [node("Gather", "x i", "r", WIDE, axis=0)],
+    "pad of a shard": [node("wsc.ShardPad", "h", "r", WIDE, axis=0, start=1, size=2)],
+    "softmax": [node("Softmax", "x", "r", WIDE, axis=1)],
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_result_may_lie_transposed_in_the_callers_tensor(maker):
+    nodes = MAKERS[maker]
+    types = {"x": WIDE, "y": WIDE, "i": INDICES, "h": TensorType((2, 6), DType.F32)}
+    given = tensors(x=(4, 6), y=(4, 6), h=(2, 6)) | {"i": torch.tensor([3, 0, 2, 2]).int()}
+    plain = dict(given)
+    Program(nodes, types=types, live_out={"r"}).run(plain, step=0)
+    turned = [*nodes, node("Transpose", "r", "g", TALL, permutation=(1, 0))]
+    slot = torch.zeros(6, 4)
+    Program(turned, types=types, live_out=()).run(dict(given), step=0, out={"g": slot})
+    torch.testing.assert_close(slot, plain["r"].T.contiguous(), rtol=0, atol=0)
+
+
 def test_only_what_lives_out_stays_in_the_table():
     program = Program(
         [constant("two", 2.0), node("Mul", "x two", "y"), node("Add", "y w", "z")],

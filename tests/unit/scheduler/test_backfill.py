@@ -32,6 +32,7 @@ def test_a_job_that_ends_before_the_promise_passes():
     assert list(admitted(outcome)) == ["short"]
     assert outcome.waits["large"].expected_start.at_seconds == HOUR
     assert outcome.waits["large"].expected_start.is_promised
+    assert outcome.waits["long"].run_seconds == 2 * HOUR
 
 
 def test_a_long_job_passes_where_the_promise_leaves_room():

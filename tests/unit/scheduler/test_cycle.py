@@ -1,16 +1,24 @@
 """Order of service, gangs, lanes, and what is settled before anybody waits."""
 
+from dataclasses import replace
+
 import pytest
 
 from appliance.core.ids import WorkflowId
+from appliance.core.jobs import JobType
 from appliance.core.requirements import GroupKind
 from appliance.core.systems import NodeGroup, System
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle, would_start
 from appliance.scheduler.explain import Wait, WaitReason
-from appliance.scheduler.policy import DAY
+from appliance.scheduler.policy import DAY, Policy
 from appliance.scheduler.queue import JobQueue
-from appliance.scheduler.snapshot import ClusterSnapshot, WorkflowReservation
+from appliance.scheduler.snapshot import (
+    ClusterSnapshot,
+    PodPlacement,
+    SessionQuota,
+    WorkflowReservation,
+)
 from tests.support.scheduling import (
     HOUR,
     admitted,
@@ -21,6 +29,8 @@ from tests.support.scheduling import (
     held,
     management_node,
 )
+
+GIB_OF_90 = {"memory_bytes": 90 << 30, "num_cores": 0}
 
 
 def test_two_jobs_share_two_systems_and_a_third_waits():
@@ -98,16 +108,77 @@ def test_memory_on_two_nodes_does_not_make_room_for_one_pod():
     assert "2 exists with insufficient capacity {cpu:64, mem:60Gi}" in str(decision.error)
 
 
-def test_a_compile_whose_answer_is_cached_never_queues():
+def test_a_look_into_the_compile_cache_never_queues():
     full = cluster(1, nodes=(management_node(80),))
     jobs = [
         compile_("first", sequence=1, memory_gib=67),
         compile_("second", sequence=2, memory_gib=67),
-        compile_("hit", sequence=3, memory_gib=67, is_cached=True),
+        compile_("look", sequence=3, memory_gib=67, is_lookup=True),
     ]
     outcome = cycle(full, jobs)
-    assert list(admitted(outcome)) == ["hit", "first"]
+    assert list(admitted(outcome)) == ["look", "first"]
     assert list(outcome.waits) == ["second"]
+    (look, _) = outcome.decisions
+    assert (look.grant.is_lookup, look.grant.pods) == (True, ())
+
+
+def test_looks_hold_nothing_and_are_as_many_as_may_be_at_a_time():
+    looking = replace(held("x"), type=JobType.COMPILE, is_lookup=True)
+    quota = SessionQuota(name="job-operator", max_compiles=1)
+    snapshot = cluster(
+        1,
+        looking,
+        nodes=(management_node(80),),
+        sessions=(quota,),
+        policy=Policy(max_lookups=2),
+    )
+    jobs = [compile_(f"c{n}", sequence=n, memory_gib=67, is_lookup=True) for n in range(3)]
+    outcome = cycle(snapshot, jobs)
+    assert [(d.job, d.grant.is_lookup) for d in outcome.decisions] == [("c0", True), ("c1", False)]
+    assert "runs 1 compile job(s) of at most 1" in outcome.waits["c2"].reason
+
+
+def driver(name, gib, **fields):
+    return replace(compile_(name, memory_gib=gib, **fields), type=JobType.DRIVER)
+
+
+def test_drivers_hold_at_most_their_share_of_memory_and_block_nobody():
+    nodes = (management_node(100),)
+    jobs = [
+        driver("d1", 30, sequence=1),
+        driver("d2", 30, sequence=2),
+        compile_("c", sequence=3, memory_gib=60),
+    ]
+    outcome = cycle(cluster(1, nodes=nodes), jobs)
+    assert list(admitted(outcome)) == ["d1", "c"]
+    wait = outcome.waits["d2"]
+    assert (wait.kind, wait.blocking) == (WaitReason.QUOTA, ("d1",))
+    assert "drivers hold 30Gi of at most 50Gi of management memory" in wait.reason
+
+
+def test_a_driver_waits_for_memory_as_any_job_does():
+    busy = replace(
+        held("x", ends_in=HOUR),
+        pods=(PodPlacement(node="mgmt", role="management", count=1, **GIB_OF_90),),
+    )
+    outcome = cycle(cluster(1, busy, nodes=(management_node(100),)), [driver("d", 20)])
+    wait = outcome.waits["d"]
+    assert (wait.kind, wait.blocking) == (WaitReason.RESOURCES, ("x",))
+    assert wait.expected_start.at_seconds == HOUR
+
+
+def test_a_driver_that_wants_more_than_drivers_may_hold_is_refused():
+    (decision,) = cycle(cluster(1, nodes=(management_node(100),)), [driver("d", 60)]).decisions
+    assert isinstance(decision, Reject)
+    assert "drivers may hold at most 50Gi" in str(decision.error)
+    assert "requested 60Gi" in str(decision.error)
+
+
+def test_a_look_that_could_never_compile_is_refused_at_once():
+    nodes = (management_node(60),)
+    job = compile_("c", memory_gib=90, is_lookup=True)
+    (decision,) = cycle(cluster(1, nodes=nodes), [job]).decisions
+    assert isinstance(decision, Reject)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appliance.core.requirements import PodDemand
+from appliance.core.systems import Node
+from appliance.scheduler.admission import Admit
 from appliance.scheduler.placement import Capacity, Frame, choose_systems
-from tests.support.scheduling import admitted, cluster, cycle, execute, held
+from tests.support.scheduling import GIB, admitted, cluster, cycle, execute, held
 
 BLOCKS = [0b000011, 0b111100]
 
@@ -52,3 +55,16 @@ def test_giving_back_what_a_job_holds_can_be_undone():
     assert capacity.systems == 0b111
     undo()
     assert capacity.systems == 0b010
+
+
+@pytest.mark.parametrize(
+    ("role", "shares"), [("broadcastreduce", {"n0": 2, "n1": 1}), ("worker", {"n0": 3})]
+)
+def test_a_tree_shares_nodes_and_other_pods_leave_whole_nodes_to_others(role, shares):
+    nodes = tuple(
+        Node(name=name, roles=(role,), num_cores=8, memory_bytes=128 * GIB) for name in ("n0", "n1")
+    )
+    pods = (PodDemand(role=role, count=3, memory_bytes=10 * GIB),)
+    (decision,) = cycle(cluster(1, nodes=nodes), [execute("j", 1, pods=pods)]).decisions
+    assert isinstance(decision, Admit)
+    assert {pod.node: pod.count for pod in decision.grant.pods} == shares

@@ -1,10 +1,12 @@
 """What is kept, and that a change and its event are one."""
 
+import datetime as dt
 from dataclasses import replace
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy import event
 
 from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
@@ -12,10 +14,19 @@ from appliance.core.jobs import JobType, Phase
 from appliance.core.records import Holding, NewJob, PodRecord, Reservation, User
 from appliance.core.requirements import GroupKind, PodDemand, Requirements
 from appliance.core.sessions import SessionSpec
-from appliance.core.systems import ClusterDescription, Node, NodeGroup, System, SystemState
+from appliance.core.systems import (
+    ClusterDescription,
+    Node,
+    NodeGroup,
+    System,
+    SystemEvent,
+    SystemEventKind,
+    SystemState,
+)
 from appliance.management.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
+from appliance.storage.system_events import SystemEventFilter
 from appliance.storage.tables import Base
 
 
@@ -204,6 +215,37 @@ def test_a_change_on_stale_knowledge_is_refused(state):
         state.sessions.change("team", SessionSpec(), version=1, by="", message="")
 
 
+@pytest.mark.parametrize("session", ["", "job-operator"])
+def test_the_first_of_many_waiting_jobs_are_found_in_order_without_sorting(
+    tmp_path, clock, session
+):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    asked = []
+    event.listen(database.engine, "before_cursor_execute", lambda *call: asked.append(call[2:4]))
+    State.over(database, clock).jobs.list(JobFilter(session=session, limit=500))
+    sql, values = next(call for call in asked if "ORDER BY jobs.priority" in call[0])
+    with database.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()
+    database.close()
+    assert [row for row in plan if "B-TREE" in row.detail] == []
+
+
+def test_unfinished_jobs_of_a_request_are_found_until_their_client_shows(state, clock):
+    for name in ("wsjob-a", "wsjob-b", "wsjob-c", "wsjob-ended"):
+        state.jobs.create(new_job(name, request_digest="d"))
+        state.leases.grant(name, seconds=30)
+    state.jobs.create(new_job("wsjob-other"))
+    state.leases.grant("wsjob-other", seconds=30)
+    run_to(state, "wsjob-ended", Phase.CANCELLED)
+    state.leases.renew("wsjob-b", holder="user-node")
+    assert [job.id for job in state.jobs.unclaimed("d", since=clock.now())] == [
+        "wsjob-c",
+        "wsjob-a",
+    ]
+    assert state.jobs.unclaimed("", since=clock.now()) == []
+    assert state.jobs.unclaimed("d", since=clock.now() + dt.timedelta(seconds=1)) == []
+
+
 def test_a_workflow_keeps_what_it_holds_until_it_is_released(state):
     workflow = WorkflowId("wflow-k")
     state.workflows.ensure(workflow, session="job-operator", user=User(uid=1))
@@ -247,6 +289,19 @@ def test_old_jobs_are_forgotten_with_all_that_belongs_to_them(state, clock):
     assert state.jobs.prune(clock.now(), limit=9) == [("wsjob-old", "/data/wsjob-old")]
     assert [job.id for job in state.jobs.list(JobFilter(with_finished=True))] == ["wsjob-runs"]
     assert state.jobs.events(JobId("wsjob-old")) == []
+
+
+def test_old_events_of_systems_are_forgotten_the_oldest_first(state, clock):
+    for system in "abcd":
+        event = SystemEvent(system=system, at=clock.now(), kind=SystemEventKind.STALL)
+        state.system_events.add(event)
+        clock.advance(10)
+    before = clock.now() - dt.timedelta(seconds=10)
+    assert state.system_events.prune(before, limit=1) == 1
+    left = [event.system for event in state.system_events.list(SystemEventFilter())]
+    assert left == ["b", "c", "d"]
+    assert state.system_events.prune(before, limit=9) == 2
+    assert [event.system for event in state.system_events.list(SystemEventFilter())] == ["d"]
 
 
 def test_a_batch_is_one_transaction_and_a_step_of_it_can_fail_alone(state):

@@ -8,7 +8,7 @@ from tests.support.plans import two_layer_plan
 
 
 def copies(plan):
-    return broadcast_copies(plan, [step.loads for step in plan.layer_steps])
+    return broadcast_copies(plan, [plan], [step.loads for step in plan.layer_steps])
 
 
 def with_loads(plan, index, loads):

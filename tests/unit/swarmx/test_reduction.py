@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.micro_batches import Visit
+from appliance.core.swarmx_tree import FAN_OUTS, swarmx_tree
 from appliance.core.tensors import DType, TensorType
-from appliance.streams.layout import SlotLayout
-from appliance.swarmx.reduction import Accumulation, Reduction, spans
+from appliance.streams.layout import SlotLayout, Span
+from appliance.swarmx.reduction import Accumulation, Part, Pending, Reduction, parts
 
 LAYOUT = SlotLayout.of([
     ("a", TensorType((3, 5), DType.F32)),
@@ -15,6 +16,7 @@ LAYOUT = SlotLayout.of([
     ("count", TensorType((), DType.I64)),
     ("c", TensorType((2,), DType.BF16)),
 ])  # fmt: skip
+WHOLE = parts(LAYOUT, LAYOUT)
 
 
 def slots_of(values):
@@ -28,7 +30,7 @@ def slots_of(values):
     return slots
 
 
-def reduce(slots, *, fan_in=2):
+def reduce(slots):
     total = np.zeros(LAYOUT.num_bytes, dtype=np.uint8)
     taken = []
 
@@ -36,44 +38,76 @@ def reduce(slots, *, fan_in=2):
         taken.append(system)
         return slots[system]
 
-    Reduction(len(slots), fan_in=fan_in).run(spans(LAYOUT), take, total)
+    Reduction(len(slots)).run(WHOLE, take).write(total, WHOLE)
     assert taken == list(range(len(slots)))
     return LAYOUT.views(total)
 
 
 def test_neighbours_of_one_element_type_are_added_in_one_go():
-    assert [(span.dtype.name, span.start, span.end) for span in spans(LAYOUT)] == [
-        ("float32", 0, 92),
-        ("int64", 128, 136),
-        ("float32", 192, 200),
-    ]
+    assert (
+        Part(span=Span(dtype=np.dtype("float32"), start=0, end=92), target=0),
+        Part(span=Span(dtype=np.dtype("int64"), start=128, end=136), target=128),
+        Part(span=Span(dtype=np.dtype("float32"), start=192, end=200), target=192),
+    ) == WHOLE
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=20), st.integers(2, 5))
-def test_every_tensor_becomes_the_sum_over_the_systems(values, fan_in):
-    for name, total in reduce(slots_of(values), fan_in=fan_in).items():
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.sets(st.sampled_from("abc")))
+def test_each_shard_receives_the_sums_that_it_needs(one, other, names):
+    items = [(item.name, item.type) for item in LAYOUT.items]
+    rest = {name for name, _ in items} - names
+    pending = Reduction(2).run(WHOLE, slots_of([one, other]).__getitem__)
+    for wanted in (names, rest):
+        layout = SlotLayout.of([(name, type_) for name, type_ in items if name in wanted])
+        slot = np.zeros(layout.num_bytes, dtype=np.uint8)
+        pending.write(slot, parts(LAYOUT, layout))
+        for name, view in layout.views(slot).items():
+            assert np.all(view == one + other), name
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=20))
+def test_every_tensor_becomes_the_sum_over_the_systems(values):
+    for name, total in reduce(slots_of(values)).items():
         assert np.all(total == sum(values)), name
 
 
-@given(
-    st.lists(st.integers(-(2**20), 2**20).map(lambda value: value * 1.1), min_size=1, max_size=12),
-    st.integers(2, 4),
-)
-def test_the_bits_follow_from_the_tree_alone(values, fan_in):
+UNEVEN = st.integers(-(2**20), 2**20).map(lambda value: value * 1.1)
+
+
+@given(st.lists(UNEVEN, min_size=1, max_size=12))
+def test_the_bits_follow_from_the_tree_alone(values):
     want = [np.float32(value) for value in values]
     width = 1
     while width < len(want):
-        for first in range(0, len(want), width * fan_in):
-            for child in range(first + width, min(first + width * fan_in, len(want)), width):
-                want[first] += want[child]
-        width *= fan_in
+        for first in range(0, len(want) - width, 2 * width):
+            want[first] += want[first + width]
+        width *= 2
+    assert added([np.float32(value) for value in values]).tobytes() == want[0].tobytes()
+
+
+@given(st.lists(UNEVEN, min_size=1, max_size=70), st.sampled_from(FAN_OUTS))
+def test_any_number_of_pods_adds_up_to_the_same_bits(values, fan_out):
+    parts = [np.float32(value) for value in values]
+    pods = swarmx_tree(len(parts), fan_out=fan_out)
+
+    def sum_of(pod):
+        return added([
+            parts[child.first_system] if child.pod is None else sum_of(pods[child.pod])
+            for child in pod.children
+        ])  # fmt: skip
+
+    assert sum_of(pods[0]).tobytes() == added(parts).tobytes()
+
+
+def added(values):
+    """Return what one pod makes of a number of each child."""
     layout = SlotLayout.of([("a", TensorType((), DType.F32))])
     slots = [np.zeros(64, dtype=np.uint8) for _ in values]
     for slot, value in zip(slots, values, strict=True):
         slot[:4].view(np.float32)[:] = value
     total = np.zeros(64, dtype=np.uint8)
-    Reduction(len(values), fan_in=fan_in).run(spans(layout), slots.__getitem__, total)
-    assert total[:4].tobytes() == want[0].tobytes()
+    whole = parts(layout, layout)
+    Reduction(len(values)).run(whole, slots.__getitem__).write(total, whole)
+    return total[:4].view(np.float32)[0]
 
 
 def test_an_overflow_is_a_sum_like_any_other():
@@ -97,10 +131,14 @@ def test_the_sums_of_micro_batches_are_added_anew_in_every_step(num_micro_batche
                     is_first=micro_batch == 0,
                     is_last=is_last,
                 )
-                target = total if is_last else accumulation.target(visit)
-                target[:] = slots_of([10 * step + layer_step + 1])[0]
-                accumulation.add(visit, spans(LAYOUT), target)
-                if is_last:
+                (slot,) = slots_of([10 * step + layer_step + 1])
+                pending = accumulation.add(visit, WHOLE, Pending(left=slot))
+                slot[:] = 0
+                assert (pending is not None) == is_last
+                if num_micro_batches == 1:
+                    assert pending.left is slot
+                elif pending is not None:
+                    pending.write(total, WHOLE)
                     want = num_micro_batches * (10 * step + layer_step + 1)
                     for name, view in LAYOUT.views(total).items():
                         assert np.all(view == want), name

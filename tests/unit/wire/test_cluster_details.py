@@ -5,13 +5,17 @@ import pytest
 from appliance.wire.cluster_details import GangSize, TaskType, cluster_details, gang_size
 
 
-@pytest.mark.parametrize(("num_systems", "workers"), [(1, 1), (2, 1), (3, 2)])
-def test_tasks_are_counted_per_job_and_per_system(num_systems: int, workers: int) -> None:
-    details = cluster_details(GangSize(num_systems=num_systems, workers_per_system=workers))
+@pytest.mark.parametrize(("num_systems", "workers", "shards"), [(1, 1, 1), (2, 1, 3), (3, 2, 2)])
+def test_tasks_are_counted_per_job_and_per_system(
+    num_systems: int, workers: int, shards: int
+) -> None:
+    details = cluster_details(
+        GangSize(num_systems=num_systems, workers_per_system=workers, num_shards=shards)
+    )
     counts = {TaskType.Name(task.task_type): len(task.task_map) for task in details.tasks}
     assert counts == {
         "CRD": 1,
-        "WGT": 1,
+        "WGT": shards,
         "BR": 1,
         "WSE": num_systems,
         "CHF": num_systems,
@@ -30,5 +34,11 @@ def test_workers_are_numbered_system_by_system() -> None:
 
 
 def test_the_size_is_read_back_from_the_tasks() -> None:
-    gang = GangSize(num_systems=3, workers_per_system=2)
+    gang = GangSize(num_systems=3, workers_per_system=2, num_shards=4)
     assert gang_size(cluster_details(gang)) == gang
+
+
+def test_a_program_runs_on_any_number_of_shards_but_on_its_own_systems() -> None:
+    gang = GangSize(num_systems=3, workers_per_system=2, num_shards=4)
+    assert gang.may_run(GangSize(num_systems=3, workers_per_system=2))
+    assert not gang.may_run(GangSize(num_systems=2, workers_per_system=2, num_shards=4))

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
-from appliance.wire.tensor_chunks import parse_chunk
-from protos.appliance.appliance_service_pb2 import SendInputRequest
+from appliance.core.tensors import DType
+from appliance.wire.tensor_chunks import output_messages, parse_chunk
+from protos.appliance.appliance_service_pb2 import GetOutputResponse, SendInputRequest
 
 
 @given(
@@ -56,3 +57,25 @@ def test_a_message_without_a_tensor_is_left_as_it_is() -> None:
 def test_torn_bytes_are_refused_with_their_number(raw) -> None:
     with pytest.raises(UserError, match=f"{len(raw)} bytes"):
         parse_chunk(raw)
+
+
+@given(shape=st.lists(st.integers(0, 9), max_size=4), num_elements=st.integers(1, 9))
+def test_an_output_is_encoded_as_the_generated_classes_do_it(shape, num_elements) -> None:
+    values = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    flat = values.reshape(-1)
+    expected = []
+    for start in range(0, max(1, flat.size), num_elements):
+        response = GetOutputResponse()
+        response.rtfx_proto.dtype = 11
+        response.rtfx_proto.tensor.shape.extend(shape)
+        response.rtfx_proto.tensor.data = flat[start : start + num_elements].tobytes()
+        expected.append(response)
+    found = output_messages(values, DType.F32, chunk_bytes=4 * num_elements)
+    assert [GetOutputResponse.FromString(raw) for raw in found] == expected
+
+
+def test_a_length_of_many_bytes_is_encoded_as_the_generated_classes_do_it() -> None:
+    values = np.ones(100_000, np.float32)
+    (raw,) = output_messages(values, DType.F32)
+    (proto,) = [GetOutputResponse.FromString(raw).rtfx_proto]
+    assert proto.tensor.data == values.tobytes()

@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, needsLogin, Problem } from "./api";
+import { CHUNK, forgettable, wantedChunks } from "./parts/chunks";
 
 export type Connection = "connecting" | "live" | "lost";
 
@@ -70,8 +71,56 @@ interface Wanted {
 }
 
 const SETTLE_MS = 200;
+/** Rows that are only passed while scrolling are not asked for. */
+const SCROLL_MS = 60;
 
-/** Hold the answer to `path` fresh; bursts of changes cost one question. */
+interface Keeper {
+  schedule: () => void;
+  stop: () => void;
+}
+
+/** Call `load` now and again after each change that matters; bursts of changes cost one call, and no
+ * call begins before the last one has ended. */
+function keepFresh(wanted: Wanted, load: (abort: AbortSignal) => Promise<void>): Keeper {
+  const abort = new AbortController();
+  let isAsking = false;
+  let isOld = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const run = async (): Promise<void> => {
+    timer = undefined;
+    isAsking = true;
+    isOld = false;
+    await load(abort.signal);
+    isAsking = false;
+    if (isOld && !abort.signal.aborted) schedule();
+  };
+  const schedule = (): void => {
+    if (isAsking) isOld = true;
+    else timer ??= setTimeout(() => void run(), SETTLE_MS);
+  };
+  const listener = (change: Change): void => {
+    const isOurs = change.topic === "all" || wanted.topics.includes(change.topic);
+    if (isOurs && (!wanted.id || !change.id || change.id === wanted.id)) schedule();
+  };
+  listeners.add(listener);
+  void run();
+  const beat = wanted.everySeconds
+    ? setInterval(() => document.visibilityState === "visible" && schedule(), wanted.everySeconds * 1000)
+    : undefined;
+  const stop = (): void => {
+    listeners.delete(listener);
+    abort.abort();
+    clearTimeout(timer);
+    clearInterval(beat);
+  };
+  return { schedule, stop };
+}
+
+const problemOf = (error: unknown): Problem =>
+  error instanceof Problem ? error : new Problem(0, "The appliance does not answer.", "");
+
+/** Hold the answer to `path` fresh. */
 export function useLive<T>(path: string | null, wanted: Wanted): Live<T> {
   const [value, setValue] = useState<T>();
   const [problem, setProblem] = useState<Problem>();
@@ -81,48 +130,122 @@ export function useLive<T>(path: string | null, wanted: Wanted): Live<T> {
 
   useEffect(() => {
     if (path === null) return;
-    const abort = new AbortController();
-    let isAsking = false;
-    let isOld = false;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-
-    const load = async (): Promise<void> => {
-      timer = undefined;
-      isAsking = true;
-      isOld = false;
+    const keeper = keepFresh({ ...wanted, topics: topics.split(" ") }, async (abort) => {
       try {
-        setValue(await get<T>(path, abort.signal));
+        setValue(await get<T>(path, abort));
         setProblem(undefined);
       } catch (error) {
-        if (abort.signal.aborted) return;
-        setProblem(error instanceof Problem ? error : new Problem(0, "The appliance does not answer.", ""));
+        if (!abort.aborted) setProblem(problemOf(error));
       }
-      isAsking = false;
-      if (isOld) schedule();
-    };
-    const schedule = (): void => {
-      if (isAsking) isOld = true;
-      else timer ??= setTimeout(() => void load(), SETTLE_MS);
-    };
-    const listener = (change: Change): void => {
-      const isOurs = change.topic === "all" || topics.split(" ").includes(change.topic);
-      if (isOurs && (!id || !change.id || change.id === id)) schedule();
-    };
-    listeners.add(listener);
-    reload.current = schedule;
-    void load();
-    const beat = everySeconds
-      ? setInterval(() => document.visibilityState === "visible" && schedule(), everySeconds * 1000)
-      : undefined;
-    return () => {
-      listeners.delete(listener);
-      abort.abort();
-      clearTimeout(timer);
-      clearInterval(beat);
-    };
+    });
+    reload.current = keeper.schedule;
+    return keeper.stop;
   }, [path, topics, id, everySeconds]);
 
   return { value, problem, reload: () => reload.current() };
+}
+
+/** One answer of a list. */
+export interface Page<T> {
+  items: T[];
+  total: number | null;
+}
+
+export interface Window<T, P extends Page<T>> {
+  /** How many rows the whole list has. */
+  total: number;
+  /** A row; undefined where it has not come yet. */
+  at: (index: number) => T | undefined;
+  /** The first answer, with whatever else it says. */
+  head: P | undefined;
+  /** Say which rows are seen; they are asked for and held fresh. */
+  show: (first: number, end: number) => void;
+  problem: Problem | undefined;
+  reload: () => void;
+}
+
+/** Hold what is seen of a long list fresh. `path` has `{offset}` in it, and asks for `CHUNK` rows. */
+export function useWindow<T, P extends Page<T>>(path: string, wanted: Wanted): Window<T, P> {
+  const [, redraw] = useState(0);
+  const [problem, setProblem] = useState<Problem>();
+  const list = useRef(new ChunkedList<P>());
+  const keeper = useRef<Keeper>({ schedule: () => {}, stop: () => {} });
+  const settling = useRef<ReturnType<typeof setTimeout>>();
+  const fetchChunk = useRef<(offset: number) => Promise<void>>(async () => {});
+  const topics = wanted.topics.join(" ");
+  const { everySeconds } = wanted;
+
+  useEffect(() => {
+    const abort = new AbortController();
+    let isOfOldPath = true;
+    fetchChunk.current = async (offset) => {
+      const { chunks, asked } = list.current;
+      asked.add(offset);
+      try {
+        const page = await get<P>(path.replace("{offset}", String(offset)), abort.signal);
+        if (isOfOldPath) chunks.clear(); // until now the rows of the old path were better than none
+        isOfOldPath = false;
+        chunks.set(offset, page);
+        asked.delete(offset);
+        for (const old of forgettable(chunks.keys(), list.current.needed())) chunks.delete(old);
+        setProblem(undefined);
+      } catch (error) {
+        // It stays in `asked`: the next change asks again, not the next drawing of the page.
+        if (!abort.signal.aborted) setProblem(problemOf(error));
+      }
+      if (!abort.signal.aborted) redraw((count) => count + 1);
+    };
+    keeper.current = keepFresh({ ...wanted, topics: topics.split(" ") }, async () => {
+      const { chunks, asked } = list.current;
+      const needed = isOfOldPath ? [0] : list.current.needed();
+      asked.clear();
+      for (const offset of [...chunks.keys()]) if (!needed.includes(offset) && !isOfOldPath) chunks.delete(offset);
+      await Promise.all(needed.map(fetchChunk.current));
+    });
+    return () => {
+      keeper.current.stop();
+      abort.abort();
+      clearTimeout(settling.current);
+      list.current.asked.clear();
+    };
+  }, [path, topics, everySeconds]);
+
+  return {
+    total: list.current.total,
+    at: (index) => list.current.chunks.get(Math.floor(index / CHUNK) * CHUNK)?.items[index % CHUNK],
+    head: list.current.chunks.get(0),
+    show: (first, end) => {
+      list.current.first = first;
+      list.current.end = end;
+      clearTimeout(settling.current);
+      if (list.current.missing().length === 0) return;
+      settling.current = setTimeout(() => {
+        for (const offset of list.current.missing()) void fetchChunk.current(offset);
+      }, SCROLL_MS);
+    },
+    problem,
+    reload: () => keeper.current.schedule(),
+  };
+}
+
+/** The chunks of a list that are there, and the rows that are seen. */
+class ChunkedList<P extends Page<unknown>> {
+  readonly chunks = new Map<number, P>();
+  readonly asked = new Set<number>();
+  first = 0;
+  end = 0;
+
+  get total(): number {
+    return this.chunks.get(0)?.total ?? 0;
+  }
+
+  needed(): number[] {
+    return wantedChunks(this.first, this.end, this.total);
+  }
+
+  missing(): number[] {
+    return this.needed().filter((offset) => !this.chunks.has(offset) && !this.asked.has(offset));
+  }
 }
 
 setInterval(() => {

@@ -44,6 +44,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cluster File
+         * @description Return what the cluster consists of, as a file for `appliance up --cluster`.
+         */
+        get: operations["get_cluster_file_api_v1_cluster_file_get"];
+        /**
+         * Put Cluster File
+         * @description Make the cluster what a file says while it runs; give its ETag as If-Match.
+         */
+        put: operations["put_cluster_file_api_v1_cluster_file_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster/flow": {
         parameters: {
             query?: never;
@@ -121,10 +145,33 @@ export interface paths {
         /**
          * List Jobs
          * @description Return jobs, a page at a time; finished ones only when asked for.
+         *
+         *     `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
+         *     are looked at in the middle.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/detached": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Submit Detached
+         * @description Run a script on the appliance's side as the caller, so that it outlives every terminal.
+         */
+        post: operations["submit_detached_api_v1_jobs_detached_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -221,6 +268,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/hold": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hold Job
+         * @description Let a waiting job keep its place in the queue but not start, until it is released.
+         */
+        post: operations["hold_job_api_v1_jobs__job_id__hold_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/log-exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Export
+         * @description Begin to gather a job's logs into one archive.
+         */
+        post: operations["create_export_api_v1_jobs__job_id__log_exports_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/logs": {
         parameters: {
             query?: never;
@@ -252,7 +339,7 @@ export interface paths {
          * Get Log
          * @description Return a log from an offset, or its last lines; 4 MiB at most in one answer.
          *
-         *     The header X-Next-Offset says where to go on.
+         *     The header X-Next-Offset says where to go on. With `download`, all of it comes, as a file.
          */
         get: operations["get_log_api_v1_jobs__job_id__logs__pod__get"];
         put?: never;
@@ -328,6 +415,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release Job
+         * @description Let a held job start again; what an administrator holds, administrators release.
+         */
+        post: operations["release_job_api_v1_jobs__job_id__release_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/series": {
         parameters: {
             query?: never;
@@ -340,6 +447,26 @@ export interface paths {
          * @description Return loss, rate and other series of a job's training, as they stream.
          */
         get: operations["get_series_api_v1_jobs__job_id__series_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/topology": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Job Topology
+         * @description Return where a job's pods are, and what they send to.
+         */
+        get: operations["get_job_topology_api_v1_jobs__job_id__topology_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -380,6 +507,46 @@ export interface paths {
          * @description Say why a job waits, what blocks it and when it is expected to start; null if it runs.
          */
         get: operations["explain_job_api_v1_jobs__job_id__waiting_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/log-exports/{export_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Export
+         * @description Say how far an export is.
+         */
+        get: operations["get_export_api_v1_log_exports__export_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/log-exports/{export_id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Export
+         * @description Return the archive of an export that is completed.
+         */
+        get: operations["download_export_api_v1_log_exports__export_id__archive_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -621,6 +788,26 @@ export interface paths {
          *     `Last-Event-ID` goes on where it was cut.
          */
         get: operations["follow_changes_api_v1_stream_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/system-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List System Events
+         * @description Return stalls and changes of state of systems, oldest first.
+         */
+        get: operations["list_system_events_api_v1_system_events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -885,6 +1072,16 @@ export interface components {
             systems: components["schemas"]["SystemView"][];
         };
         /**
+         * DetachedRun
+         * @description A detached run that was submitted.
+         */
+        DetachedRun: {
+            /** Job */
+            job: string;
+            /** Workflow */
+            workflow: string;
+        };
+        /**
          * EstimateReport
          * @description What a number of systems would do with a model.
          *
@@ -993,6 +1190,21 @@ export interface components {
             items: components["schemas"]["Event"][];
         };
         /**
+         * ExportStatus
+         * @description How far an export is.
+         * @enum {string}
+         */
+        ExportStatus: "running" | "completed" | "failed";
+        /**
+         * FailureCategory
+         * @description Why a script ended badly.
+         *
+         *     A `pod` of the run ended though its job needed it, a `node` or what runs its pods was lost, or
+         *     neither: the `user`'s script or data are at fault, and starting them again would not help.
+         * @enum {string}
+         */
+        FailureCategory: "pod" | "node" | "user";
+        /**
          * Flow
          * @description What all running jobs would move on real systems; None when no job says.
          *
@@ -1060,6 +1272,8 @@ export interface components {
             events: components["schemas"]["Event"][];
             /** Gid */
             gid: number;
+            /** Held By */
+            held_by: string;
             /** Id */
             id: string;
             /** Labels */
@@ -1166,6 +1380,14 @@ export interface components {
             workflow: string;
         };
         /**
+         * JobTopology
+         * @description Where a job's pods are.
+         */
+        JobTopology: {
+            /** Items */
+            items: components["schemas"]["PodConnection"][];
+        };
+        /**
          * JobType
          * @description Kind of a job.
          * @enum {string}
@@ -1205,6 +1427,28 @@ export interface components {
             simulated_seconds: number;
             /** Simulated Weight Bytes Per Second */
             simulated_weight_bytes_per_second: number;
+        };
+        /**
+         * LogExport
+         * @description An export.
+         */
+        LogExport: {
+            /** Detail */
+            detail: string;
+            /** Id */
+            id: string;
+            /** Job */
+            job: string;
+            /**
+             * Kept Until
+             * Format: date-time
+             */
+            kept_until: string;
+            /** Num Bytes */
+            num_bytes: number;
+            /** Sha256 */
+            sha256: string;
+            status: components["schemas"]["ExportStatus"];
         };
         /**
          * LogFile
@@ -1371,6 +1615,78 @@ export interface components {
             output_multiplier: number;
             /** Width Multiplier */
             width_multiplier: number;
+        };
+        /**
+         * NewDetachedRun
+         * @description A script to be run on the appliance's side.
+         */
+        NewDetachedRun: {
+            /** Argv */
+            argv: string[];
+            /**
+             * Environment
+             * @default {}
+             */
+            environment: {
+                [key: string]: string;
+            };
+            /**
+             * Labels
+             * @default {}
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Num Systems
+             * @default 0
+             */
+            num_systems: number;
+            /**
+             * Priority
+             * @default 299
+             */
+            priority: number;
+            /**
+             * @default {
+             *       "limit": 0,
+             *       "on": []
+             *     }
+             */
+            restart: components["schemas"]["RestartWish"];
+            /**
+             * Session
+             * @default
+             */
+            session: string;
+            /** Work Dir */
+            work_dir: string;
+        };
+        /**
+         * NewLogExport
+         * @description What to gather.
+         */
+        NewLogExport: {
+            /**
+             * Num Lines
+             * @default 0
+             */
+            num_lines: number;
+            /**
+             * Tasks
+             * @default []
+             */
+            tasks: string[];
+            /**
+             * With Artifacts
+             * @default false
+             */
+            with_artifacts: boolean;
+            /**
+             * With Pod Logs
+             * @default true
+             */
+            with_pod_logs: boolean;
         };
         /**
          * NewMaintenance
@@ -1638,6 +1954,26 @@ export interface components {
             step: number;
         };
         /**
+         * PodConnection
+         * @description Where a pod is, and whom it talks to.
+         */
+        PodConnection: {
+            /** Is One Hop */
+            is_one_hop: boolean;
+            /** Memory Mib */
+            memory_mib: number | null;
+            /** Node */
+            node: string;
+            /** Pod */
+            pod: string;
+            /** Pods */
+            pods: string[];
+            /** Switches */
+            switches: string[];
+            /** Systems */
+            systems: string[];
+        };
+        /**
          * PodList
          * @description The pods of a job, by role and number.
          */
@@ -1695,6 +2031,22 @@ export interface components {
             next: string | null;
             /** Total */
             total: number;
+        };
+        /**
+         * RestartWish
+         * @description When a script is started again.
+         */
+        RestartWish: {
+            /**
+             * Limit
+             * @default 0
+             */
+            limit: number;
+            /**
+             * On
+             * @default []
+             */
+            on: components["schemas"]["FailureCategory"][];
         };
         /**
          * Series
@@ -1912,6 +2264,40 @@ export interface components {
             state?: components["schemas"]["SystemState"] | null;
         };
         /**
+         * SystemEventKind
+         * @description What kind of thing happened to a system.
+         * @enum {string}
+         */
+        SystemEventKind: "stall" | "state-change";
+        /**
+         * SystemEventList
+         * @description The newest thousand events that were asked for, oldest first.
+         */
+        SystemEventList: {
+            /** Items */
+            items: components["schemas"]["SystemEventView"][];
+        };
+        /**
+         * SystemEventView
+         * @description Something that happened to a system.
+         */
+        SystemEventView: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Details */
+            details: {
+                [key: string]: string;
+            };
+            kind: components["schemas"]["SystemEventKind"];
+            /** Note */
+            note: string;
+            /** System */
+            system: string;
+        };
+        /**
          * SystemState
          * @description What an administrator wants of a system.
          * @enum {string}
@@ -2106,6 +2492,8 @@ export interface components {
             behind: string[];
             /** Blocking */
             blocking: string[];
+            /** Expected Run Seconds */
+            expected_run_seconds: number | null;
             /** Expected Start At */
             expected_start_at: string | null;
             /** Expected Start Basis */
@@ -2235,6 +2623,169 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_cluster_file_api_v1_cluster_file_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cluster file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/yaml": Record<string, never>;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_cluster_file_api_v1_cluster_file_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                "if-match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/yaml": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The cluster file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/yaml": Record<string, never>;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2599,6 +3150,7 @@ export interface operations {
                 created_after?: string | null;
                 order?: components["schemas"]["JobOrder"];
                 cursor?: string;
+                offset?: number;
                 limit?: number;
             };
             header?: never;
@@ -2636,6 +3188,102 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    submit_detached_api_v1_jobs_detached_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewDetachedRun"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DetachedRun"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3179,6 +3827,180 @@ export interface operations {
             };
         };
     };
+    hold_job_api_v1_jobs__job_id__hold_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_export_api_v1_jobs__job_id__log_exports_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLogExport"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogExport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_logs_api_v1_jobs__job_id__logs_get: {
         parameters: {
             query?: never;
@@ -3571,6 +4393,91 @@ export interface operations {
             };
         };
     };
+    release_job_api_v1_jobs__job_id__release_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_series_api_v1_jobs__job_id__series_get: {
         parameters: {
             query?: {
@@ -3592,6 +4499,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Series"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_topology_api_v1_jobs__job_id__topology_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobTopology"];
                 };
             };
             /** @description Unauthorized */
@@ -3766,6 +4749,167 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_export_api_v1_log_exports__export_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogExport"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    download_export_api_v1_log_exports__export_id__archive_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4973,6 +6117,85 @@ export interface operations {
             };
             /** @description Service Unavailable */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_system_events_api_v1_system_events_get: {
+        parameters: {
+            query?: {
+                system?: string;
+                kind?: components["schemas"]["SystemEventKind"] | null;
+                since?: string | null;
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemEventList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

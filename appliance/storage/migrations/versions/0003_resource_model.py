@@ -40,9 +40,8 @@ def downgrade() -> None:
         ),
     }
     for table, names in columns.items():
-        with op.batch_alter_table(table) as batch:
-            for name in names:
-                batch.drop_column(name)
+        for name in names:
+            op.drop_column(table, name)
 
 
 def _extend_jobs() -> None:

@@ -24,6 +24,5 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drop them again."""
     op.drop_table("writers")
-    with op.batch_alter_table("jobs") as batch:
-        batch.drop_column("num_starts")
-        batch.drop_column("verdict")
+    op.drop_column("jobs", "num_starts")
+    op.drop_column("jobs", "verdict")

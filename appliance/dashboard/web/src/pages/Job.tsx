@@ -11,6 +11,7 @@ import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
 import { Curves } from "../parts/Curves";
 import { Logs } from "../parts/LogView";
 import { ModuleProfile } from "../parts/ModuleProfile";
+import { SwarmxTree } from "../parts/SwarmxTree";
 
 type JobView = Schemas["Job"];
 type Pod = Schemas["Pod"];
@@ -32,7 +33,7 @@ export function Job({ id }: { id: string }): JSX.Element {
         <h1>{job.id}</h1>
         <Phase phase={job.phase} />
         <span class="push">
-          <JobActions job={job} onDone={reload} />
+          <JobActions job={job} isHeld={job.held_by !== ""} onDone={reload} />
         </span>
       </div>
       <Trouble problem={problem} />
@@ -43,6 +44,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
       {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
+      {job.type === "execute" && <SwarmxTree id={id} />}
       <Pods job={job} shown={shown} onShow={setShown} />
       <Logs id={id} pod={shown} onChoose={setShown} />
       <Events events={job.events} />
@@ -94,7 +96,7 @@ export function WaitingCard({ waiting }: { waiting: NonNullable<JobView["waiting
           ["Because", waiting.expected_start_basis || "nothing is known of the jobs before it"],
         ]}
       />
-      {waiting.blocking.length > 0 && <JobList title="Held by" ids={waiting.blocking} />}
+      {waiting.blocking.length > 0 && <JobList title="Blocked by" ids={waiting.blocking} />}
       {waiting.behind.length > 0 && <JobList title="May not delay" ids={waiting.behind} />}
     </Card>
   );
@@ -224,20 +226,24 @@ function Pods({ job, shown, onShow }: { job: JobView; shown: string; onShow: (po
 const podTone = (pod: Pod): string =>
   ({ Running: "good", Succeeded: "good", Failed: "bad", Pending: "info" })[pod.phase] ?? "quiet";
 
+const EVENTS_SHOWN = 100;
+
 function Events({ events }: { events: JobView["events"] }): JSX.Element {
+  const [most, setMost] = useState(EVENTS_SHOWN);
+  const hidden = Math.max(events.length - most, 0);
   return (
-    <Card title="Events">
+    <Card title="Events" actions={<span class="quiet small numbers">{events.length}</span>}>
       <div class="scroll">
         <table>
           <thead>
             <tr>
-              <th>Time</th>
-              <th>Reason</th>
+              <th class="fit">Time</th>
+              <th class="fit">Reason</th>
               <th>Message</th>
             </tr>
           </thead>
           <tbody>
-            {[...events].reverse().map((event, index) => (
+            {events.slice(hidden).reverse().map((event, index) => (
               <tr key={`${event.at}${index}`}>
                 <td class="numbers">{clock(event.at)}</td>
                 <td class={event.is_warning ? "tone-warn" : ""}>{event.reason}</td>
@@ -247,6 +253,7 @@ function Events({ events }: { events: JobView["events"] }): JSX.Element {
           </tbody>
         </table>
       </div>
+      {hidden > 0 && <button onClick={() => setMost(most + EVENTS_SHOWN)}>Show {Math.min(hidden, EVENTS_SHOWN)} older</button>}
     </Card>
   );
 }

@@ -1,16 +1,18 @@
 /** What runs, what waits and why, what comes next. */
 
 import type { JSX } from "preact";
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
-import { get, type Schemas } from "../api";
+import type { Schemas } from "../api";
 import { clock, duration } from "../format";
-import { now, useLive } from "../live";
+import { now, useLive, useWindow, type Window } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
 import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
 import { Gantt } from "../parts/Gantt";
+import { CHUNK } from "../parts/chunks";
 import { type Column, Rows } from "../parts/Rows";
-import type { Bar } from "../parts/timeline";
+import { shortReason } from "../parts/reasons";
+import { type Bar, planned } from "../parts/timeline";
 
 type Summary = Schemas["JobSummary"];
 type JobPage = Schemas["JobPage"];
@@ -19,14 +21,17 @@ type Entry = Schemas["WaitingJob"];
 type ClusterView = Schemas["ClusterView"];
 
 export function Queue(): JSX.Element {
-  const queue = useLive<QueueView>("/queue?limit=1000", { topics: ["queue", "job"], everySeconds: 15 });
+  const queue = useWindow<Entry, QueueView>(`/queue?limit=${CHUNK}&cursor={offset}`, {
+    topics: ["queue", "job"],
+    everySeconds: 15,
+  });
   return (
     <>
       <h1>Queue</h1>
       <Trouble problem={queue.problem} />
-      {queue.value && <Head queue={queue.value} />}
-      <Plan queue={queue.value} />
-      {queue.value && <Waiting queue={queue.value} onChange={queue.reload} />}
+      {queue.head && <Head queue={queue.head} />}
+      <Plan queue={queue.head} />
+      {queue.head && <Waiting queue={queue} />}
       <Jobs />
       <FairShare />
     </>
@@ -49,22 +54,30 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
   );
 }
 
-function Waiting({ queue, onChange }: { queue: QueueView; onChange: () => void }): JSX.Element {
+function Waiting({ queue }: { queue: Window<Entry, QueueView> }): JSX.Element {
   const columns: Column<Entry>[] = [
-    { name: "Place", width: "3rem", cell: ({ waiting }) => waiting.position },
+    { name: "Place", width: "3.5rem", cell: ({ waiting }) => waiting.position },
     { name: "Job", width: "15.5rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
-    { name: "User", width: "5rem", cell: ({ job }) => job.user || job.uid },
-    { name: "Why it waits", width: "minmax(16rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{waiting.reason}</span> },
-    { name: "Expected start", width: "10.5rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
-    { name: "Held by", width: "8rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
-    { name: "", width: "12.5rem", cell: ({ job }) => <JobActions job={job} onDone={onChange} /> },
+    { name: "User", width: "4.5rem", cell: ({ job }) => job.user || job.uid },
+    { name: "Why it waits", width: "minmax(10rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{shortReason(waiting.reason)}</span> },
+    { name: "Expected start", width: "11.5rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
+    { name: "Blocked by", width: "9rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
+    { name: "", width: "17rem", cell: ({ job, waiting }) => <JobActions job={job} isHeld={waiting.kind === "Held"} onDone={queue.reload} /> },
   ];
   return (
     <Card title="Waiting">
-      {queue.items.length === 0 ? (
+      {queue.total === 0 ? (
         <Empty>Nobody waits.</Empty>
       ) : (
-        <Rows label="Waiting jobs" items={queue.items} keyOf={({ job }) => job.id} columns={columns} maxHeight="50vh" />
+        <Rows
+          label="Waiting jobs"
+          total={queue.total}
+          at={queue.at}
+          onSpan={queue.show}
+          keyOf={({ job }) => job.id}
+          columns={columns}
+          maxHeight="50vh"
+        />
       )}
     </Card>
   );
@@ -107,16 +120,14 @@ function Plan({ queue }: { queue: QueueView | undefined }): JSX.Element {
 }
 
 const MAX_ROWS = 24;
-const WAITING_ROW = "waiting";
 
 const planRows = (systems: readonly string[], bars: readonly Bar[]): string[] => {
   const used = systems.length > MAX_ROWS ? systems.filter((each) => bars.some((bar) => bar.row === each)) : systems;
-  const hasPlans = bars.some((bar) => bar.row === WAITING_ROW);
-  return [...used.slice(0, MAX_ROWS), ...(hasPlans ? [WAITING_ROW] : [])];
+  const next = new Set(bars.filter((bar) => bar.isPlanned).map((bar) => bar.row));
+  return [...used.slice(0, MAX_ROWS), ...next];
 };
 
 const HORIZON_MS = 6 * 3_600_000;
-const PLANNED_MS = 600_000;
 
 /** Bars of the past and present from the jobs, of the future from what the queue expects. */
 function barsOf(jobs: readonly Summary[], waiting: readonly Entry[]): Bar[] {
@@ -134,37 +145,25 @@ function barsOf(jobs: readonly Summary[], waiting: readonly Entry[]): Bar[] {
       isPlanned: false,
     }));
   });
-  const planned = waiting.flatMap(({ job, waiting: { expected_start_at } }) => {
-    if (!expected_start_at || job.type !== "execute") return [];
-    const start = Math.max(Date.parse(expected_start_at), present);
-    if (start > present + HORIZON_MS) return [];
-    return [{ row: WAITING_ROW, job: job.id, phase: "QUEUED", start, end: start + PLANNED_MS, isPlanned: true }];
-  });
-  return [...past, ...planned];
+  const starts = waiting.flatMap(({ job, waiting: { expected_start_at, expected_run_seconds } }) =>
+    expected_start_at && job.type === "execute"
+      ? [{ job: job.id, start: Math.max(Date.parse(expected_start_at), present), run: expected_run_seconds === null ? null : expected_run_seconds * 1000 }]
+      : [],
+  );
+  return [...past, ...planned(starts, present + HORIZON_MS)];
 }
 
-const PAGE = 500;
+const SCOPES: Record<string, string> = {
+  unfinished: "",
+  mine: "&mine=true&all_states=true&order=newest",
+  all: "&all_states=true&order=newest",
+};
 
 function Jobs(): JSX.Element {
   const [scope, setScope] = useState("unfinished");
   const [text, setText] = useState("");
-  const path = `/jobs?limit=${PAGE}&with_total=true${scope === "all" ? "&all_states=true&order=newest" : ""}${scope === "mine" ? "&mine=true&all_states=true&order=newest" : ""}${text ? `&text=${encodeURIComponent(text)}` : ""}`;
-  const first = useLive<JobPage>(path, { topics: ["job", "queue"] });
-  const [more, setMore] = useState<Summary[]>([]);
-  const [cursor, setCursor] = useState<string | null>(null);
-  useEffect(() => {
-    setMore([]);
-    setCursor(first.value?.next ?? null);
-  }, [path, first.value]);
-  const items = useMemo(() => [...(first.value?.items ?? []), ...more], [first.value, more]);
-  const fetchMore = useCallback((): void => {
-    if (!cursor) return;
-    setCursor(null);
-    void get<JobPage>(`${path}&cursor=${encodeURIComponent(cursor)}`).then((page) => {
-      setMore((old) => [...old, ...page.items]);
-      setCursor(page.next);
-    });
-  }, [cursor, path]);
+  const path = `/jobs?limit=${CHUNK}&with_total=true&offset={offset}${SCOPES[scope]}${text ? `&text=${encodeURIComponent(text)}` : ""}`;
+  const jobs = useWindow<Summary, JobPage>(path, { topics: ["job", "queue"] });
   const columns: Column<Summary>[] = [
     { name: "Job", width: "15.5rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
     { name: "Phase", width: "8.5rem", cell: (job) => <Phase phase={job.phase} /> },
@@ -174,7 +173,7 @@ function Jobs(): JSX.Element {
     { name: "Systems", width: "4.5rem", cell: (job) => job.num_systems },
     { name: "Submitted", width: "8.5rem", cell: (job) => clock(job.created_at) },
     { name: "Labels", width: "minmax(7rem, 1fr)", cell: (job) => <Labels labels={job.labels} /> },
-    { name: "", width: "12.5rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={first.reload} />) },
+    { name: "", width: "15.5rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={jobs.reload} />) },
   ];
   return (
     <Card
@@ -187,12 +186,16 @@ function Jobs(): JSX.Element {
             <option value="all">all</option>
           </select>
           <input type="search" placeholder="Search" aria-label="Search jobs" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-          <span class="quiet small numbers">{first.value?.total ?? 0} jobs</span>
+          <span class="quiet small numbers">{jobs.total} jobs</span>
         </>
       }
     >
-      <Trouble problem={first.problem} />
-      {items.length === 0 ? <Empty>No job here.</Empty> : <Rows label="Jobs" items={items} keyOf={(job) => job.id} columns={columns} onEnd={fetchMore} />}
+      <Trouble problem={jobs.problem} />
+      {jobs.total === 0 ? (
+        jobs.head && <Empty>No job here.</Empty>
+      ) : (
+        <Rows label="Jobs" total={jobs.total} at={jobs.at} onSpan={jobs.show} keyOf={(job) => job.id} columns={columns} />
+      )}
     </Card>
   );
 }

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { clock, duration } from "../format";
 import { now } from "../live";
-import { type Bar, placeBars, ticks } from "./timeline";
+import { type Bar, placeBars, spanOf, ticks } from "./timeline";
 import { seriesColor } from "./basics";
 
 const ROW = 26;
@@ -25,8 +25,7 @@ export function Gantt({ rows, bars }: { rows: readonly string[]; bars: readonly 
   }, []);
 
   const present = now.value;
-  const from = Math.min(present - 600_000, ...bars.map((each) => each.start));
-  const to = Math.max(present + 300_000, ...bars.map((each) => each.end)) + 30_000;
+  const { from, to } = spanOf(bars, present);
   const inner = width - LEFT - 8;
   const placed = placeBars(bars, rows, { from, to, width: inner, rowHeight: ROW });
   const height = TOP + rows.length * ROW + 6;
@@ -79,7 +78,9 @@ export function Gantt({ rows, bars }: { rows: readonly string[]; bars: readonly 
 }
 
 const label = (bar: Bar): string =>
-  `${bar.job} on ${bar.row}: ${bar.isPlanned ? "planned" : bar.phase}, ${clock(bar.start)}, ${duration((bar.end - bar.start) / 1000)}`;
+  bar.isPlanned
+    ? `${bar.job}: expected to start at ${clock(bar.start)}${Number.isFinite(bar.end) ? `, to run for ${duration((bar.end - bar.start) / 1000)}` : ""}`
+    : `${bar.job} on ${bar.row}: ${bar.phase}, ${clock(bar.start)}, ${duration((bar.end - bar.start) / 1000)}`;
 
 function colorOf(job: string): string {
   let sum = 0;

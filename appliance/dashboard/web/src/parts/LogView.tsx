@@ -1,17 +1,19 @@
-/** What a job's pods print, followed as it comes; search and download. */
+/** What a job's pods print, followed as it comes; search and download. Only the visible lines exist. */
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../api";
 import { bytes } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Trouble } from "./basics";
 import { readable } from "./logline";
 import { matches } from "./search";
+import { type Span, visibleSpan } from "./visible";
 
 type LogList = Schemas["LogList"];
 
-const MAX_LINES = 5000;
+const MAX_LINES = 20_000;
+const LINE_HEIGHT = 19;
 
 export function Logs({ id, pod, onChoose }: { id: string; pod: string; onChoose: (pod: string) => void }): JSX.Element {
   const { value, problem } = useLive<LogList>(`/jobs/${id}/logs`, { topics: ["job"], id });
@@ -42,6 +44,7 @@ function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
   const [wanted, setWanted] = useState("");
   const [isFollowing, setFollowing] = useState(true);
   const box = useRef<HTMLDivElement>(null);
+  const [span, setSpan] = useState<Span>({ first: 0, end: 60 });
   const url = `/api/v1/jobs/${job}/logs/${pod}`;
 
   useEffect(() => {
@@ -57,7 +60,7 @@ function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
     };
     source.addEventListener("lines", (event) => {
       const { text } = JSON.parse((event as MessageEvent<string>).data) as { text: string };
-      fresh.push(...text.replace(/\n$/, "").split("\n").map(readable));
+      for (const line of text.replace(/\n$/, "").split("\n")) fresh.push(...readable(line).split("\n"));
       frame ||= requestAnimationFrame(show);
     });
     source.addEventListener("end", () => source.close());
@@ -67,11 +70,19 @@ function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
     };
   }, [url]);
 
+  const shown = useMemo(() => (wanted ? lines.filter((line) => matches(line, wanted)) : lines), [lines, wanted]);
+  const widest = useMemo(() => shown.reduce((most, line) => Math.max(most, line.length), 0), [shown]);
+
+  const measure = (): void => {
+    const element = box.current;
+    if (!element) return;
+    const next = visibleSpan(element.scrollTop, element.clientHeight, LINE_HEIGHT, shown.length);
+    setSpan((old) => (old.first === next.first && old.end === next.end ? old : next));
+  };
   useEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines, isFollowing]);
-
-  const shown = wanted ? lines.filter((line) => matches(line, wanted)) : lines;
+    measure();
+  }, [shown, isFollowing]);
   return (
     <div>
       <div class="controls">
@@ -86,8 +97,11 @@ function LogView({ job, pod }: { job: string; pod: string }): JSX.Element {
           {shown.length} of {lines.length} lines
         </span>
       </div>
-      <div class="log" ref={box} tabIndex={0} role="log" aria-label={`Log of ${pod}`}>
-        {shown.length ? shown.join("\n") : lines.length ? "No line matches." : "Nothing written yet."}
+      <div class="log" ref={box} tabIndex={0} role="log" aria-label={`Log of ${pod}`} onScroll={measure}>
+        {shown.length === 0 && (lines.length ? "No line matches." : "Nothing written yet.")}
+        <div style={{ height: `${shown.length * LINE_HEIGHT}px`, paddingTop: `${span.first * LINE_HEIGHT}px`, minWidth: `${widest}ch` }}>
+          {shown.slice(span.first, span.end).join("\n")}
+        </div>
       </div>
     </div>
   );

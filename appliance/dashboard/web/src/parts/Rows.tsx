@@ -1,4 +1,4 @@
-/** A long list of which only the visible rows exist. */
+/** A long list of which only the visible rows exist, and are known. */
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -18,26 +18,30 @@ export type { Column };
 
 export function Rows<T>(props: {
   label: string;
-  items: readonly T[];
+  total: number;
+  /** A row; undefined while it is on its way. */
+  at: (index: number) => T | undefined;
   keyOf: (item: T) => string;
   columns: readonly Column<T>[];
-  /** Called when the end comes into view, to fetch more. */
-  onEnd?: () => void;
+  /** Told which rows are seen, to fetch them. */
+  onSpan?: (first: number, end: number) => void;
   maxHeight?: string;
 }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const [span, setSpan] = useState<Span>({ first: 0, end: 40 });
-  const { items, columns, onEnd } = props;
+  const { total, columns, onSpan } = props;
   const template = columns.map((each) => each.width).join(" ");
+  const end = Math.min(span.end, total);
+  const first = Math.min(span.first, end);
 
   const measure = (): void => {
     const element = box.current;
     if (!element) return;
-    const next = visibleSpan(element.scrollTop, element.clientHeight, ROW_HEIGHT, items.length);
+    const next = visibleSpan(element.scrollTop, element.clientHeight, ROW_HEIGHT, total);
     setSpan((old) => (old.first === next.first && old.end === next.end ? old : next));
-    if (onEnd && next.end >= items.length) onEnd();
   };
-  useEffect(measure, [items.length]);
+  useEffect(measure, [total]);
+  useEffect(() => onSpan?.(first, end));
 
   return (
     <div
@@ -45,7 +49,7 @@ export function Rows<T>(props: {
       ref={box}
       role="table"
       aria-label={props.label}
-      aria-rowcount={items.length + 1}
+      aria-rowcount={total + 1}
       tabIndex={0}
       onScroll={measure}
       style={{ maxHeight: props.maxHeight ?? "70vh" }}
@@ -59,22 +63,25 @@ export function Rows<T>(props: {
           ))}
         </div>
       </div>
-      <div role="rowgroup" style={{ paddingTop: `${span.first * ROW_HEIGHT}px`, height: `${items.length * ROW_HEIGHT}px` }}>
-        {items.slice(span.first, span.end).map((item, offset) => (
-          <div
-            class="row"
-            role="row"
-            aria-rowindex={span.first + offset + 2}
-            key={props.keyOf(item)}
-            style={{ gridTemplateColumns: template }}
-          >
-            {columns.map((each) => (
-              <span role="cell" key={each.name}>
-                {each.cell(item)}
-              </span>
-            ))}
-          </div>
-        ))}
+      <div role="rowgroup" style={{ paddingTop: `${first * ROW_HEIGHT}px`, height: `${total * ROW_HEIGHT}px` }}>
+        {Array.from({ length: end - first }, (_, offset) => {
+          const item = props.at(first + offset);
+          return (
+            <div
+              class="row"
+              role="row"
+              aria-rowindex={first + offset + 2}
+              key={item === undefined ? `row-${first + offset}` : props.keyOf(item)}
+              style={{ gridTemplateColumns: template }}
+            >
+              {columns.map((each, index) => (
+                <span role="cell" key={each.name}>
+                  {item === undefined ? index === 0 && <span class="quiet">...</span> : each.cell(item)}
+                </span>
+              ))}
+            </div>
+          );
+        })}
       </div>
     </div>
   );

@@ -9,7 +9,7 @@ export function Topology({ flow }: { flow: Flow }): JSX.Element {
   const find = (id: string): Box => boxes.find((box) => box.id === id) as Box;
   return (
     <div class="scroll">
-      <svg viewBox={`0 0 ${width} ${height}`} width="100%" style={{ minWidth: "620px", maxWidth: "1000px" }} role="img" aria-label={summary(flow)}>
+      <svg viewBox={`0 0 ${width} ${height}`} width="100%" style={{ minWidth: "620px", maxWidth: "1000px", display: "block", margin: "0 auto" }} role="img" aria-label={summary(flow)}>
         <defs>
           <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
             <path d="M0 0 8 4 0 8z" fill="var(--quiet)" />
@@ -28,7 +28,7 @@ export function Topology({ flow }: { flow: Flow }): JSX.Element {
             <g key={`${edge.from}>${edge.to}`}>
               <line x1={x1} y1={y1} x2={x2} y2={y2} stroke="var(--quiet)" stroke-width={1.4} marker-end="url(#arrow)" marker-start={edge.from === "swarmx" && !isPair ? "url(#arrow)" : undefined} />
               {edge.label && (
-                <text class="quiet" x={(x1 + x2) / 2} y={(y1 + y2) / 2 + (shift > 0 ? 30 : -24)} text-anchor="middle">
+                <text class="quiet" x={(x1 + x2) / 2} y={(y1 + y2) / 2 + (shift > 0 ? 30 : shift < 0 ? -24 : -31)} text-anchor="middle">
                   {edge.label}
                 </text>
               )}

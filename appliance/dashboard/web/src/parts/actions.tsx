@@ -14,7 +14,14 @@ export const isEnded = (job: { phase: string }): boolean => ENDED.has(job.phase)
 
 const change = (id: string, body: object): Promise<unknown> => ask(`/jobs/${id}`, { method: "PATCH", body });
 
-export function JobActions({ job, onDone }: { job: Summary; onDone?: () => void }): JSX.Element | null {
+interface Props {
+  job: Summary;
+  /** Whether somebody holds the job back; undefined where that is not known. */
+  isHeld?: boolean | undefined;
+  onDone?: () => void;
+}
+
+export function JobActions({ job, isHeld, onDone }: Props): JSX.Element | null {
   const [open, setOpen] = useState<"cancel" | "priority" | "label">();
   if (!mayEdit(job)) return null;
   const close = (): void => setOpen(undefined);
@@ -25,6 +32,9 @@ export function JobActions({ job, onDone }: { job: Summary; onDone?: () => void 
     <span class="controls">
       {!isEnded(job) && (
         <>
+          {job.phase === "QUEUED" && isHeld !== undefined && (
+            <button onClick={() => void hold(job.id, isHeld).then(done)}>{isHeld ? "Release" : "Hold"}</button>
+          )}
           <button onClick={() => setOpen("priority")}>Priority</button>
           <button onClick={() => setOpen("label")}>Labels</button>
           <button class="danger" onClick={() => setOpen("cancel")}>
@@ -69,6 +79,12 @@ export function JobActions({ job, onDone }: { job: Summary; onDone?: () => void 
     </span>
   );
 }
+
+/** Hold a job back, or release one that is held; either can be undone by the other. */
+const hold = (id: string, isHeld: boolean): Promise<boolean> => {
+  const say = (verb: "hold" | "release") => (): Promise<unknown> => ask(`/jobs/${id}/${verb}`, { method: "POST" });
+  return isHeld ? perform(say("release"), `${id} may start.`, say("hold")) : perform(say("hold"), `${id} is held back.`, say("release"));
+};
 
 function LabelDialog({ job, onClose, onDone }: { job: Summary; onClose: () => void; onDone: (ok: boolean) => void }): JSX.Element {
   const submit = (form: FormData): void => {

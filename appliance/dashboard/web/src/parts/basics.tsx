@@ -43,7 +43,7 @@ export function Facts({ of }: { of: readonly (readonly [string, ComponentChildre
   return (
     <dl class="facts">
       {of.map(([name, value]) => (
-        <div key={name}>
+        <div key={name} class={typeof value === "string" && value.length > 22 ? "wide" : undefined}>
           <dt>{name}</dt>
           <dd>{value}</dd>
         </div>

@@ -8,10 +8,16 @@ export interface Point {
 
 export type Curve = readonly Point[];
 
-/** Add new points behind old ones. */
+/** Points of one curve that a page holds; ten times what it draws. */
+export const MAX_HELD = 20_000;
+
+/** Add new points behind old ones; a curve that grows for days is thinned out like that of the appliance. */
 export function merge(old: Record<string, Curve>, fresh: Record<string, Curve>): Record<string, Curve> {
   const merged = { ...old };
-  for (const [name, points] of Object.entries(fresh)) merged[name] = [...(merged[name] ?? []), ...points];
+  for (const [name, points] of Object.entries(fresh)) {
+    const all = [...(merged[name] ?? []), ...points];
+    merged[name] = all.length > MAX_HELD ? thin(all, MAX_HELD / 2) : all;
+  }
   return merged;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Bar, placeBars, ticks } from "./timeline";
+import { type Bar, placeBars, planned, spanOf, ticks } from "./timeline";
 
 const bar = (start: number, end: number, row = "a"): Bar => ({ row, job: "j", phase: "RUNNING", start, end, isPlanned: false });
 const span = { from: 1000, to: 2000, width: 500, rowHeight: 20 };
@@ -17,6 +17,30 @@ describe("bars of the Gantt chart", () => {
 
   it("stay wide enough to be seen", () => {
     expect(placeBars([bar(1500, 1500)], ["a"], span)[0]?.width).toBe(3);
+  });
+});
+
+describe("planned starts", () => {
+  it("come soonest first, each on a row of its own", () => {
+    const bars = planned([{ job: "b", start: 900, run: 50 }, { job: "a", start: 500, run: 200 }], 1000);
+    expect(bars.map((each) => [each.row, each.job, each.start, each.end])).toEqual([
+      ["next 1", "a", 500, 700],
+      ["next 2", "b", 900, 950],
+    ]);
+  });
+
+  it("have no end when it cannot be said, and do not stretch what is shown", () => {
+    const [plan] = planned([{ job: "a", start: 1_000_000, run: null }], 2_000_000);
+    expect(plan?.end).toBe(Infinity);
+    const shown = spanOf(plan ? [plan] : [], 900_000);
+    expect(shown).toEqual({ from: 300_000, to: 1_200_000 + 0.15 * 900_000 });
+    expect(placeBars(plan ? [plan] : [], ["next 1"], { ...shown, width: 1035, rowHeight: 20 })).toMatchObject([{ x: 700, width: 335 }]);
+  });
+
+  it("beyond the horizon, and beyond eight, are left out", () => {
+    expect(planned([{ job: "a", start: 2000, run: 1 }], 1000)).toEqual([]);
+    const many = Array.from({ length: 20 }, (_, index) => ({ job: `${index}`, start: index, run: 1 }));
+    expect(planned(many, 1000)).toHaveLength(8);
   });
 });
 

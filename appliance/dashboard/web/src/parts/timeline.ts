@@ -16,6 +16,41 @@ export interface Placed extends Bar {
 }
 
 const MIN_WIDTH = 3;
+const MAX_PLANNED = 8;
+
+export interface Plan {
+  job: string;
+  start: number;
+  /** How long it is expected to run, in milliseconds; null when that cannot be said. */
+  run: number | null;
+}
+
+/** Bars of jobs that are expected to start before `horizon`, the soonest first, each on a row of its own, as it is not
+ * said on which systems. One whose end cannot be said has none. */
+export function planned(starts: readonly Plan[], horizon: number): Bar[] {
+  const soonest = starts
+    .filter((each) => each.start <= horizon)
+    .sort((a, b) => a.start - b.start)
+    .slice(0, MAX_PLANNED);
+  return soonest.map(({ job, start, run }, index) => ({
+    row: `next ${index + 1}`,
+    job,
+    phase: "QUEUED",
+    start,
+    end: start + (run ?? Infinity),
+    isPlanned: true,
+  }));
+}
+
+const LEAST_AHEAD = 300_000;
+const SHARE_AHEAD = 0.15;
+
+/** The times to show: all that was, every planned start, and some of what comes then. Plans may reach beyond. */
+export function spanOf(bars: readonly Bar[], present: number): { from: number; to: number } {
+  const from = Math.min(present - 600_000, ...bars.map((each) => each.start));
+  const last = Math.max(present + LEAST_AHEAD, ...bars.map((each) => (each.isPlanned ? each.start : each.end)));
+  return { from, to: last + (last - from) * SHARE_AHEAD };
+}
 
 /** Place bars (times in milliseconds) between `from` and `to` on `width` pixels; others are left out. */
 export function placeBars(

@@ -1,0 +1,78 @@
+"""Detached runs over REST: a script that the appliance runs as whoever asks."""
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from appliance.api.problems import problems
+from appliance.api.services import DOOR, Caller, Services
+from appliance.core.access import Action, Target
+from appliance.core.drivers import MAX_RESTARTS, DriverSpec, FailureCategory, RestartPolicy
+from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.management.drivers import DriverSubmission
+
+router = APIRouter(tags=["jobs"])
+
+_Word = Annotated[str, Field(max_length=1 << 16)]
+
+
+class RestartWish(BaseModel):
+    """When a script is started again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    on: Annotated[list[FailureCategory], Field(max_length=3)] = []
+    """Categories of failure: `pod`, `node`."""
+    limit: Annotated[int, Field(ge=0, le=MAX_RESTARTS)] = 0
+
+
+class NewDetachedRun(BaseModel):
+    """A script to be run on the appliance's side."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    argv: Annotated[list[_Word], Field(min_length=1, max_length=4096)]
+    """Program and arguments; the program is a path or found on PATH of `environment`."""
+    work_dir: Annotated[str, Field(max_length=4096)]
+    """Where it runs; an absolute path."""
+    environment: Annotated[dict[str, _Word], Field(max_length=4096)] = {}
+    session: Annotated[str, Field(max_length=63)] = ""
+    priority: Annotated[int, Field(ge=0, le=MAX_PRIORITY)] = DEFAULT_PRIORITY
+    labels: Annotated[dict[str, str], Field(max_length=64)] = {}
+    num_systems: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Systems that the script will ask for; refused if there are fewer. 0 if unknown."""
+    restart: RestartWish = RestartWish()
+
+
+class DetachedRun(BaseModel):
+    """A detached run that was submitted."""
+
+    job: str
+    """The driver: its log is that of the script."""
+    workflow: str
+    """The driver and all jobs of the script belong to it."""
+
+
+@router.post("/jobs/detached", status_code=201, responses=problems(400, 403, 404, 409))
+def submit_detached(wanted: NewDetachedRun, caller: Caller, services: Services) -> DetachedRun:
+    """Run a script on the appliance's side as the caller, so that it outlives every terminal."""
+    spec = DriverSpec(
+        argv=tuple(wanted.argv),
+        work_dir=wanted.work_dir,
+        environment=wanted.environment,
+        num_systems=wanted.num_systems,
+        restart=RestartPolicy(on=tuple(wanted.restart.on), limit=wanted.restart.limit),
+    )
+    target = Target(kind="job", priority=wanted.priority)
+    with services.access.change(caller, Action.SUBMIT, target, door=DOOR, detail="detached"):
+        job = services.drivers.submit_and_wait(
+            DriverSubmission(
+                spec=spec,
+                session=wanted.session,
+                user=caller.user,
+                priority=wanted.priority,
+                labels=wanted.labels,
+            )
+        )
+    return DetachedRun(job=job.id, workflow=job.workflow)

@@ -1,0 +1,307 @@
+"""What is to be done for a gang, from what the API server says of it: a pure function.
+
+It is asked whenever something has changed, and again and again, by whichever management is there;
+so it looks at what is, and never remembers what was done. A gang goes through these states, which
+its record keeps:
+
+    begun --specs are there--> placing --all pods have a node--> started
+    any of these --stop--> stopping --no pod left--> stopped
+
+A launch writes the record first: by it whatever else it has made is found, should it be killed.
+Before the start a pod that is missing is created, so that a management that was killed in between,
+or somebody who deletes a pod, changes nothing. After it a missing pod is a pod that has ended.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from appliance.cluster.kubernetes.manifests import (
+    LAUNCH_ANNOTATION,
+    PODS_KEY,
+    START_KEY,
+    STOP_ANNOTATION,
+)
+from appliance.cluster.kubernetes.options import KubernetesOptions
+from appliance.cluster.kubernetes.resources import (
+    ROLE_LABEL,
+    Resource,
+    is_being_deleted,
+    job_label,
+    name_of,
+    uid_of,
+)
+from appliance.cluster.launcher import PodExit
+from appliance.core.ids import JobId, PodName, Role
+
+STOP = "true"
+STOP_DONE = "done"
+"""Values of the record's annotation."""
+
+_LOST_EXIT = 137
+"""What a process ends with that is killed; for pods of which nobody can say."""
+
+_UNRECORDED = "the record of its gang was deleted or damaged, and not by the appliance"
+
+_STUCK_SECONDS = 60.0
+"""A pod that is still there so long after its grace has lost its node; nobody will end it."""
+
+
+class Progress(StrEnum):
+    """How far a gang is."""
+
+    BEGUN = "begun"
+    PLACING = "placing"
+    STARTED = "started"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """A gang as its record says.
+
+    Attributes:
+        job: Whose pods they are.
+        uid: Tells this record from an earlier one of the same job.
+        progress: How far it is.
+        manifests: The pods, by name, as they are to be created.
+        launched_at: When its launch was written down whole, or else begun.
+        started_at: When its pods were let start; None before.
+    """
+
+    job: JobId
+    uid: str
+    progress: Progress
+    manifests: Mapping[str, Resource]
+    launched_at: dt.datetime
+    started_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is to be done.
+
+    Attributes:
+        creates: Pods to create.
+        deletes: Pods to end: name, uid and whether to give up on its node.
+        starts: Whether the pods may start.
+        is_stopped: Whether the gang was to stop, and nothing of it is left.
+        exits: Pods that have ended or will never run, and how; told once each.
+        look_again_seconds: When to look again, even if nothing happens; None for never.
+    """
+
+    creates: Sequence[Resource] = ()
+    deletes: Sequence[tuple[str, str, bool]] = ()
+    starts: bool = False
+    is_stopped: bool = False
+    exits: Sequence[PodExit] = ()
+    look_again_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What there is of a gang's pods.
+
+    Attributes:
+        pods: All pods with the job's label, by name.
+        now: Wall time.
+    """
+
+    pods: Mapping[str, Resource]
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+
+
+def read_record(record: Resource) -> Gang:
+    """Return what a record says."""
+    data = record.get("data") or {}
+    manifests = json.loads(data[PODS_KEY])
+    annotations = record["metadata"].get("annotations") or {}
+    launched = annotations.get(LAUNCH_ANNOTATION, "")
+    stop = annotations.get(STOP_ANNOTATION, "")
+    start = data.get(START_KEY, "")
+    return Gang(
+        job=JobId(job_label(record)),
+        uid=uid_of(record),
+        progress=_progress(launched, stop, start, is_deleted=is_being_deleted(record)),
+        manifests={name_of(each): each for each in manifests},
+        launched_at=_time(launched or record["metadata"]["creationTimestamp"]),
+        started_at=_time(start) if start else None,
+    )
+
+
+def is_launched(record: Resource) -> bool:
+    """Return whether a record's launch was written down whole."""
+    return LAUNCH_ANNOTATION in (record["metadata"].get("annotations") or {})
+
+
+def decide(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
+    """Return what is to be done for a gang now."""
+    match gang.progress:
+        case Progress.BEGUN:
+            return Decision()
+        case Progress.PLACING:
+            return _place(gang, seen, options)
+        case Progress.STARTED:
+            return _follow(gang, seen, options)
+        case Progress.STOPPING:
+            return _stop(seen)
+        case Progress.STOPPED:
+            return Decision(is_stopped=True)
+
+
+def exits_of(gang: Gang, seen: Seen) -> tuple[PodExit, ...]:
+    """Return which pods of a started gang have ended, and how."""
+    return tuple(
+        end for name in gang.manifests if (end := _end_of(gang, name, seen.pods.get(name)))
+    )
+
+
+def unrecorded(gang: Gang) -> PodExit:
+    """Return what there is to tell of a gang whose record somebody has deleted or damaged."""
+    return _exit(gang, next(iter(gang.manifests)), detail=_UNRECORDED)
+
+
+def unrecorded_pod(pod: Resource) -> PodExit:
+    """Return the same of a pod of which nothing else is known."""
+    return PodExit(
+        job=JobId(job_label(pod)),
+        pod=PodName(name_of(pod)),
+        role=Role(pod["metadata"]["labels"].get(ROLE_LABEL, Role.COORDINATOR)),
+        exit_code=_LOST_EXIT,
+        detail=_UNRECORDED,
+    )
+
+
+def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
+    pods = seen.pods
+    if exits := tuple(
+        end for name in gang.manifests if name in pods and (end := _end_of(gang, name, pods[name]))
+    ):
+        return Decision(exits=exits)  # refused by its node: the job fails, and its pods are stopped
+    creates = [each for name, each in gang.manifests.items() if name not in pods]
+    unplaced = [name for name in gang.manifests if not _is_placed(pods.get(name))]
+    if not unplaced:
+        return Decision(starts=True)
+    left = options.placement_seconds - (seen.now - gang.launched_at).total_seconds()
+    if left > 0:
+        return Decision(creates=creates, look_again_seconds=left)
+    num_placed = len(gang.manifests) - len(unplaced)
+    why = _why_unplaced(pods.get(unplaced[0]))
+    detail = (
+        f"no node has taken it within {options.placement_seconds:g} seconds{why}; "
+        f"{num_placed} of the job's {len(gang.manifests)} pods had one, and none was started"
+    )
+    return Decision(exits=(_exit(gang, unplaced[0], detail=detail),))
+
+
+def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
+    exits = list(exits_of(gang, seen))
+    started_at = gang.started_at or gang.launched_at
+    left = options.start_seconds - (seen.now - started_at).total_seconds()
+    unstarted = [pod for pod in seen.pods.values() if _is_unstarted(pod)]
+    if not unstarted:
+        return Decision(exits=exits)
+    if left > 0:
+        return Decision(exits=exits, look_again_seconds=left)
+    for pod in unstarted:
+        if name_of(pod) in gang.manifests:
+            detail = f"it has not started within {options.start_seconds:g} seconds{_why_idle(pod)}"
+            exits.append(_exit(gang, name_of(pod), detail=detail))
+    return Decision(exits=exits)
+
+
+def _stop(seen: Seen) -> Decision:
+    if not seen.pods:
+        return Decision(is_stopped=True)
+    deletes = []
+    waits = []
+    for name, pod in seen.pods.items():
+        if not is_being_deleted(pod):
+            deletes.append((name, uid_of(pod), False))
+            continue
+        late = (seen.now - _time(pod["metadata"]["deletionTimestamp"])).total_seconds()
+        if late >= _STUCK_SECONDS:
+            deletes.append((name, uid_of(pod), True))
+        else:
+            waits.append(_STUCK_SECONDS - late)
+    return Decision(deletes=deletes, look_again_seconds=min(waits, default=None))
+
+
+def _progress(launched: str, stop: str, start: str, *, is_deleted: bool) -> Progress:
+    if stop == STOP_DONE:
+        return Progress.STOPPED
+    if stop or is_deleted:
+        return Progress.STOPPING
+    if not launched:
+        return Progress.BEGUN
+    return Progress.STARTED if start else Progress.PLACING
+
+
+def _is_placed(pod: Resource | None) -> bool:
+    return pod is not None and bool(pod["spec"].get("nodeName")) and not is_being_deleted(pod)
+
+
+def _is_unstarted(pod: Resource) -> bool:
+    return bool(_status(pod).get("phase", "Pending") == "Pending")
+
+
+def _end_of(gang: Gang, name: str, pod: Resource | None) -> PodExit | None:
+    """Return how a pod has ended; None if it has not."""
+    if pod is None:
+        return _exit(gang, name, detail="it was deleted, and not by the appliance")
+    status = _status(pod)
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    for container in status.get("containerStatuses") or ():
+        if ended := container.get("state", {}).get("terminated"):
+            code = int(ended.get("exitCode", _LOST_EXIT))
+            what = _words(ended.get("reason", ""), ended.get("message", "")) if code else ""
+            if what == "Error":
+                what = ""
+            return _exit(gang, name, code=code, detail=what)
+    return _exit(gang, name, detail=_words(status.get("reason", ""), status.get("message", "")))
+
+
+def _exit(gang: Gang, name: str, *, code: int = _LOST_EXIT, detail: str) -> PodExit:
+    role = Role(gang.manifests[name]["metadata"]["labels"][ROLE_LABEL])
+    return PodExit(
+        job=gang.job,
+        pod=PodName(name),
+        role=role,
+        exit_code=code,
+        signal=code - 128 if code > 128 else None,
+        detail=detail,
+    )
+
+
+def _why_unplaced(pod: Resource | None) -> str:
+    if pod is None:
+        return ""
+    for condition in _status(pod).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("message"):
+            return f" ({condition['message']})"
+    return ""
+
+
+def _why_idle(pod: Resource) -> str:
+    for container in _status(pod).get("containerStatuses") or ():
+        if waiting := container.get("state", {}).get("waiting"):
+            return f" ({_words(waiting.get('reason', ''), waiting.get('message', ''))})"
+    return ""
+
+
+def _words(*parts: str) -> str:
+    return ": ".join(" ".join(part.split()) for part in parts if part)
+
+
+# `Any`: part of an object.
+def _status(pod: Resource) -> Mapping[str, Any]:
+    return pod.get("status") or {}
+
+
+def _time(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text)

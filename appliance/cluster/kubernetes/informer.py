@@ -1,0 +1,129 @@
+"""A copy of the objects that a selector picks, kept up to date by a watch.
+
+A watch goes on from the version of the last news. When the server has forgotten that version, all
+is listed anew, and what the copy has and the list lacks counts as deleted. Whoever listens is told
+a name, not what happened: it looks into the copy, and does what has to be done for what it sees.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from appliance.cluster.kubernetes.api import ApiError, ApiServer, Watch
+from appliance.cluster.kubernetes.resources import Kind, Resource, name_of, version_of
+from appliance.core.errors import ClusterError
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+_JOIN_SECONDS = 5.0
+
+OnChange = Callable[[Resource], None]
+
+
+class Informer:
+    """The copy.
+
+    Args:
+        api: The server.
+        kind: What to watch.
+        selector: Label selector; empty for all.
+        on_change: Told of each object that is new, changed or gone (then as it was last seen); in
+            the informer's own thread.
+    """
+
+    def __init__(self, api: ApiServer, kind: Kind, selector: str, on_change: OnChange) -> None:
+        self._api, self._kind, self._selector = api, kind, selector
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._objects: dict[str, Resource] = {}
+        self._version = ""
+        self._watch: Watch | None = None
+        self._synced = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"watch-{kind.plural}", daemon=True)
+
+    def start(self, *, timeout_seconds: float) -> None:
+        """List everything, then go on watching in the background.
+
+        Raises:
+            ClusterError: The list did not come in time.
+        """
+        self._thread.start()
+        if not self._synced.wait(timeout_seconds):
+            raise ClusterError(
+                f"The Kubernetes API has not listed {self._kind.plural} in namespace "
+                f"{self._api.namespace} within {timeout_seconds:g} seconds.",
+                hint="Management's log has the reason.",
+            )
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._stopping.set()
+        if (watch := self._watch) is not None:
+            watch.stop()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_SECONDS)
+
+    def find(self, name: str) -> Resource | None:
+        """Return an object as it was last seen; None if there is none."""
+        with self._lock:
+            return self._objects.get(name)
+
+    def all(self) -> Mapping[str, Resource]:
+        """Return all objects by name, as they were last seen."""
+        with self._lock:
+            return dict(self._objects)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                self._follow()
+            except ApiError as error:
+                if error.is_gone:
+                    logger.info("Watch has expired", extra={"kind": self._kind.plural})
+                    self._version = ""
+                    continue
+                if self._stopping.is_set():
+                    return
+                logger.warning(
+                    "Watch is broken", extra={"kind": self._kind.plural, "why": error.message}
+                )
+                self._stopping.wait(_RETRY_SECONDS)
+
+    def _list(self) -> None:
+        items, version = self._api.list(self._kind, self._selector)
+        fresh = {name_of(item): item for item in items}
+        with self._lock:
+            before, self._objects = self._objects, fresh
+        self._version = version
+        self._synced.set()
+        for name, resource in fresh.items():
+            if name not in before or version_of(before[name]) != version_of(resource):
+                self._tell(resource)
+        for name, resource in before.items():
+            if name not in fresh:
+                self._tell(resource)
+
+    def _follow(self) -> None:
+        watch = self._watch = self._api.watch(self._kind, self._selector, self._version)
+        if self._stopping.is_set():
+            watch.stop()
+        for event, resource in watch:
+            if self._stopping.is_set():
+                return
+            self._version = version_of(resource)
+            if event == "BOOKMARK":
+                continue
+            with self._lock:
+                if event == "DELETED":
+                    self._objects.pop(name_of(resource), None)
+                else:
+                    self._objects[name_of(resource)] = resource
+            self._tell(resource)
+
+    def _tell(self, resource: Resource) -> None:
+        if not self._stopping.is_set():
+            self._on_change(resource)

@@ -1,0 +1,185 @@
+"""Which of several managements leads, agreed upon by a Lease of the Kubernetes API.
+
+The leader renews the lease. Whoever waits looks at it, and takes it when it has not changed for its
+own length; that is measured by the waiter's clock from when it saw the last change, so that clocks
+need not agree. Every change is made for the version that was seen, so that of two who take it one
+is refused. A leader that cannot renew in time must end at once, before another can begin: it gives
+up after two thirds of the length. (What such a one might yet write is refused by the database.)
+"""
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.cluster.kubernetes.api import ApiError, ApiServer
+from appliance.cluster.kubernetes.resources import LEASE, Resource, version_of
+from appliance.core.clock import Clock
+from appliance.core.errors import ClusterError
+
+logger = logging.getLogger(__name__)
+
+_RENEWALS = 5.0
+"""How often a lease is renewed in its length."""
+
+_GIVES_UP_AFTER = 2.0 / 3.0
+"""Of its length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen of the lease, and when that was first so.
+
+    Attributes:
+        version: Its version; empty if there is no lease.
+        holder: Who leads; empty for nobody.
+        since_seconds: Monotonic time of the first look that found this version.
+        seconds: Length of the lease, as its holder wrote.
+    """
+
+    version: str
+    holder: str
+    since_seconds: float
+    seconds: float
+
+
+def observe(
+    lease: Resource | None, before: Observation | None, *, now_seconds: float
+) -> Observation:
+    """Return what a look at the lease tells, knowing what the look before it told."""
+    if lease is None:
+        return Observation(version="", holder="", since_seconds=now_seconds, seconds=0.0)
+    spec = lease.get("spec") or {}
+    version = version_of(lease)
+    is_news = before is None or before.version != version
+    return Observation(
+        version=version,
+        holder=spec.get("holderIdentity") or "",
+        since_seconds=now_seconds if is_news or before is None else before.since_seconds,
+        seconds=float(spec.get("leaseDurationSeconds") or 0),
+    )
+
+
+def may_take(seen: Observation, identity: str, *, now_seconds: float) -> bool:
+    """Whether the lease is to be had: nobody's, our own, or not renewed for its whole length."""
+    if not seen.holder or seen.holder == identity:
+        return True
+    return now_seconds - seen.since_seconds > seen.seconds
+
+
+class Leadership:
+    """One candidate.
+
+    Args:
+        api: Where the lease is.
+        name: The lease's name.
+        identity: The candidate's name; no other, and no earlier process, may have it.
+        seconds: Length of the lease.
+        clock: Times it.
+        on_lost: Called once, in a thread of its own, when the lead is lost; must end the process.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        name: str,
+        identity: str,
+        seconds: float,
+        clock: Clock,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._api, self._name, self._identity = api, name, identity
+        self._seconds, self._clock, self._on_lost = seconds, clock, on_lost
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def acquire(self) -> bool:
+        """Wait until this candidate leads, then keep it so; False if `release` came first."""
+        seen: Observation | None = None
+        while not self._stopping.is_set():
+            try:
+                lease = self._api.find(LEASE, self._name)
+                now = self._clock.monotonic_seconds()
+                if seen is None or seen.holder != _holder(lease):
+                    logger.info("Lease is seen", extra={"holder": _holder(lease)})
+                seen = observe(lease, seen, now_seconds=now)
+                if may_take(seen, self._identity, now_seconds=now) and self._take(lease):
+                    break
+            except ClusterError as error:
+                logger.warning("Lease cannot be looked at", extra={"why": error.message})
+            self._stopping.wait(self._seconds / _RENEWALS)
+        if self._stopping.is_set():
+            return False
+        logger.info("This management leads", extra={"identity": self._identity})
+        self._thread = threading.Thread(target=self._renew, name="leadership", daemon=True)
+        self._thread.start()
+        return True
+
+    def release(self) -> None:
+        """Give the lead back, so that the next one need not wait; or wait for it no longer."""
+        self._stopping.set()
+        if self._thread is None:
+            return
+        self._thread.join()
+        try:
+            lease = self._api.find(LEASE, self._name)
+            if lease is not None and _holder(lease) == self._identity:
+                self._api.replace(LEASE, self._changed(lease, holder=""))
+        except ClusterError:
+            logger.warning("Lease is not given back; it runs out", exc_info=True)
+
+    def _take(self, lease: Resource | None) -> bool:
+        """Write ourselves into the lease as it was seen; False if somebody was faster."""
+        try:
+            if lease is None:
+                self._api.create(LEASE, self._changed({"metadata": {"name": self._name}}))
+                return True
+            return self._api.replace(LEASE, self._changed(lease)) is not None
+        except ApiError as error:
+            if error.is_conflict:
+                return False
+            raise
+
+    def _renew(self) -> None:
+        renewed = self._clock.monotonic_seconds()
+        while not self._stopping.wait(self._seconds / _RENEWALS):
+            at = self._clock.monotonic_seconds()
+            try:
+                lease = self._api.find(LEASE, self._name)
+                if lease is not None and _holder(lease) not in ("", self._identity):
+                    logger.critical("Another management leads", extra={"who": _holder(lease)})
+                    break
+                if self._take(lease):
+                    renewed = at
+            except ClusterError as error:
+                logger.warning("Lease is not renewed", extra={"why": error.message})
+            if self._clock.monotonic_seconds() - renewed > self._seconds * _GIVES_UP_AFTER:
+                logger.critical("Lease could not be renewed in time; another will lead")
+                break
+        if not self._stopping.is_set():
+            self._on_lost()
+
+    # `Any`: an object of the Kubernetes API.
+    def _changed(self, lease: Resource, *, holder: str | None = None) -> dict[str, Any]:
+        """Return the lease, taken or renewed by us, or given back."""
+        spec = dict(lease.get("spec") or {})
+        now = self._clock.now().astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        identity = self._identity if holder is None else holder
+        if spec.get("holderIdentity") != identity:
+            spec |= {
+                "acquireTime": now,
+                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + bool(identity),
+            }
+        spec |= {
+            "holderIdentity": identity,
+            "renewTime": now,
+            "leaseDurationSeconds": max(1, round(self._seconds)),
+        }
+        return {"metadata": dict(lease["metadata"]), "spec": spec}
+
+
+def _holder(lease: Resource | None) -> str:
+    return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")

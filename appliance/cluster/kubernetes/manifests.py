@@ -1,0 +1,337 @@
+"""From the specs of a job's pods to the Kubernetes objects that run them.
+
+A gang is four kinds of objects, all owned by the job's wsjob:
+
+* a service account that may do nothing;
+* a secret with the specs, which hold the keys of the job's streams;
+* a config map, the *record* of the gang: the pods as they are to be created, and how far it is;
+* the pods.
+
+Every pod mounts, beside its spec, the key `start` of the record, which is not there at first. A
+kubelet does not start a container whose files are missing, so pods find their nodes and take their
+resources, and none starts before the launcher has seen that all have: then it writes the key.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
+from appliance.cluster.kubernetes.resources import (
+    GROUP,
+    JOB_LABEL,
+    MEMBER_LABEL,
+    ROLE_LABEL,
+    Resource,
+)
+from appliance.cluster.pod_process import THREADS_OPTION
+from appliance.core.errors import ClusterError
+from appliance.core.ids import JobId, Role
+from appliance.core.pods import CLIENT_CONFIG_OPTION, MACHINE_CODE_OPTION, MEMORY_OPTION, PodSpec
+
+START_KEY = "start"
+"""Key of the record that lets the pods start."""
+
+PODS_KEY = "pods"
+"""Key of the record with the pods to create, as JSON."""
+
+LAUNCH_ANNOTATION = f"{GROUP}/launched"
+"""On a record: when its launch was written down whole. Before, the rest may be missing."""
+
+STOP_ANNOTATION = f"{GROUP}/stop"
+"""On a record: its pods are to end, or (`done`) have ended."""
+
+SPEC_DIRECTORY = "/etc/wsc"
+"""Where a pod finds its spec."""
+
+ADDRESS_VARIABLE = "WSC_POD_ADDRESS"
+"""Environment variable with the address at which other pods reach this one."""
+
+_FILE_OPTIONS = ("tls_cert", "tls_key", "stream_identity", CLIENT_CONFIG_OPTION)
+"""Options with paths of files that only management has."""
+
+SHARED_DIRECTORIES = ("compile_root", MACHINE_CODE_OPTION)
+"""Options with directories of the data volume that jobs share."""
+
+_CORES = {Role.CHIEF: "100m", Role.WEIGHT: "100m", Role.COORDINATOR: "100m"}
+_CORES_OF_OTHERS = "50m"
+"""Cores that pods ask for unless the settings say it: so few that a job of two systems finds room
+on a laptop with two. Pods use what nobody else does, and share what is short by these numbers."""
+
+_MAX_RECORD_BYTES = 1_000_000
+"""An object holds at most 1 MiB in etcd."""
+
+_END_SECONDS = 5
+"""From SIGTERM to SIGKILL."""
+
+
+def labels_of(job: JobId) -> Mapping[str, str]:
+    """Return the labels of all that belongs to a job."""
+    return {"app.kubernetes.io/name": "wsc-appliance", JOB_LABEL: job}
+
+
+def record_name(job: JobId) -> str:
+    """Return the name of a gang's record."""
+    return f"{job}-gang"
+
+
+def secret_name(job: JobId) -> str:
+    """Return the name of the secret with the specs of a gang."""
+    return f"{job}-specs"
+
+
+def account_name(job: JobId) -> str:
+    """Return the name of a gang's service account."""
+    return f"{job}-pods"
+
+
+def service_account(job: JobId, owner: Resource) -> Resource:
+    """Return the account of a job's pods; no rights are bound to it, and no token is mounted."""
+    return {
+        "metadata": _metadata(account_name(job), job, owner),
+        "automountServiceAccountToken": False,
+    }
+
+
+def fitted(spec: PodSpec, options: KubernetesOptions) -> PodSpec:
+    """Return a pod's spec with as many threads as it asks cores for, at least one."""
+    if THREADS_OPTION not in spec.options:
+        return spec
+    threads = str(max(1, int(_num_cores(_cpu(spec, options)))))
+    return replace(spec, options={**spec.options, THREADS_OPTION: threads})
+
+
+def specs_secret(pods: Sequence[PodSpec], files: Mapping[str, bytes], owner: Resource) -> Resource:
+    """Return the secret with the specs of all pods of a gang, and the files that they name.
+
+    Args:
+        pods: The pods.
+        files: What `files_of` names, by option.
+        owner: The job's wsjob.
+    """
+    job = pods[0].job
+    moved = {name: f"{SPEC_DIRECTORY}/{name}" for name in files}
+    contents = dict(files)
+    for spec in pods:
+        options = {**spec.options, **{k: v for k, v in moved.items() if spec.options.get(k)}}
+        contents[spec.member] = replace(spec, options=options).to_json().encode()
+    return {
+        "metadata": _metadata(secret_name(job), job, owner),
+        "type": "Opaque",
+        "data": {name: base64.b64encode(data).decode() for name, data in contents.items()},
+    }
+
+
+def files_of(pods: Sequence[PodSpec]) -> Mapping[str, str]:
+    """Return the files of management's own that pods are to have: paths by option."""
+    return {
+        name: path
+        for spec in pods
+        for name in _FILE_OPTIONS
+        if (path := spec.options.get(name, ""))
+    }
+
+
+def gang_record(pods: Sequence[PodSpec], owner: Resource, options: KubernetesOptions) -> Resource:
+    """Return the record of a gang that is to be started.
+
+    Raises:
+        ClusterError: It has more pods than an object can describe.
+    """
+    job = pods[0].job
+    manifests = [pod(spec, owner, options) for spec in pods]
+    text = json.dumps(manifests, separators=(",", ":"))
+    if len(text) > _MAX_RECORD_BYTES:
+        raise ClusterError(
+            f"The {len(pods)} pods of job {job} take {len(text):,} bytes to describe; one object "
+            f"of the Kubernetes API holds {_MAX_RECORD_BYTES:,}.",
+            hint="Ask for fewer systems or input workers.",
+        )
+    return {"metadata": _metadata(record_name(job), job, owner), "data": {PODS_KEY: text}}
+
+
+def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> Resource:
+    """Return one pod of a gang."""
+    metadata = _metadata(spec.name, spec.job, owner)
+    labels = {
+        **metadata["labels"],
+        **options.labels,
+        ROLE_LABEL: spec.role.value,
+        MEMBER_LABEL: spec.member,
+    }
+    body: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "serviceAccountName": account_name(spec.job),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _END_SECONDS,
+        "hostname": spec.member,
+        "securityContext": _pod_security(spec, options),
+        "containers": [_container(spec, options)],
+        "volumes": list(_volumes(spec, options)),
+        "nodeSelector": dict(options.node_selectors.get(spec.role, {})),
+        "tolerations": list(options.tolerations),
+        "imagePullSecrets": [{"name": name} for name in options.pull_secrets],
+        "topologySpreadConstraints": _spread(spec),
+    }
+    if options.runtime_class:
+        body["runtimeClassName"] = options.runtime_class
+    return {"metadata": {**metadata, "labels": labels}, "spec": body}
+
+
+def _metadata(name: str, job: JobId, owner: Resource) -> dict[str, Any]:
+    return {"name": name, "labels": dict(labels_of(job)), "ownerReferences": [owner]}
+
+
+def _user_of(spec: PodSpec, options: KubernetesOptions) -> tuple[int, int]:
+    """Return whom a pod runs as: its job's user, but never root."""
+    uid = int(spec.options.get("user_uid") or 0) or options.default_uid
+    gid = int(spec.options.get("user_gid") or 0) or options.group_id
+    return uid, gid
+
+
+def _pod_security(spec: PodSpec, options: KubernetesOptions) -> Resource:
+    uid, gid = _user_of(spec, options)
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": uid,
+        "runAsGroup": gid,
+        "fsGroup": options.group_id,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "supplementalGroups": [options.group_id],
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
+    image = options.user_image if spec.role in USER_ROLES else ""
+    return {
+        "name": "pod",
+        "image": image or options.image,
+        "imagePullPolicy": options.pull_policy,
+        "command": ["python", "-m", "appliance.cluster.container"],
+        "args": ["--spec", f"{SPEC_DIRECTORY}/spec.json", "--address", f"$({ADDRESS_VARIABLE})"],
+        "workingDir": str(spec.work_dir),
+        "env": [
+            {
+                "name": ADDRESS_VARIABLE,
+                "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+            },
+            {"name": "HOME", "value": "/tmp"},
+        ],
+        "resources": _resources(spec, options),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": list(_mounts(spec, options)),
+    }
+
+
+def _resources(spec: PodSpec, options: KubernetesOptions) -> Resource:
+    """Return what a pod asks for: the cluster's word for its role, the job's own above it.
+
+    Memory is a limit too, since a pod that takes more would take it from others. Cores are not:
+    what nobody else uses is there to be used.
+    """
+    asked = dict(options.resources.get(spec.role, {}))
+    if memory := int(spec.options.get(MEMORY_OPTION) or 0):
+        asked["memory"] = str(memory)
+    asked["cpu"] = _cpu(spec, options)
+    limits = {"memory": asked["memory"]} if "memory" in asked else {}
+    return {"requests": asked, "limits": limits}
+
+
+def _cpu(spec: PodSpec, options: KubernetesOptions) -> str:
+    by_itself = _CORES.get(spec.role, _CORES_OF_OTHERS)
+    return str(options.resources.get(spec.role, {}).get("cpu", by_itself))
+
+
+def _num_cores(quantity: str) -> float:
+    return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
+
+
+_SPREAD = (Role.WEIGHT, Role.BROADCASTREDUCE, Role.CHIEF, Role.WORKER, Role.ACTIVATION)
+"""Roles of which a job has several pods, each with memory or work enough for a node."""
+
+
+def _spread(spec: PodSpec) -> list[Resource]:
+    if spec.role not in _SPREAD:
+        return []
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {JOB_LABEL: spec.job, ROLE_LABEL: spec.role.value}},
+        }
+    ]
+
+
+def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
+    files = [name for name in _FILE_OPTIONS if spec.options.get(name)]
+    items = [{"key": spec.member, "path": "spec.json"}]
+    items += [{"key": name, "path": name} for name in files]
+    start = {"key": START_KEY, "path": START_KEY}
+    yield {
+        "name": "spec",
+        "projected": {
+            "defaultMode": 0o440,
+            "sources": [
+                {"secret": {"name": secret_name(spec.job), "items": items}},
+                {"configMap": {"name": record_name(spec.job), "items": [start]}},
+            ],
+        },
+    }
+    yield {"name": "data", "persistentVolumeClaim": {"claimName": options.data_volume.claim}}
+    yield {"name": "runtime", "emptyDir": {}}
+    yield {"name": "tmp", "emptyDir": {}}
+    yield {"name": "shm", "emptyDir": {"medium": "Memory"}}
+    if spec.role not in USER_ROLES:
+        return
+    for volume in options.user_volumes:
+        name = f"user-{volume.name}"
+        if volume.claim:
+            yield {"name": name, "persistentVolumeClaim": {"claimName": volume.claim}}
+        else:
+            yield {
+                "name": name,
+                "nfs": {"server": volume.nfs_server, "path": volume.nfs_path},
+            }
+
+
+def _mounts(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
+    yield {"name": "spec", "mountPath": SPEC_DIRECTORY, "readOnly": True}
+    yield from (_data_mount(path, options) for path in _data_paths(spec))
+    yield {"name": "runtime", "mountPath": str(options.runtime_root)}
+    yield {"name": "tmp", "mountPath": "/tmp"}
+    yield {"name": "shm", "mountPath": "/dev/shm"}
+    if spec.role not in USER_ROLES:
+        return
+    for volume in options.user_volumes:
+        mount = {"name": f"user-{volume.name}", "mountPath": str(volume.path)}
+        yield {**mount, "readOnly": True} if volume.is_read_only else mount
+
+
+def _data_paths(spec: PodSpec) -> Iterator[PurePosixPath]:
+    """Yield what a pod sees of the data volume: nothing of other jobs'."""
+    yield PurePosixPath(spec.work_dir)
+    for name in SHARED_DIRECTORIES:
+        if path := spec.options.get(name):
+            yield PurePosixPath(path)
+
+
+def _data_mount(path: PurePosixPath, options: KubernetesOptions) -> Resource:
+    try:
+        below = path.relative_to(options.data_volume.path)
+    except ValueError as error:
+        raise ClusterError(
+            f"{path} is not on the data volume, which is at {options.data_volume.path}.",
+            hint="Put the data directory onto the data volume.",
+        ) from error
+    return {"name": "data", "mountPath": str(path), "subPath": str(below)}

@@ -1,0 +1,186 @@
+"""What the appliance has to know of the Kubernetes cluster it runs its pods on.
+
+A YAML file with the fields of `KubernetesOptions`; `helm/wsc-appliance` writes it:
+
+    image: registry.example/wsc-appliance:0.1.0
+    dataVolume: {claim: wsc-data, path: /data}
+    userVolumes:
+      - {name: home, path: /home, nfs: {server: nfs.example, path: /export/home}}
+      - {name: sets, path: /datasets, claim: datasets, readOnly: true}
+    nodeSelectors: {chief: {accelerator: cs2}}
+    resources: {chief: {cpu: "4", memory: 8Gi}}
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from appliance.core.errors import UserError
+from appliance.core.ids import Role
+
+USER_ROLES = frozenset({Role.COORDINATOR, Role.ACTIVATION, Role.WORKER, Role.DRIVER})
+"""Pods in which code of the user's runs, and which so see the user's volumes."""
+
+_EXAMPLE = "Its docstring in appliance/cluster/kubernetes/options.py has an example."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataVolume:
+    """The volume that management and every pod share; it must allow many writers.
+
+    Attributes:
+        claim: Name of its PersistentVolumeClaim.
+        path: Where management has it; the data directory is there or below.
+    """
+
+    claim: str
+    path: PurePosixPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserVolume:
+    """A volume with the users' own files: scripts, data sets, Python environments.
+
+    Attributes:
+        name: Its name.
+        path: Where users know it, and so where pods have it.
+        claim: Name of a PersistentVolumeClaim; empty for NFS.
+        nfs_server: NFS server; empty for a claim.
+        nfs_path: What the server exports.
+        is_read_only: Whether pods may only read.
+    """
+
+    name: str
+    path: PurePosixPath
+    claim: str = ""
+    nfs_server: str = ""
+    nfs_path: str = ""
+    is_read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if bool(self.claim) == bool(self.nfs_server):
+            raise UserError(f"User volume {self.name!r} needs a claim, or nfs, and not both.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesOptions:
+    """How pods are run on a Kubernetes cluster.
+
+    Attributes:
+        image: Image of the pods.
+        user_image: Image of the pods in which code of the user's runs; empty for `image`.
+        pull_policy: When images are pulled.
+        pull_secrets: Names of secrets by which they are.
+        data_volume: What management and pods share.
+        user_volumes: The users' own files.
+        node_selectors: Labels of the nodes that pods of a role need, by role.
+        tolerations: Taints that pods bear, as in a pod's spec.
+        resources: Requests and limits of pods by role, unless their job says more.
+        labels: Further labels of pods, for network policies and budgets.
+        default_uid: Whom pods run as whose job names nobody, or root.
+        group_id: Group that may write into the data volume.
+        namespace: Where pods run; empty for management's own.
+        placement_seconds: A job fails if not all of its pods have found a node by then.
+        start_seconds: A job fails if a pod has not started so long after all have found a node.
+        runtime_root: Where pods have their sockets, in a volume of their own.
+        lease_name: Name of the lease by which management's replicas agree who leads.
+        lease_seconds: A leader that has not been heard of for so long is replaced.
+        kept_seconds: A wsjob that nobody created with kubectl goes so long after its job's end.
+        runtime_class: RuntimeClass of pods; empty for the cluster's own.
+    """
+
+    image: str
+    data_volume: DataVolume
+    user_image: str = ""
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: Sequence[str] = ()
+    user_volumes: Sequence[UserVolume] = ()
+    node_selectors: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    resources: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    default_uid: int = 65532
+    group_id: int = 65532
+    namespace: str = ""
+    placement_seconds: float = 300.0
+    start_seconds: float = 300.0
+    runtime_root: PurePosixPath = field(default_factory=lambda: PurePosixPath("/run/wsc"))
+    lease_name: str = "wsc-appliance"
+    lease_seconds: float = 15.0
+    kept_seconds: float = 86_400.0
+    runtime_class: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.image:
+            raise UserError("The Kubernetes settings name no image for pods.", hint=_EXAMPLE)
+        if self.default_uid < 1:
+            raise UserError(f"Pods cannot run as uid {self.default_uid}; it must not be root.")
+        for name in ("placement_seconds", "start_seconds", "lease_seconds"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be above 0.")
+
+
+def parse_options(text: str, *, source: str) -> KubernetesOptions:
+    """Return the settings that a YAML text holds.
+
+    Args:
+        text: YAML; fields are written as in `placementSeconds`.
+        source: Where it is from, for messages.
+
+    Raises:
+        UserError: It is no YAML, lacks something or has something unknown.
+    """
+    try:
+        fields = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{source} is no YAML: {error}.") from error
+    if not isinstance(fields, dict):
+        raise UserError(f"{source} holds no mapping.", hint=_EXAMPLE)
+    known = {_camel(name): name for name in KubernetesOptions.__slots__}
+    unknown = sorted(set(fields) - set(known))
+    if unknown:
+        raise UserError(
+            f"{source} has unknown settings: {', '.join(unknown)}.",
+            hint=f"There are: {', '.join(sorted(known))}.",
+        )
+    values = {known[name]: value for name, value in fields.items() if value is not None}
+    try:
+        return KubernetesOptions(**{name: _parsed(name, each) for name, each in values.items()})
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise UserError(f"{source} is not well formed: {error}.", hint=_EXAMPLE) from error
+
+
+# `Any`: values of a YAML file.
+def _parsed(name: str, value: Any) -> Any:  # noqa: ANN401
+    match name:
+        case "data_volume":
+            return DataVolume(claim=value["claim"], path=PurePosixPath(value["path"]))
+        case "user_volumes":
+            return tuple(map(_user_volume, value))
+        case "node_selectors" | "resources":
+            return {Role(role): dict(each) for role, each in value.items()}
+        case "runtime_root":
+            return PurePosixPath(value)
+        case _:
+            return value
+
+
+# `Any`: see above.
+def _user_volume(fields: Mapping[str, Any]) -> UserVolume:
+    nfs = fields.get("nfs") or {}
+    return UserVolume(
+        name=fields["name"],
+        path=PurePosixPath(fields["path"]),
+        claim=fields.get("claim", ""),
+        nfs_server=nfs.get("server", ""),
+        nfs_path=nfs.get("path", ""),
+        is_read_only=bool(fields.get("readOnly", False)),
+    )
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)

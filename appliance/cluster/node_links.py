@@ -1,0 +1,82 @@
+"""A node that has joined: what it is, and the connection over which it takes orders."""
+
+import itertools
+import queue
+from dataclasses import dataclass
+
+from protos.wsc.v1 import nodes_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A node as it is known.
+
+    Attributes:
+        name: Its name.
+        address: Where its pods are reached.
+        roles: What its pods may be.
+        num_cores: Its CPU cores.
+        memory_bytes: Its memory.
+        cpu_percent: How busy its cores are.
+        memory_percent: How full its memory is.
+    """
+
+    name: str
+    address: str
+    roles: tuple[str, ...]
+    num_cores: int
+    memory_bytes: int
+    cpu_percent: float = 0.0
+    memory_percent: float = 0.0
+
+
+class NodeLink:
+    """The connection of a node that has joined.
+
+    Args:
+        name: The node.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.orders: queue.SimpleQueue[pb.NodeOrder | None] = queue.SimpleQueue()
+        self._numbers = itertools.count(1)
+        self._replies: dict[int, queue.SimpleQueue[pb.OrderReply]] = {}
+        self._is_closed = False
+
+    def tell(self, order: pb.NodeOrder) -> None:
+        """Send an order that needs no answer."""
+        self.orders.put(order)
+
+    def begin(self, order: pb.NodeOrder) -> int:
+        """Send an order and return its number, for `wait`."""
+        order.number = next(self._numbers)
+        self._replies[order.number] = queue.SimpleQueue()
+        self.orders.put(order)
+        if self._is_closed:
+            self._refuse(order.number)
+        return order.number
+
+    def wait(self, number: int, seconds: float) -> pb.OrderReply:
+        """Return the answer to an order; one that says so if there is none in time."""
+        try:
+            return self._replies[number].get(timeout=seconds)
+        except queue.Empty:
+            return pb.OrderReply(order=number, error=f"it has not answered within {seconds:g} s")
+        finally:
+            del self._replies[number]
+
+    def take_reply(self, reply: pb.OrderReply) -> None:
+        """Hand an answer to whoever waits for it."""
+        if (replies := self._replies.get(reply.order)) is not None:
+            replies.put(reply)
+
+    def close(self) -> None:
+        """End the connection: nothing more is sent, and nobody waits any longer."""
+        self._is_closed = True
+        self.orders.put(None)
+        for number in list(self._replies):
+            self._refuse(number)
+
+    def _refuse(self, number: int) -> None:
+        self.take_reply(pb.OrderReply(order=number, error="its agent's connection broke"))

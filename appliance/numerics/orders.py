@@ -1,0 +1,97 @@
+"""In which order the axes of a result had better lie in memory.
+
+A traced program moves axes to and fro around every product of attention. As long as a result lies
+the way its reader will look at it, each of these moves is a view; otherwise it is a copy, and one
+across the grain costs as much as the product. An *order* names the axes from the outermost to the
+innermost in memory; what has none lies row by row. It is advice: every kernel takes operands as
+they lie.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from appliance.core.attributes import integers
+from appliance.core.graph import Node
+from appliance.core.ops import ELEMENTWISE
+from appliance.core.tensors import TensorType
+from appliance.numerics.groups import Group
+
+Order = tuple[int, ...]
+
+
+def memory_orders(groups: Sequence[Group], types: Mapping[str, TensorType]) -> dict[str, Order]:
+    """Return the order of each result that should not lie row by row.
+
+    Args:
+        groups: The computation, in order.
+        types: Type of every value.
+    """
+    planner = _Planner(groups, types)
+    return planner.run()
+
+
+class _Planner:
+    """One walk back over the groups, for what readers wish, and one forth."""
+
+    def __init__(self, groups: Sequence[Group], types: Mapping[str, TensorType]) -> None:
+        self._groups, self._types = groups, types
+        self._wishes: dict[str, Order] = {}
+        self._seen: dict[str, Order] = {}
+        self._in_loops = {
+            name for group in groups if group.kernel.fill is not None for name in group.operands
+        }
+
+    def run(self) -> dict[str, Order]:
+        """Return the orders of results that get memory of their own."""
+        for group in reversed(self._groups):
+            if len(group.nodes) == 1:
+                self._wish(group.nodes[0])
+        found: dict[str, Order] = {}
+        for group in self._groups:
+            order = self._order(group)
+            if order is not None and not _is_plain(order):
+                found[group.results[0]] = order
+        return found
+
+    def _wish(self, node: Node) -> None:
+        """Note in which order a node would like to find its operands."""
+        wish = self._wishes.get(node.results[0])
+        if node.op == "Transpose":
+            permutation = integers(node, "permutation")
+            order = tuple(permutation[axis] for axis in wish or range(len(permutation)))
+            self._wishes.setdefault(node.operands[0], order)
+        elif node.op in ELEMENTWISE and wish is not None:
+            for name in self._alike(node):
+                self._wishes.setdefault(name, wish)
+
+    def _order(self, group: Group) -> Order | None:
+        """Return the order of a group's result, and remember how views of it lie."""
+        node, result = group.nodes[0], group.results[0]
+        if len(group.nodes) > 1:
+            return None
+        if node.op == "Transpose":
+            permutation = integers(node, "permutation")
+            lies = self._seen.get(node.operands[0], tuple(range(len(permutation))))
+            self._seen[result] = tuple(permutation.index(axis) for axis in lies)
+            return None
+        order = self._wishes.get(result) if _takes_any_order(group) else None
+        if order is None and _takes_any_order(group) and result not in self._in_loops:
+            lying = [self._seen[name] for name in self._alike(node) if name in self._seen]
+            order = lying[0] if lying and node.op in ELEMENTWISE else None
+        if order is not None:
+            self._seen[result] = order
+        return order
+
+    def _alike(self, node: Node) -> Collection[str]:
+        """Return the operands of a node that have its result's shape."""
+        shape = node.types[0].shape
+        return [name for name in node.operands if self._types[name].shape == shape]
+
+
+def _takes_any_order(group: Group) -> bool:
+    """Return whether the kernel of a node writes into memory however it lies."""
+    kernel, op = group.kernel, group.nodes[0].op
+    return (op in ELEMENTWISE or op == "DotGeneral") and kernel.into is not None
+
+
+def _is_plain(order: Order) -> bool:
+    return order == tuple(range(len(order)))

@@ -1,0 +1,32 @@
+"""Whose fault it is that something was not written."""
+
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    TimeoutError,
+)
+
+_OF_WHAT_WAS_WRITTEN = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
+
+
+def is_of_database(error: BaseException) -> bool:
+    """Return whether the database itself is at fault, and not what was to be written.
+
+    It is full, read-only, damaged or gone, or has no connection left. PostgreSQL's driver says some
+    of that by `InternalError`, as after a failover to a server that only reads.
+    """
+    if isinstance(error, TimeoutError):
+        return True
+    return isinstance(error, DBAPIError) and not isinstance(error, _OF_WHAT_WAS_WRITTEN)
+
+
+def first_of(error: BaseException) -> str:
+    """Return what was wrong first: what undoes it may have failed by it, in other words."""
+    first, before = error, error.__context__
+    while before is not None:
+        first = before if is_of_database(before) else first
+        before = before.__context__
+    return str(first.orig if isinstance(first, DBAPIError) else first)

@@ -1,0 +1,95 @@
+"""The jobs that have not ended, and those that ended last, in memory.
+
+Management alone writes, so what it has written it need not read again. A record is put here once it
+is kept, and changed once the change is; nobody sees what a crash could take back.
+"""
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from appliance.core.ids import JobId
+from appliance.core.jobs import JobType
+from appliance.core.records import JobRecord
+
+_NUM_ENDED = 4096
+"""Ended jobs remembered: a client asks about its job for some seconds after its end."""
+
+
+class LiveJobs:
+    """Records by id; any thread may read and change them.
+
+    Args:
+        num_ended: So many of the jobs that ended last are remembered.
+
+    Attributes:
+        is_complete: Whether every job that has not ended is here.
+    """
+
+    def __init__(self, num_ended: int = _NUM_ENDED) -> None:
+        self._lock = threading.Lock()
+        self._live: dict[JobId, JobRecord] = {}
+        self._ended: OrderedDict[JobId, JobRecord] = OrderedDict()
+        self._num_ended = num_ended
+        self._drivers: defaultdict[int, set[JobId]] = defaultdict(set)
+        self.is_complete = False
+
+    def find(self, job: JobId) -> JobRecord | None:
+        """Return a job as it is kept; None if it is not remembered here."""
+        return self._live.get(job) or self._ended.get(job)
+
+    def in_order(self) -> Sequence[JobRecord]:
+        """Return the jobs that have not ended, in order of submission."""
+        with self._lock:
+            return sorted(self._live.values(), key=lambda record: record.sequence)
+
+    def drivers_of(self, uid: int) -> Set[JobId]:
+        """Return a user's drivers that have not ended."""
+        with self._lock:
+            return frozenset(self._drivers.get(uid, ()))
+
+    def hold(self, record: JobRecord) -> None:
+        """Remember a job until it has ended, and a while longer."""
+        with self._lock:
+            self._put(record)
+
+    # `Any`: values of the record's fields.
+    def change(self, job: JobId, changes: Mapping[str, Any], *, starts: int = 0) -> None:
+        """Take note of new values of some fields; nothing happens to a job that is not here.
+
+        Args:
+            job: The job.
+            changes: New values by name.
+            starts: How often more it was admitted.
+        """
+        with self._lock:
+            if (record := self.find(job)) is not None:
+                self._put(record.changed({**changes, "num_starts": record.num_starts + starts}))
+
+    def forget(self, *jobs: JobId) -> None:
+        """Forget jobs that are deleted."""
+        with self._lock:
+            for job in jobs:
+                if (record := self._live.pop(job, None)) is not None:
+                    self._discard_driver(record)
+                self._ended.pop(job, None)
+
+    def _put(self, record: JobRecord) -> None:
+        if not record.phase.is_terminal:
+            self._live[record.id] = record
+            if record.type is JobType.DRIVER:
+                self._drivers[record.user.uid].add(record.id)
+            return
+        self._live.pop(record.id, None)
+        self._discard_driver(record)
+        self._ended[record.id] = record
+        if len(self._ended) > self._num_ended:
+            self._ended.popitem(last=False)
+
+    def _discard_driver(self, record: JobRecord) -> None:
+        if record.type is JobType.DRIVER:
+            mine = self._drivers[record.user.uid]
+            mine.discard(record.id)
+            if not mine:
+                del self._drivers[record.user.uid]

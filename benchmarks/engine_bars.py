@@ -1,0 +1,123 @@
+"""Everything the engine is held to, in one command: one line for each bar.
+
+    python -m benchmarks.engine_bars [--only PART ...] [--list] [--small]
+
+Each part is a process of its own, so that no part meets what another has left in memory. What it
+prints is passed on; at the end come all its lines `name value bar ok|MISSED` together, and the exit
+code is 1 if one says MISSED or a part has ended without saying anything. `--small` runs every part
+at a size that shows that it works; its figures mean nothing.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.engine import GROUPS, SHAPES
+
+_LINE = re.compile(r"\S+ \S+ .*\b(ok|MISSED)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One process.
+
+    Attributes:
+        name: For the command line.
+        module: What it runs.
+        arguments: Its command line.
+        small: What is added for a trial.
+        has_bars: Whether it holds its figures to bars; else it only prints them.
+    """
+
+    name: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    small: tuple[str, ...] = ()
+    has_bars: bool = True
+
+    def command(self, *, is_small: bool) -> list[str]:
+        """Return its command."""
+        added = self.small if is_small else ()
+        return [sys.executable, "-m", self.module, *self.arguments, *added]
+
+
+def parts() -> Iterator[Part]:
+    """Yield everything there is to measure."""
+    for shape in SHAPES:
+        for group in GROUPS:
+            yield Part(
+                name=f"{shape}.{group}",
+                module="benchmarks.engine",
+                arguments=("--shape", shape, "--group", group),
+                small=("--rounds", "1"),
+            )
+    profile = ("--profile", "--shape", "d512")
+    yield Part(
+        name="overhead", module="benchmarks.engine", arguments=profile, small=("--steps", "1")
+    )
+    for name in ("worker", "copies", "twice", "large"):
+        yield Part(name=f"memory.{name}", module="benchmarks.memory", arguments=("--only", name))
+    tiny = ("--width", "64", "--depth", "2", "--heads", "2", "--rounds", "3")
+    yield Part(name="update", module="benchmarks.kernels", small=tiny)
+    against = ("--against-f32",)
+    yield Part(name="bfloat16", module="benchmarks.kernels", arguments=against, small=tiny)
+    yield Part(name="start-up", module="benchmarks.start_up", small=("--runs", "1"))
+    small_weights = ("--layers", "2", "--width", "512")
+    yield Part(name="weights-wire", module="benchmarks.weights_wire", small=small_weights)
+    yield Part(name="streams", module="benchmarks.streams", has_bars=False)
+    yield Part(
+        name="call-overhead",
+        module="benchmarks.program_overhead",
+        small=("--ops", "200"),
+        has_bars=False,
+    )
+    yield Part(
+        name="network-streams",
+        module="benchmarks.network_streams",
+        small=("--rounds", "1", "--messages", "5"),
+    )
+
+
+def run(part: Part, *, is_small: bool) -> list[str]:
+    """Run a part and pass its output on; return its lines."""
+    print(f"\n== {part.name}", flush=True)
+    command = part.command(is_small=is_small)
+    found: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if _LINE.fullmatch(line.strip()):
+                found.append(line.strip())
+    says_missed = any(line.endswith("MISSED") for line in found)
+    if process.returncode and not says_missed:
+        found.append(f"{part.name} not-measured exit-code-{process.returncode} MISSED")
+    elif part.has_bars and not found:
+        found.append(f"{part.name} not-measured said-nothing MISSED")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; return the exit code."""
+    known = {part.name: part for part in parts()}
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=sorted(known), metavar="PART")
+    parser.add_argument("--list", action="store_true", help="print the parts and do nothing")
+    parser.add_argument("--small", action="store_true", help="a trial of every part")
+    options = parser.parse_args(arguments)
+    if options.list:
+        print("\n".join(known))
+        return 0
+    lines = [
+        line for name in options.only or known for line in run(known[name], is_small=options.small)
+    ]
+    print("\n== bars")
+    print("\n".join(lines))
+    return 1 if any(line.endswith("MISSED") for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

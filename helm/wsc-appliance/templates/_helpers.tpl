@@ -1,0 +1,123 @@
+{{- define "wsc-appliance.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "wsc-appliance.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "wsc-appliance.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "wsc-appliance.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wsc-appliance.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "wsc-appliance.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "wsc-appliance.labels" -}}
+{{ include "wsc-appliance.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* Labels of the pods of jobs, which network policies and disruption budgets select. */}}
+{{- define "wsc-appliance.jobPodLabels" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: job
+{{- end -}}
+
+{{- define "wsc-appliance.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "wsc-appliance.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wsc-appliance.image" -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+
+{{- define "wsc-appliance.dataClaim" -}}
+{{- default (printf "%s-data" (include "wsc-appliance.fullname" .)) .Values.storage.existingClaim -}}
+{{- end -}}
+
+{{/* Name by which clients reach the appliance. */}}
+{{- define "wsc-appliance.publicName" -}}
+{{- default (printf "%s.%s.svc" (include "wsc-appliance.fullname" .) .Release.Namespace) .Values.service.publicName -}}
+{{- end -}}
+
+{{/* Port that clients are told. The name of a Service without an address leads to the pods' own ports. */}}
+{{- define "wsc-appliance.publicPort" -}}
+{{- if and (eq .Values.service.type "ClusterIP") (not .Values.service.publicName) -}}9000{{- else -}}{{ .Values.service.port }}{{- end -}}
+{{- end -}}
+
+{{/* Whether clients are passed on by pods of their own: these find coordinators in a database of its own. */}}
+{{- define "wsc-appliance.hasProxy" -}}
+{{- if and (eq .Values.jobs.launcher "kubernetes") (ne .Values.postgresql.mode "none") -}}true{{- end -}}
+{{- end -}}
+
+{{/* How libpq proves who it is, and knows the server. */}}
+{{- define "wsc-appliance.databaseEnv" -}}
+{{- if ne .Values.postgresql.mode "none" }}
+- name: PGPASSWORD
+  valueFrom: {secretKeyRef: {name: {{ include "wsc-appliance.postgresqlSecret" . }}, key: password}}
+{{- end }}
+{{- if and (eq .Values.postgresql.mode "external") .Values.postgresql.external.authoritySecret }}
+- {name: PGSSLROOTCERT, value: /etc/wsc/postgresql/ca.crt}
+{{- end }}
+{{- end -}}
+
+{{/* Names that the certificate must hold; the first two are what clients call sessions and jobs. */}}
+{{- define "wsc-appliance.certificateNames" -}}
+{{- $full := include "wsc-appliance.fullname" . -}}
+{{- $names := list "*.cluster-server.cerebrassc.local" "cluster-server.cerebrassc.local" "localhost" (include "wsc-appliance.publicName" .) $full (printf "%s.%s" $full .Release.Namespace) (printf "%s.%s.svc" $full .Release.Namespace) (printf "%s.%s.svc.cluster.local" $full .Release.Namespace) -}}
+{{- with .Values.ingress.host -}}{{- $names = append $names . -}}{{- end -}}
+{{- toYaml (concat $names .Values.tls.extraNames | uniq) -}}
+{{- end -}}
+
+{{/* Secret with ca.crt, tls.crt and tls.key. */}}
+{{- define "wsc-appliance.tlsSecret" -}}
+{{- if eq .Values.tls.source "secret" -}}
+{{- required "tls.secretName is needed with tls.source secret" .Values.tls.secretName -}}
+{{- else -}}
+{{- printf "%s-tls" (include "wsc-appliance.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wsc-appliance.postgresqlName" -}}
+{{- printf "%s-postgresql" (include "wsc-appliance.fullname" .) -}}
+{{- end -}}
+
+{{- define "wsc-appliance.postgresqlSecret" -}}
+{{- default (include "wsc-appliance.postgresqlName" .) .Values.postgresql.existingSecret -}}
+{{- end -}}
+
+{{/* SQLAlchemy URL; the password comes to libpq by PGPASSWORD. */}}
+{{- define "wsc-appliance.databaseUrl" -}}
+{{- $db := .Values.postgresql -}}
+{{- if eq $db.mode "bundled" -}}
+{{- printf "postgresql+psycopg://%s@%s:5432/%s" $db.user (include "wsc-appliance.postgresqlName" .) $db.database -}}
+{{- else if eq $db.mode "external" -}}
+{{- printf "postgresql+psycopg://%s@%s:%v/%s?sslmode=%s" $db.user (required "postgresql.external.host is needed with postgresql.mode external" $db.external.host) $db.external.port $db.database $db.external.sslMode -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wsc-appliance.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "wsc-appliance.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}

@@ -1,0 +1,51 @@
+"""The project of docker-compose.yml, up for the tests of this directory."""
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.containers import (
+    Compose,
+    Engine,
+    NoEngineError,
+    choose_images,
+    reason_to_skip,
+    running_engine,
+)
+from tests.support.ports import free_port
+
+NUM_SYSTEMS = 2
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    with contextlib.ExitStack() as stack:
+        try:
+            engine = stack.enter_context(running_engine())
+        except NoEngineError as error:
+            pytest.skip(str(error))
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def project(engine: Engine, port: int) -> Iterator[Compose]:
+    variables = choose_images(engine).variables | {"WSC_PORT": str(port)}
+    compose = Compose(engine, f"wsc-test-{secrets.token_hex(4)}", variables)
+    compose.run("build", "-q", timeout_seconds=1500)
+    try:
+        compose.up(csx=NUM_SYSTEMS)
+        yield compose
+    finally:
+        story = compose.try_run("logs", "--no-color", "--tail", "60")
+        print(story.stdout[-20000:])
+        compose.run("down", "--volumes", "--timeout", "40")
+    assert compose.leftovers() == {}

@@ -1,0 +1,18 @@
+"""The real helm, from where `deploy/setup.sh kube-tools` puts it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.helm import ROOT, Helm
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    default = Path.home() / ".cache" / "wsc" / "kube-tools"
+    program = Path(os.environ.get("WSC_KUBE_TOOLS") or default) / "bin" / "helm"
+    if not program.exists():
+        subprocess.run([ROOT / "deploy" / "setup.sh", "kube-tools"], check=True)
+    return Helm(program, home=tmp_path_factory.mktemp("helm"))

@@ -1,0 +1,324 @@
+"""The chart: what it makes of many values, held to the schemas of recent Kubernetes versions."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from kubernetes_validate.utils import all_versions
+
+from appliance.cluster.kubernetes.options import parse_options
+from appliance.management.certificates import AUTHORITY_NAMES
+from appliance.management.cluster_file import parse_cluster
+from tests.support.helm import CHART, ROOT, Helm, Settings
+
+VERSIONS = all_versions()[-3:]
+FOREIGN = {"Certificate", "ServiceMonitor", "PrometheusRule", "TLSRoute"}
+"""Kinds that are not Kubernetes' own."""
+
+CLUSTER = "systems:\n- {count: 3}\nnodes:\n- {role: management, memory: 64Gi, cores: 8}\n"
+MATRIX = {
+    "defaults": Settings(),
+    "sqlite": Settings(values=("postgresql.mode=none", "systems.count=16", "systems.machine=cs3")),
+    "external database": Settings(
+        values=(
+            "postgresql.mode=external",
+            "postgresql.existingSecret=db",
+            "postgresql.external.host=db.example.org",
+            "postgresql.external.authoritySecret=db-authority",
+        )
+    ),
+    "cert-manager": Settings(
+        values=("tls.source=certManager", "tls.certManager.issuerRef.name=authority")
+    ),
+    "given certificates": Settings(
+        values=("tls.source=secret", "tls.secretName=mine", "tls.extraNames={a.example.org}")
+    ),
+    "doors": Settings(
+        values=(
+            "service.type=LoadBalancer",
+            "service.publicName=wafer.example.org",
+            "ingress.enabled=true",
+            "ingress.host=dashboard.example.org",
+            "gateway.enabled=true",
+            "gateway.parentRefs[0].name=edge",
+            "networkPolicy.from[0].namespaceSelector.matchLabels.team=a",
+        )
+    ),
+    "monitoring": Settings(
+        values=(
+            "metrics.serviceMonitor.enabled=true",
+            "metrics.serviceMonitor.tokenSecret=scraper",
+            "metrics.rules.enabled=true",
+            "grafana.dashboards.enabled=true",
+        )
+    ),
+    "placement": Settings(
+        values=(
+            "management.nodeSelector.disk=fast",
+            "management.tolerations[0].operator=Exists",
+            "management.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+            ".weight=1",
+            "management.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+            ".preference.matchExpressions[0].key=a",
+            "management.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+            ".preference.matchExpressions[0].operator=Exists",
+            "management.priorityClassName=high",
+            "management.podLabels.team=a",
+            "management.podAnnotations.note=b",
+            "management.preemption=true",
+            "management.extraArgs={--stall-seconds=60}",
+            "imagePullSecrets[0].name=registry",
+            "image.tag=1.2.3",
+        )
+    ),
+    "embedded": Settings(values=("jobs.launcher=embedded",)),
+    "jobs": Settings(
+        values=(
+            "management.replicas=2",
+            "jobs.userImage=mine:1",
+            "jobs.userVolumes[0].name=home",
+            "jobs.userVolumes[0].path=/home",
+            "jobs.userVolumes[0].nfs.server=nfs.example.org",
+            "jobs.userVolumes[0].nfs.path=/export",
+            "jobs.nodeSelectors.chief.accelerator=cs2",
+            "jobs.resources.chief.memory=8Gi",
+            "jobs.streams=network",
+            "storage.accessModes={ReadWriteMany}",
+        )
+    ),
+    "storage": Settings(
+        values=(
+            "storage.existingClaim=mine",
+            "postgresql.storageClassName=fast",
+            "serviceAccount.create=false",
+            "networkPolicy.enabled=false",
+            "podDisruptionBudget.enabled=false",
+        )
+    ),
+    "cluster file": Settings(
+        values=(f"systems.clusterFile={CLUSTER.replace(',', chr(92) + ',')}",)
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def made(helm: Helm) -> dict[str, list[dict[str, Any]]]:
+    return {name: helm.template(settings) for name, settings in MATRIX.items()}
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [found for found in objects if found["kind"] == kind]
+
+
+def pod_specs(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for found in objects:
+        if found["kind"] in ("Deployment", "StatefulSet", "Job"):
+            yield found["metadata"]["name"], found["spec"]["template"]["spec"]
+        if found["kind"] == "Pod":
+            yield found["metadata"]["name"], found["spec"]
+
+
+def container_of(objects: list[dict[str, Any]], component: str) -> dict[str, Any]:
+    (deployment,) = [
+        found
+        for found in of_kind(objects, "Deployment")
+        if found["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    ]
+    container: dict[str, Any] = deployment["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def management(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return container_of(objects, "management")
+
+
+def test_helm_finds_no_fault(helm: Helm) -> None:
+    done = helm.run("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", MATRIX)
+def test_every_object_is_right_for_recent_kubernetes(
+    made: dict[str, list[dict[str, Any]]], name: str, version: str
+) -> None:
+    own = [found for found in made[name] if found["kind"] not in FOREIGN]
+    assert own
+    for found in own:
+        kubernetes_validate.validate(found, version, strict=True)
+
+
+def test_names_of_objects_are_unique(made: dict[str, list[dict[str, Any]]]) -> None:
+    for objects in made.values():
+        names = [(found["kind"], found["metadata"]["name"]) for found in objects]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_no_pod_has_more_rights_than_it_needs(
+    made: dict[str, list[dict[str, Any]]], name: str
+) -> None:
+    for pod, spec in pod_specs(made[name]):
+        assert spec["securityContext"]["runAsNonRoot"], pod
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, pod
+        assert "automountServiceAccountToken" in spec, pod
+        for container in spec["containers"]:
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"], pod
+            assert not context["allowPrivilegeEscalation"], pod
+            assert context["capabilities"] == {"drop": ["ALL"]}, pod
+            assert container["resources"]["limits"]["memory"], pod
+
+
+def test_every_claim_secret_and_map_that_a_pod_mounts_is_made_or_given(
+    made: dict[str, list[dict[str, Any]]],
+) -> None:
+    given = {"mine", "db", "db-authority", "scraper", "registry", "wsc-wsc-appliance-tls"}
+    for objects in made.values():
+        there = {found["metadata"]["name"] for found in objects} | given
+        for _, spec in pod_specs(objects):
+            for volume in spec.get("volumes", []):
+                wanted = (
+                    volume.get("secret", {}).get("secretName"),
+                    volume.get("configMap", {}).get("name"),
+                    volume.get("persistentVolumeClaim", {}).get("claimName"),
+                )
+                assert set(wanted) - {None} <= there
+
+
+def test_the_certificate_is_for_all_names_that_clients_use(
+    made: dict[str, list[dict[str, Any]]],
+) -> None:
+    (job,) = [
+        found
+        for found in of_kind(made["doors"], "Job")
+        if found["metadata"]["name"].endswith("-make")
+    ]
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    wanted = {*AUTHORITY_NAMES, "wafer.example.org", "dashboard.example.org", "localhost"}
+    assert wanted <= set(arguments)
+    (certificate,) = of_kind(made["cert-manager"], "Certificate")
+    names = certificate["spec"]["dnsNames"]
+    assert {*AUTHORITY_NAMES, "wsc-wsc-appliance.wafer.svc"} <= set(names)
+
+
+def test_a_cluster_file_reaches_the_appliance_as_it_was_written(
+    made: dict[str, list[dict[str, Any]]],
+) -> None:
+    maps = of_kind(made["cluster file"], "ConfigMap")
+    (config,) = [found for found in maps if found["metadata"]["name"].endswith("-cluster")]
+    assert len(parse_cluster(config["data"]["cluster.yaml"], source="the chart").systems) == 3
+    arguments = management(made["cluster file"])["args"]
+    assert "--cluster=/etc/wsc/cluster/cluster.yaml" in arguments
+    assert not any(argument.startswith("--systems") for argument in arguments)
+
+
+@pytest.mark.parametrize("name", ["defaults", "jobs", "placement"])
+def test_management_understands_what_it_is_told_of_the_cluster(
+    made: dict[str, list[dict[str, Any]]], name: str
+) -> None:
+    maps = of_kind(made[name], "ConfigMap")
+    (config,) = [found for found in maps if found["metadata"]["name"].endswith("-jobs")]
+    options = parse_options(config["data"]["settings.yaml"], source="the chart")
+    container = management(made[name])
+    assert options.image == container["image"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert str(options.data_volume.path) == mounts["data"]
+    assert f"--kubernetes={mounts['jobs']}/settings.yaml" in container["args"]
+
+
+def test_the_password_is_never_an_argument(made: dict[str, list[dict[str, Any]]]) -> None:
+    for name in ("defaults", "external database"):
+        container = management(made[name])
+        (url,) = [text for text in container["args"] if text.startswith("--database=")]
+        assert "postgresql+psycopg://wsc@" in url
+        (password,) = [entry for entry in container["env"] if entry["name"] == "PGPASSWORD"]
+        assert password["valueFrom"]["secretKeyRef"]["key"] == "password"
+
+
+def selected(objects: list[dict[str, Any]], service: dict[str, Any]) -> list[str]:
+    """Return the containers that a Service leads to, by the labels that Helm gives to pods."""
+    wanted = service["spec"]["selector"].items() - {("wsc.open-appliance.org/leader", "true")}
+    templates = [found["spec"]["template"] for found in of_kind(objects, "Deployment")]
+    return [
+        template["spec"]["containers"][0]["name"]
+        for template in templates
+        if wanted <= template["metadata"]["labels"].items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "door"),
+    [
+        ("defaults", "proxy"),
+        ("external database", "proxy"),
+        ("jobs", "proxy"),
+        ("sqlite", "management"),
+        ("embedded", "management"),
+    ],
+)
+def test_clients_are_led_to_proxies_where_these_can_find_coordinators(
+    made: dict[str, list[dict[str, Any]]], name: str, door: str
+) -> None:
+    services = {each["metadata"]["name"]: each for each in of_kind(made[name], "Service")}
+    assert selected(made[name], services["wsc-wsc-appliance"]) == [door]
+    ports = {port["containerPort"] for port in container_of(made[name], door)["ports"]}
+    assert {9000, 9001} <= ports
+    if door == "management":
+        return
+    told = dict(word.split("=", 1) for word in container_of(made[name], door)["args"][1:])
+    host, _, port = told["--management"].partition(":")
+    inner = services[host.partition(".")[0]]
+    assert selected(made[name], inner) == ["management"]
+    assert int(port) in [each["port"] for each in inner["spec"]["ports"]]
+    assert f"--database={told['--database']}" in management(made[name])["args"]
+
+
+def test_the_leader_alone_is_scraped(made: dict[str, list[dict[str, Any]]]) -> None:
+    (monitor,) = of_kind(made["monitoring"], "ServiceMonitor")
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    (service,) = [
+        each
+        for each in of_kind(made["monitoring"], "Service")
+        if wanted <= each["metadata"]["labels"].items()
+    ]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
+    assert service["spec"]["selector"]["wsc.open-appliance.org/leader"] == "true"
+
+
+def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
+    made: dict[str, list[dict[str, Any]]],
+) -> None:
+    (rule,) = of_kind(made["monitoring"], "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/rules.yml").read_text())
+    boards = {
+        name: json.loads(text)
+        for found in of_kind(made["monitoring"], "ConfigMap")
+        for name, text in found["data"].items()
+        if name.endswith(".json")
+    }
+    stored = {p.name: json.loads(p.read_text()) for p in (ROOT / "deploy/grafana").glob("*.json")}
+    assert boards == stored
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("systems.count=0", "systems.count"),
+        ("tls.source=none", "tls.source"),
+        ("tls.source=secret", "tls.secretName"),
+        ("postgresql.mode=external", "postgresql.external.host"),
+        ("systems.cuont=3", "cuont"),
+        ("metrics.serviceMonitor.enabled=true", "tokenSecret is needed"),
+        ("tls.source=certManager", "issuerRef.name is needed"),
+        ("ingress.enabled=true", "ingress.host is needed"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(helm: Helm, value: str, message: str) -> None:
+    done = helm.run("template", "wsc", str(CHART), "--set", value)
+    assert done.returncode != 0
+    assert message in done.stderr

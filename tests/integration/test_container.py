@@ -1,0 +1,78 @@
+"""The first process of a container runs one pod, and is seen only by what it passes on."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from appliance.core.ids import JobId, Role
+from appliance.core.pods import PodSpec
+from tests.support.appliance import ROOT
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def spec(tmp_path):
+    (tmp_path / "work").mkdir()
+    return PodSpec(
+        job=JobId("wsjob-a"),
+        role=Role.CHIEF,
+        index=1,
+        runtime_dir=tmp_path / "run",
+        work_dir=tmp_path / "work",
+        management_address="",
+    )
+
+
+def start(spec, tmp_path, **options):
+    path = tmp_path / "spec.json"
+    path.write_text(replace(spec, options=options).to_json())
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "appliance.cluster.container", "--spec", str(path)),
+            *("--address", "127.0.0.7", "--entry", "tests.support.talking_pod"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process):
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def test_what_a_pod_prints_is_in_its_log_and_in_the_container_s(spec, tmp_path):
+    code, output = finish(start(spec, tmp_path, ends="by itself", code="3"))
+    assert code == 3
+    assert f"chief-1 at 127.0.0.7 in {spec.work_dir}\n" in output
+    assert "and what went wrong\n" in output
+    assert spec.log_path.read_text() == output
+    assert spec.log_path.stat().st_mode & 0o777 == 0o660
+
+
+def test_a_pod_that_a_signal_ends_is_told_as_shells_do(spec, tmp_path):
+    code, _ = finish(start(spec, tmp_path, ends="by a signal"))
+    assert code == 128 + signal.SIGKILL
+
+
+def test_orphans_do_not_hold_the_container_up(spec, tmp_path):
+    code, _ = finish(start(spec, tmp_path, ends="after an orphan"))
+    assert code == 0
+
+
+def test_a_pod_can_end_in_order(spec, tmp_path):
+    process = start(spec, tmp_path, ends="when asked")
+    wait_until(
+        lambda: spec.log_path.exists() and "waiting" in spec.log_path.read_text(),
+        seconds=300,
+        what="the pod",
+    )
+    process.terminate()
+    assert finish(process)[0] == 7

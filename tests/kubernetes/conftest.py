@@ -1,0 +1,61 @@
+"""One API server for all tests here; a namespace and an account with the chart's role for each."""
+
+import warnings
+
+import pytest
+import urllib3
+
+from tests.support.kube_server import (
+    chart_rules,
+    find_tool,
+    make_account,
+    new_namespace,
+    reason_to_skip,
+    running_kube_server,
+)
+
+
+def pytest_collection_modifyitems(items):
+    reason = reason_to_skip()
+    if not reason and not (find_tool("helm") and find_tool("kubectl")):
+        reason = "helm or kubectl is missing: deploy/setup.sh kube-tools"
+    here = [item for item in items if "tests/kubernetes/" in str(item.path)]
+    for item in here:
+        item.add_marker(pytest.mark.kubernetes)
+        # The server of the tests signs its own certificate.
+        ignored = "ignore::urllib3.exceptions.InsecureRequestWarning"
+        item.add_marker(pytest.mark.filterwarnings(ignored))
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def kube(tmp_path_factory):
+    """A real API server with our kinds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+        with running_kube_server(tmp_path_factory.mktemp("kube")) as server:
+            yield server
+
+
+@pytest.fixture(scope="session")
+def rules():
+    """The rules of the chart's role."""
+    return chart_rules()
+
+
+@pytest.fixture
+def account(kube, rules):
+    """A service account with the chart's role, in a namespace of its own."""
+    admin = kube.admin()
+    namespace = new_namespace(admin)
+    yield make_account(kube.admin(namespace), namespace, rules)
+    admin._call("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.fixture
+def api(kube, account):
+    """The cluster as the appliance sees it."""
+    server = kube.as_account(account.namespace, account.token)
+    yield server
+    server.close()

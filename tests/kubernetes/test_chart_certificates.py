@@ -1,0 +1,178 @@
+"""The jobs of the chart, run as helm has them made: certificates come, stay, are renewed and go.
+
+No controller runs there, so this test stands for the one that runs Jobs: it runs what a hook's pod
+would run, with the rights of its service account, and says how it ended.
+"""
+
+import base64
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from tests.support.helm import CHART, ROOT, Helm
+from tests.support.kube_server import KubeServer, find_tool, new_namespace
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+RELEASE = "wafer"
+NAME = f"{RELEASE}-wsc-appliance"
+
+
+class JobRunner:
+    """Runs the Jobs of a namespace, one after the other.
+
+    Args:
+        kube: The cluster.
+        namespace: The namespace.
+        directory: For kubeconfigs.
+    """
+
+    def __init__(self, kube: KubeServer, namespace: str, directory: Path) -> None:
+        self._kube, self._namespace, self._directory = kube, namespace, directory
+        self._admin = kube.admin(namespace)
+        self.ran: list[str] = []
+        self.output: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @contextmanager
+    def running(self) -> Iterator["JobRunner"]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        jobs = f"/apis/batch/v1/namespaces/{self._namespace}/jobs"
+        while not self._stop.wait(0.2):
+            for job in self._admin._call("GET", jobs)["items"]:
+                if not job.get("status", {}).get("conditions"):
+                    self._finish(f"{jobs}/{job['metadata']['name']}/status", job)
+
+    def _finish(self, path: str, job: dict[str, Any]) -> None:
+        spec = job["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        program = container.get("command", ["python", "-m", "appliance"])[1:]
+        kubeconfig = self._directory / f"{job['metadata']['name']}.kubeconfig"
+        token = self._token(spec["serviceAccountName"])
+        self._kube.write_kubeconfig(kubeconfig, token, self._namespace)
+        done = subprocess.run(
+            [sys.executable, *program, *container["args"]],
+            cwd=ROOT,
+            env=os.environ | {"KUBECONFIG": str(kubeconfig), "PYTHONWARNINGS": "ignore"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        self.ran.append(job["metadata"]["name"])
+        self.output.append(done.stdout + done.stderr)
+        kind = "Complete" if done.returncode == 0 else "Failed"
+        status = {"conditions": [{"type": kind, "status": "True", "message": done.stderr}]}
+        merge = "application/merge-patch+json"
+        self._admin._call("PATCH", path, body={"status": status}, content_type=merge)
+
+    def _token(self, account: str) -> str:
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}/token"
+        body = {"spec": {"audiences": ["https://kubernetes.default.svc"]}}
+        token: str = self._admin._call("POST", path, body=body)["status"]["token"]
+        return token
+
+
+@pytest.fixture
+def namespace(kube: KubeServer) -> Iterator[str]:
+    admin = kube.admin()
+    name = new_namespace(admin)
+    yield name
+    admin._call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def jobs(kube: KubeServer, namespace: str, tmp_path: Path) -> Iterator[JobRunner]:
+    with JobRunner(kube, namespace, tmp_path).running() as runner:
+        yield runner
+
+
+def names(kube: KubeServer, namespace: str, kinds: str) -> set[str]:
+    found = kube.kubectl("get", kinds, "-o", "name", namespace=namespace).split()
+    ours = f"app.kubernetes.io/instance={RELEASE}"
+    labelled = kube.kubectl("get", kinds, "-l", ours, "-o", "name", namespace=namespace).split()
+    return set(found) & set(labelled) | {name for name in found if NAME in name}
+
+
+def tls_secret(kube: KubeServer, namespace: str) -> dict[str, bytes]:
+    path = f"/api/v1/namespaces/{namespace}/secrets/{NAME}-tls"
+    data = kube.admin(namespace)._call("GET", path)["data"]
+    return {key: base64.b64decode(text) for key, text in data.items()}
+
+
+def password(kube: KubeServer, namespace: str) -> str:
+    path = f"/api/v1/namespaces/{namespace}/secrets/{NAME}-postgresql"
+    text: str = kube.admin(namespace)._call("GET", path)["data"]["password"]
+    return text
+
+
+def alternative_names(certificate: bytes) -> set[str]:
+    found = x509.load_pem_x509_certificate(certificate).extensions
+    names = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(names.get_values_for_type(x509.DNSName))
+
+
+def test_certificates_last_as_long_as_they_will_do_and_nothing_stays(
+    kube: KubeServer, namespace: str, jobs: JobRunner, tmp_path: Path
+) -> None:
+    program = find_tool("helm")
+    assert program
+    helm = Helm(Path(program), home=tmp_path / "helm", kubeconfig=kube.kubeconfig)
+
+    def run(*arguments: str) -> None:
+        done = helm.run(*arguments, "--namespace", namespace, timeout_seconds=300)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}{jobs.output}"
+
+    run("install", RELEASE, str(CHART), "--set", "management.replicas=2")
+    deployed = names(kube, namespace, "deployments,statefulsets,services,roles,configmaps,pdb")
+    assert {
+        f"deployment.apps/{NAME}",
+        f"service/{NAME}",
+        f"configmap/{NAME}-jobs",
+    } <= deployed
+    made = tls_secret(kube, namespace)
+    assert f"{NAME}.{namespace}.svc" in alternative_names(made["tls.crt"])
+    first_password = password(kube, namespace)
+
+    run("upgrade", RELEASE, str(CHART), "--set", "management.replicas=3")
+    assert tls_secret(kube, namespace) == made  # clients hold its authority
+    assert password(kube, namespace) == first_password
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}"
+    assert kube.admin(namespace)._call("GET", path)["spec"]["replicas"] == 3
+
+    run("upgrade", RELEASE, str(CHART), "--set", "service.publicName=wafer.example.org")
+    renewed = tls_secret(kube, namespace)["tls.crt"]
+    assert "wafer.example.org" in alternative_names(renewed)
+
+    run("uninstall", RELEASE)
+    assert jobs.ran == [
+        *[f"{NAME}-certificates-make"] * 3,
+        f"{NAME}-end-jobs",
+        f"{NAME}-certificates-remove",
+    ]
+    kinds = "deployments,statefulsets,services,roles,rolebindings,serviceaccounts,configmaps"
+    kinds += ",secrets,pdb,networkpolicies,jobs,persistentvolumeclaims"
+    # No controller collects what hooks own there; the data volume is kept on purpose.
+    wait_until(
+        lambda: names(kube, namespace, kinds) <= {f"persistentvolumeclaim/{NAME}-data"},
+        seconds=120,
+        what="the end of all objects",
+        seen=lambda: str(names(kube, namespace, kinds)),
+    )

@@ -1,0 +1,107 @@
+"""The chart is installed, upgraded and uninstalled with a real helm on a real API server.
+
+There are no controllers, so nothing makes pods of the Deployment: what is tested is that the server
+takes every object, that the account which is made may do what the controller does, and that jobs
+end before it goes.
+"""
+
+import os
+import subprocess
+import threading
+
+import pytest
+import yaml
+
+from appliance.cluster.kubernetes.options import parse_options
+from appliance.cluster.kubernetes.resources import CONFIG_MAP, WSJOB, Kind, name_of
+from appliance.cluster.kubernetes.uninstall import end_jobs
+from appliance.core.clock import SystemClock
+from tests.support.fake_nodes import FakeNodes
+from tests.support.kube_desk import running_kube_desk
+from tests.support.kube_jobs import make_options
+from tests.support.kube_server import CRDS, account_token, find_tool, new_namespace
+from tests.support.management import new_job
+from tests.support.waiting import wait_until
+
+RELEASE = "wsc"
+NAME = "wsc-wsc-appliance"
+DEPLOYMENT = Kind(group="apps", version="v1", plural="deployments", name="Deployment")
+JOB = Kind(group="batch", version="v1", plural="jobs", name="Job")
+VALUES = ("tls.source=secret", "tls.secretName=tls")
+
+
+@pytest.fixture
+def admin(kube):
+    server = kube.admin()
+    namespace = new_namespace(server)
+    yield kube.admin(namespace)
+    server._call("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.fixture
+def helm(kube, admin, tmp_path):
+    """Return a function that runs helm in the test's namespace."""
+
+    def run(*arguments, given=()):
+        sets = [part for value in (*VALUES, *given) for part in ("--set", value)]
+        done = subprocess.run(
+            [
+                *(find_tool("helm"), *arguments),
+                *("--kubeconfig", str(kube.kubeconfig), "--namespace", admin.namespace),
+                *(sets if arguments[0] in ("install", "upgrade") else ()),
+            ],
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def settings_of(admin):
+    return admin.find(CONFIG_MAP, f"{NAME}-jobs")["data"]["settings.yaml"]
+
+
+def play_hook(admin, kube):
+    """Do what the pod of the hook's job would, and say that it has succeeded."""
+    wait_until(lambda: admin.find(JOB, f"{NAME}-end-jobs"), seconds=60, what="the hook")
+    hook = admin.find(JOB, f"{NAME}-end-jobs")
+    (container,) = hook["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["python", "-m", "appliance.cluster.kubernetes.uninstall"]
+    api = kube.as_account(admin.namespace, account_token(admin, NAME))
+    end_jobs(api, SystemClock(), patience_seconds=120)
+    done = {"type": "Complete", "status": "True"}
+    admin.patch(JOB, name_of(hook), {"status": {"conditions": [done]}}, subresource="status")
+
+
+def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
+    chart = str(CRDS.parent)
+    helm("install", RELEASE, chart)
+    first = admin.find(DEPLOYMENT, NAME)
+    assert parse_options(settings_of(admin), source="the chart").placement_seconds == 300
+    api = kube.as_account(admin.namespace, account_token(admin, NAME))
+    with (
+        FakeNodes(admin) as nodes,
+        running_kube_desk(tmp_path, api, make_options(tmp_path)) as desk,
+    ):
+        job = desk.submit(new_job("wsjob-a"))
+        wait_until(lambda: len(nodes.started) == 2, seconds=60, what="running pods")
+        helm("upgrade", RELEASE, chart, given=("jobs.placementSeconds=60", "systems.count=4"))
+        assert parse_options(settings_of(admin), source="the chart").placement_seconds == 60
+        changed = admin.find(DEPLOYMENT, NAME)
+        assert changed["metadata"]["uid"] == first["metadata"]["uid"]
+        assert changed["metadata"]["generation"] > first["metadata"]["generation"]
+        pods = {pod["status"]["phase"] for pod in nodes.pods()}
+        assert pods == {"Running"}, "an upgrade ended a running job"
+        hook = threading.Thread(target=play_hook, args=(admin, kube))
+        hook.start()
+        helm("uninstall", RELEASE)
+        hook.join(300)
+        assert desk.jobs.load(job).phase.is_terminal
+    left = yaml.safe_load(kube.kubectl("get", "all", "-o", "yaml", namespace=admin.namespace))
+    assert left["items"] == []
+    assert not admin.list(WSJOB)[0]

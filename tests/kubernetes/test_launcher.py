@@ -1,0 +1,369 @@
+"""A gang runs as pods of a cluster: all or none, whoever is there to see to it."""
+
+import base64
+import json
+
+import pytest
+
+from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.manifests import (
+    START_KEY,
+    account_name,
+    record_name,
+    secret_name,
+)
+from appliance.cluster.kubernetes.resources import (
+    CONFIG_MAP,
+    JOB_LABEL,
+    POD,
+    SECRET,
+    SERVICE_ACCOUNT,
+    WSJOB,
+    name_of,
+)
+from appliance.core.ids import Role
+from appliance.core.pods import PodSpec
+from tests.support.fake_nodes import FakeNodes
+from tests.support.kube_jobs import (
+    make_gang,
+    make_options,
+    next_exit,
+    running_launcher,
+    wait_stopped,
+)
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def admin(account):
+    return account.admin
+
+
+@pytest.fixture
+def options(tmp_path):
+    return make_options(tmp_path)
+
+
+@pytest.fixture
+def gang(tmp_path):
+    return make_gang(tmp_path)
+
+
+def pods_of(admin, job):
+    items, _ = admin.list(POD, f"{JOB_LABEL}={job}")
+    return {name_of(pod): pod for pod in items}
+
+
+def phases(admin, job):
+    return [pod["status"]["phase"] for pod in pods_of(admin, job).values()]
+
+
+def wait_running(admin, gang):
+    wait_until(
+        lambda: phases(admin, gang[0].job) == ["Running"] * len(gang),
+        seconds=120,
+        what="a running gang",
+        seen=lambda: str(phases(admin, gang[0].job)),
+    )
+
+
+def is_started(admin, job):
+    return START_KEY in (admin.find(CONFIG_MAP, record_name(job)) or {}).get("data", {})
+
+
+def leftovers(admin, job):
+    names = [(CONFIG_MAP, record_name(job)), (SECRET, secret_name(job))]
+    names += [(SERVICE_ACCOUNT, account_name(job)), *((POD, name) for name in pods_of(admin, job))]
+    return [name for kind, name in names if admin.find(kind, name) is not None]
+
+
+def test_a_gang_runs_and_goes_without_a_trace(api, admin, options, gang):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        assert set(launcher.launch(gang)) == {spec.name for spec in gang}
+        wait_running(admin, gang)
+        launcher.stop(job)
+        assert wait_stopped(launcher, job) == []
+        launcher.forget(job)
+        assert leftovers(admin, job) == []
+
+
+def test_every_object_belongs_to_the_wsjob_and_has_no_rights(api, admin, options, gang):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch(gang)
+        wait_running(admin, gang)
+        uid = admin.find(WSJOB, job)["metadata"]["uid"]
+        found = [
+            admin.find(CONFIG_MAP, record_name(job)),
+            admin.find(SECRET, secret_name(job)),
+            admin.find(SERVICE_ACCOUNT, account_name(job)),
+            *pods_of(admin, job).values(),
+        ]
+        owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in found}
+        assert owners == {uid}
+        for pod in pods_of(admin, job).values():
+            spec = pod["spec"]
+            assert spec["serviceAccountName"] == account_name(job)
+            assert spec["automountServiceAccountToken"] is False
+            assert spec["securityContext"]["runAsUser"] == 1000
+            assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            security = spec["containers"][0]["securityContext"]
+            assert security["readOnlyRootFilesystem"]
+            assert security["allowPrivilegeEscalation"] is False
+
+
+def test_specs_are_in_a_secret_alone(api, admin, options, tmp_path):
+    first, *others = make_gang(tmp_path)
+    keyed = PodSpec.from_json(first.to_json())
+    keyed = type(keyed)(
+        **{
+            **{name: getattr(first, name) for name in first.__slots__},
+            "options": {**first.options, "stream_key": "not-for-everybody"},
+        }
+    )
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch((keyed, *others))
+        wait_running(admin, (keyed, *others))
+        seen = json.dumps(
+            [admin.find(CONFIG_MAP, record_name(keyed.job)), *pods_of(admin, keyed.job).values()]
+        )
+        assert "not-for-everybody" not in seen
+        data = admin.find(SECRET, secret_name(keyed.job))["data"]["coordinator-0"]
+        assert PodSpec.from_json(base64.b64decode(data).decode()) == keyed
+
+
+def test_nothing_starts_until_all_pods_have_a_node(api, admin, options, gang):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin, capacity=3) as nodes:
+        launcher.launch(gang)
+        wait_until(lambda: len(nodes.bound) == 3, seconds=120, what="three bound pods")
+        assert not is_started(admin, job)
+        assert nodes.started == []
+        nodes.capacity = 4
+        wait_running(admin, gang)
+        assert sorted(nodes.started) == sorted(spec.name for spec in gang)
+
+
+def test_a_gang_that_does_not_fit_fails_with_the_scheduler_s_reason(api, admin, tmp_path, gang):
+    job = gang[0].job
+    options = make_options(tmp_path, placement_seconds=2.0)
+    with running_launcher(api, options) as launcher, FakeNodes(admin, capacity=3) as nodes:
+        launcher.launch(gang)
+        end = next_exit(launcher)
+        assert "no node has taken it within 2 seconds (0/1 nodes are available" in end.reason
+        assert "3 of the job's 4 pods had one, and none was started" in end.reason
+        launcher.stop(job)
+        wait_stopped(launcher, job)
+        assert nodes.started == []
+        assert pods_of(admin, job) == {}
+
+
+@pytest.mark.parametrize(
+    "story",
+    [(1, "exited with code 1"), (137, "exited with code 137 (killed by signal 9): OOMKilled")],
+)
+def test_a_pod_that_fails_is_told_with_its_reason(api, admin, options, gang, story):
+    exit_code, reason = story
+    with running_launcher(api, options) as launcher, FakeNodes(admin) as nodes:
+        launcher.launch(gang)
+        wait_running(admin, gang)
+        nodes.end(gang[1].name, exit_code)
+        end = next_exit(launcher)
+        assert (end.pod, end.role, end.reason) == (gang[1].name, Role.WEIGHT, reason)
+
+
+def test_a_pod_that_somebody_deletes_is_told(api, admin, options, gang):
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch(gang)
+        wait_running(admin, gang)
+        admin.delete(POD, gang[2].name)
+        end = next_exit(launcher)
+        assert end.pod == gang[2].name
+        assert end.reason.endswith("it was deleted, and not by the appliance")
+
+
+def test_a_pod_that_somebody_deletes_before_the_start_is_made_again(api, admin, options, gang):
+    with running_launcher(api, options) as launcher, FakeNodes(admin, capacity=3) as nodes:
+        launcher.launch(gang)
+        wait_until(lambda: len(nodes.bound) == 3, seconds=120, what="three bound pods")
+        admin.delete(POD, next(iter(nodes.bound)))
+        nodes.capacity = 4
+        wait_running(admin, gang)
+        assert launcher.exits.empty()
+
+
+def test_a_pod_that_loses_its_label_does_not_outlive_its_job(api, admin, options, gang):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch(gang)
+        wait_running(admin, gang)
+        admin.patch(POD, gang[3].name, {"metadata": {"labels": {JOB_LABEL: None}}})
+        assert next_exit(launcher).pod == gang[3].name
+        launcher.stop(job)
+        wait_stopped(launcher, job)
+        wait_until(lambda: admin.find(POD, gang[3].name) is None, seconds=120, what="the pod's end")
+
+
+@pytest.mark.parametrize("harm", ["deleted", "damaged"])
+def test_a_gang_whose_record_is_harmed_fails_and_goes(api, admin, options, gang, harm):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch(gang)
+        wait_running(admin, gang)
+        if harm == "deleted":
+            admin.delete(CONFIG_MAP, record_name(job))
+        else:
+            admin.patch(CONFIG_MAP, record_name(job), {"data": {"pods": "nonsense"}})
+        assert "the record of its gang was deleted or damaged" in next_exit(launcher).reason
+        launcher.stop(job)
+        wait_stopped(launcher, job)
+        launcher.forget(job)
+        assert leftovers(admin, job) == []
+
+
+def test_the_next_launcher_goes_on_with_a_running_gang(api, admin, options, gang):
+    job = gang[0].job
+    with FakeNodes(admin) as nodes:
+        with running_launcher(api, options) as launcher:
+            launcher.launch(gang)
+            wait_running(admin, gang)
+        nodes.end(gang[1].name, 3)
+        wait_until(lambda: "Failed" in phases(admin, job), seconds=120, what="a failed pod")
+        with running_launcher(api, options) as launcher:
+            survivor = launcher.survivors()[job]
+            assert set(survivor.pids) == {spec.name for spec in gang}
+            assert [(end.pod, end.exit_code) for end in survivor.exits] == [(gang[1].name, 3)]
+            assert not survivor.is_stopped
+            launcher.stop(job)
+            assert wait_stopped(launcher, job) == []
+        with running_launcher(api, options) as launcher:
+            assert launcher.survivors()[job].is_stopped
+            launcher.forget(job)
+        with running_launcher(api, options) as launcher:
+            assert launcher.survivors() == {}
+
+
+def test_the_next_launcher_places_what_the_last_one_had_only_written_down(
+    api, admin, options, gang
+):
+    with FakeNodes(admin) as nodes:
+        with running_launcher(api, options) as launcher:
+            launcher._work.close()  # it is killed right after `launch`
+            launcher._thread.join()
+            launcher.launch(gang)
+        assert nodes.bound == set()
+        with running_launcher(api, options):
+            wait_running(admin, gang)
+
+
+class Killed(BaseException):
+    """What ends a launch half way, as SIGKILL does."""
+
+
+@pytest.fixture(params=["_create", "_create_anew", "_end_launch"])
+def cut_off(request, monkeypatch, api, options, gang):
+    """A gang whose launcher was killed while it launched, as soon as it got to a step."""
+    step, times = request.param, {"_create_anew": 1}  # the record is the first that is made anew
+
+    def run_into(name):
+        whole = getattr(KubernetesLauncher, name)
+
+        def killed(self, *args):
+            if times.get(name, 0) > 0:
+                times[name] -= 1
+                return whole(self, *args)
+            raise Killed
+
+        return killed
+
+    with running_launcher(api, options) as launcher, monkeypatch.context() as patch:
+        if step == "_create":
+            times["_create"] = 1  # it made the record; the account comes next
+        patch.setattr(KubernetesLauncher, step, run_into(step))
+        with pytest.raises(Killed):
+            launcher.launch(gang)
+    return gang
+
+
+def test_a_launch_that_was_cut_off_is_ended_without_a_trace(api, admin, options, cut_off):
+    job = cut_off[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        assert not launcher.survivors()[job].pids
+        launcher.stop(job)
+        assert wait_stopped(launcher, job) == []
+        launcher.forget(job)
+        assert leftovers(admin, job) == []
+
+
+def test_a_launch_that_was_cut_off_is_made_again(api, admin, options, cut_off):
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch(cut_off)
+        wait_running(admin, cut_off)
+
+
+def test_an_end_that_was_cut_off_is_made_again(api, admin, options, gang, monkeypatch):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        launcher.launch(gang)
+        launcher.stop(job)
+        assert wait_stopped(launcher, job) == []
+        launcher._work.close()
+        launcher._thread.join()
+        with monkeypatch.context() as patch:
+            patch.setattr(launcher._api, "delete", cut_off_at(SECRET, launcher._api.delete))
+            for remove in (launcher.forget, launcher._sync):  # in two threads, who comes first
+                with pytest.raises(Killed):
+                    remove(job)
+        assert {record_name(job), secret_name(job)} <= set(leftovers(admin, job))
+    with running_launcher(api, options) as launcher:
+        assert launcher.survivors()[job].is_stopped
+        launcher.forget(job)
+        assert leftovers(admin, job) == []
+
+
+def cut_off_at(kind, delete):
+    def killed(which, *args, **kwargs):
+        if which is kind:
+            raise Killed
+        return delete(which, *args, **kwargs)
+
+    return killed
+
+
+def test_a_job_is_launched_again_after_it_was_preempted(api, admin, options, gang):
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        for _ in range(3):
+            launcher.launch(gang)
+            wait_running(admin, gang)
+            launcher.stop(job)
+            assert wait_stopped(launcher, job) == []
+            launcher.forget(job)
+        assert leftovers(admin, job) == []
+
+
+def test_a_job_that_is_stopped_at_once_leaves_nothing(api, admin, options, tmp_path):
+    with running_launcher(api, options) as launcher, FakeNodes(admin):
+        jobs = []
+        for _ in range(5):
+            gang = make_gang(tmp_path)
+            jobs.append(gang[0].job)
+            launcher.launch(gang)
+            launcher.stop(gang[0].job)
+        stopped = {next_exit(launcher).job for _ in jobs}
+        assert stopped == set(jobs)
+        for job in jobs:
+            launcher.forget(job)
+        wait_until(
+            lambda: not any(leftovers(admin, job) for job in jobs),
+            seconds=120,
+            what="an empty namespace",
+            seen=lambda: str([leftovers(admin, job) for job in jobs]),
+        )
+
+
+def test_stopping_a_job_that_was_never_launched_is_told_too(api, options, gang):
+    with running_launcher(api, options) as launcher:
+        launcher.stop(gang[0].job)
+        assert wait_stopped(launcher, gang[0].job) == []

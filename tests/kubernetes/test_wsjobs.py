@@ -1,0 +1,321 @@
+"""What kubectl does is what csctl does, and what csctl does shows in kubectl."""
+
+import json
+from concurrent.futures import Future
+
+import pytest
+import yaml
+
+from appliance.cluster.kubernetes.api import ApiError
+from appliance.cluster.kubernetes.resources import FINALIZER, WSCSYSTEM, WSJOB
+from appliance.cluster.kubernetes.uninstall import end_jobs
+from appliance.core.clock import SystemClock
+from appliance.core.jobs import JobType, Phase
+from appliance.core.systems import SystemState
+from appliance.management.job_edits import JobEdit
+from appliance.storage.access import AuditFilter
+from appliance.storage.jobs import JobFilter
+from tests.support.fake_nodes import FakeNodes
+from tests.support.kube_desk import running_kube_desk
+from tests.support.kube_jobs import make_options
+from tests.support.management import new_job
+from tests.support.waiting import wait_until
+
+DRIVER = {
+    "apiVersion": "wsc.open-appliance.org/v1",
+    "kind": "WsJob",
+    "metadata": {"name": "my-run"},
+    "spec": {
+        "user": {"uid": 1000, "gid": 100, "name": "ada"},
+        "priority": "P1",
+        "labels": {"example": "gpt"},
+        "numSystems": 2,
+        "driver": {
+            "command": ["python", "train.py"],
+            "workingDir": "/home/ada",
+            "environment": {"TOKEN": "secret"},
+            "restart": {"on": ["pod"], "limit": 2},
+        },
+    },
+}
+
+
+@pytest.fixture
+def admin(account):
+    return account.admin
+
+
+@pytest.fixture
+def nodes(admin):
+    with FakeNodes(admin) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def desk(api, tmp_path, nodes):
+    with running_kube_desk(tmp_path, api, make_options(tmp_path)) as desk:
+        yield desk
+
+
+def apply(kube, account, document, *arguments):
+    return kube.kubectl(
+        "apply", "-f", "-", *arguments, namespace=account.namespace, given=yaml.safe_dump(document)
+    )
+
+
+def status_of(admin, name):
+    return (admin.find(WSJOB, name) or {}).get("status") or {}
+
+
+def wait_for_status(admin, name, **wanted):
+    wait_until(
+        lambda: wanted.items() <= status_of(admin, name).items(),
+        seconds=120,
+        what=f"{name} with {wanted}",
+        seen=lambda: json.dumps(admin.find(WSJOB, name), indent=1),
+    )
+
+
+def wait_gone(admin, name):
+    wait_until(
+        lambda: admin.find(WSJOB, name) is None,
+        seconds=120,
+        what=f"the end of {name}",
+        seen=lambda: json.dumps(admin.find(WSJOB, name), indent=1),
+    )
+
+
+def test_a_job_of_a_client_goes_through_every_phase_in_kubectl(admin, desk, nodes):
+    first = desk.submit(new_job("wsjob-first"))
+    second = desk.submit(new_job("wsjob-second"))
+    wait_for_status(admin, second, phase="QUEUED")
+    wait_for_status(admin, first, phase="INITIALIZING", systemNames="systemf0,systemf1")
+    wait_until(lambda: f"{first}-chief-0" in nodes.started, seconds=120, what="running pods")
+    is_kept = Future()
+    desk.jobs.coordinator_registered(first, "localhost:1", is_kept)
+    is_kept.result(120)
+    wait_for_status(admin, first, phase="RUNNING")
+    desk.jobs.end(first, Phase.SUCCEEDED, "done")
+    wait_for_status(admin, first, phase="SUCCEEDED", message="done")
+    wait_for_status(admin, second, phase="INITIALIZING")
+    nodes.end(f"{second}-chief-0", 1)
+    wait_for_status(admin, second, phase="FAILED")
+    assert "wsjob-second-chief-0]: exited with code 1" in status_of(admin, second)["message"]
+    wait_until(
+        lambda: not admin.find(WSJOB, first)["metadata"].get("finalizers"),
+        seconds=120,
+        what="a wsjob without finalizers",
+    )
+
+
+def test_kubectl_get_shows_the_columns_of_csctl(kube, account, admin, desk):
+    job = desk.submit(new_job("wsjob-a", labels={"example": "gpt"}))
+    wait_for_status(admin, job, phase="INITIALIZING")
+    head, row = kube.kubectl("get", "wsjobs", namespace=account.namespace).splitlines()
+    columns = "NAME SESSION TYPE PRIORITY AGE DURATION PHASE SYSTEMS USER LABELS"
+    assert " ".join(head.split()) == columns
+    assert row.split()[:5] == ["wsjob-a", "job-operator", "execute", "P2", "(299)"]
+    assert row.split()[-4:] == ["INITIALIZING", "systemf0,systemf1", "ada", "example=gpt"]
+    selector = "label.wsc.open-appliance.org/example=gpt"
+    picked = kube.kubectl("get", "wsj", "-l", selector, "-o", "name", namespace=account.namespace)
+    assert picked.strip() == "wsjob.wsc.open-appliance.org/wsjob-a"
+
+
+def test_kubectl_apply_submits_a_driver(kube, account, admin, desk, nodes):
+    apply(kube, account, DRIVER)
+    wait_for_status(admin, "my-run", phase="RUNNING", user="ada", priority="P1 (199)")
+    job = status_of(admin, "my-run")["job"]
+    record = desk.jobs.load(job)
+    assert (record.type, record.user.uid, record.priority) == (JobType.DRIVER, 1000, 199)
+    assert record.labels == {"example": "gpt"}
+    wait_until(lambda: f"{job}-driver-0" in nodes.started, seconds=120, what="a running driver")
+    nodes.end(f"{job}-driver-0", 0)
+    wait_for_status(admin, "my-run", phase="SUCCEEDED")
+    kube.kubectl("delete", "wsjob", "my-run", namespace=account.namespace)
+    assert desk.jobs.load(job).phase is Phase.SUCCEEDED
+    (row,) = desk.access.audit(AuditFilter())
+    assert (row.user, row.door, row.action, row.name) == ("ada", "kubernetes", "submit", job)
+
+
+def test_kubectl_delete_cancels(kube, account, admin, desk):
+    apply(kube, account, DRIVER)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    job = status_of(admin, "my-run")["job"]
+    kube.kubectl("delete", "wsjob", "my-run", "--timeout=120s", namespace=account.namespace)
+    record = desk.jobs.load(job)
+    assert record.phase is Phase.CANCELLED
+    assert "its wsjob was deleted from Kubernetes" in record.message
+
+
+def test_kubectl_delete_cancels_a_job_of_a_client_too(kube, account, admin, desk):
+    job = desk.submit(new_job("wsjob-a"))
+    wait_for_status(admin, job, phase="INITIALIZING")
+    kube.kubectl("delete", "wsjob", job, "--timeout=120s", namespace=account.namespace)
+    assert desk.jobs.load(job).phase is Phase.CANCELLED
+
+
+def test_what_csctl_does_shows_in_kubectl(admin, desk):
+    job = desk.submit(new_job("wsjob-a", labels={"old": "1"}))
+    wait_for_status(admin, job, phase="INITIALIZING")
+    desk.jobs.patch_labels(job, {"new": "2", "old": None})
+    desk.jobs.set_priority(job, "P0")
+    desk.wsjobs.look_at(job)
+    wait_for_status(admin, job, priority="P0 (99)", labels={"new": "2"}, labelText="new=2")
+    labels = admin.find(WSJOB, job)["metadata"]["labels"]
+    assert labels["label.wsc.open-appliance.org/new"] == "2"
+    assert "label.wsc.open-appliance.org/old" not in labels
+    desk.jobs.cancel_by_csctl(job, "ada")
+    wait_for_status(admin, job, phase="CANCELLED")
+
+
+def test_an_edit_with_kubectl_changes_the_job_and_undoes_nothing(kube, account, admin, desk):
+    apply(kube, account, DRIVER)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    job = status_of(admin, "my-run")["job"]
+    desk.edits.edit(job, JobEdit(priority="P3"))
+    edited = {**DRIVER, "spec": {**DRIVER["spec"], "labels": {"example": "llama"}}}
+    apply(kube, account, edited)
+    wait_for_status(admin, "my-run", labels={"example": "llama"}, priority="P3 (399)")
+    edited["spec"] = {**edited["spec"], "priority": "205"}
+    apply(kube, account, edited)
+    wait_for_status(admin, "my-run", priority="P2 (205)")
+    assert desk.jobs.load(job).labels == {"example": "llama"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"user": {"uid": 0, "name": "root"}},
+        {"priority": "P7"},
+        {"driver": {"command": [], "workingDir": "/"}},
+        {"driver": {"command": ["x"], "workingDir": "relative"}},
+        {"driver": None},
+        {"type": "pipeline"},
+    ],
+)
+def test_the_schema_refuses_what_cannot_be(admin, change):
+    spec = {name: value for name, value in {**DRIVER["spec"], **change}.items() if value}
+    if change == {"driver": None}:
+        spec.pop("driver", None)
+    with pytest.raises(ApiError) as refused:
+        admin.create(WSJOB, {"metadata": {"name": "wrong"}, "spec": spec})
+    assert refused.value.status == 422
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        ({"numSystems": 9}, "asks for 9 systems; the cluster has 2"),
+        ({"session": "nobodys"}, "nobodys"),
+        ({"type": "execute"}, "only a client makes compile and execute jobs"),
+        ({"user": None}, "does not say whom it runs as"),
+        ({"priority": "P0"}, "may not use priority 99"),
+    ],
+)
+def test_a_wsjob_that_is_refused_says_why_and_can_be_deleted(kube, account, desk, story):
+    admin, (change, message) = account.admin, story
+    spec = {name: value for name, value in {**DRIVER["spec"], **change}.items() if value}
+    admin.create(WSJOB, {"metadata": {"name": "refused"}, "spec": spec})
+    wait_for_status(admin, "refused", phase="FAILED")
+    assert message in status_of(admin, "refused")["message"]
+    kube.kubectl("delete", "wsjob", "refused", "--timeout=120s", namespace=account.namespace)
+    assert desk.jobs.list(JobFilter(with_finished=True)) == []
+
+
+def test_a_refused_wsjob_is_tried_again_after_an_edit(kube, account, admin, desk):
+    wrong = {**DRIVER, "spec": {**DRIVER["spec"], "numSystems": 9}}
+    apply(kube, account, wrong)
+    wait_for_status(admin, "my-run", phase="FAILED")
+    apply(kube, account, DRIVER)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+
+
+def test_an_edited_status_is_set_right_again(kube, account, admin, desk):
+    job = desk.submit(new_job("wsjob-a"))
+    wait_for_status(admin, job, phase="INITIALIZING")
+    admin.patch(WSJOB, job, {"status": {"phase": "SUCCEEDED"}}, subresource="status")
+    admin.patch(WSJOB, job, {"metadata": {"finalizers": None}})
+    wait_for_status(admin, job, phase="INITIALIZING")
+    wait_until(
+        lambda: FINALIZER in (admin.find(WSJOB, job)["metadata"].get("finalizers") or ()),
+        seconds=120,
+        what="the finalizer",
+    )
+
+
+def test_a_wsjob_of_an_unknown_job_can_be_deleted(admin, desk, kube, account):
+    labels = {"wsc.open-appliance.org/job": "wsjob-lost"}
+    metadata = {"name": "wsjob-lost", "labels": labels, "finalizers": [FINALIZER]}
+    admin.create(WSJOB, {"metadata": metadata, "spec": {"type": "execute"}})
+    wait_for_status(admin, "wsjob-lost", phase="FAILED")
+    kube.kubectl("delete", "wsjob", "wsjob-lost", "--timeout=120s", namespace=account.namespace)
+
+
+def test_a_wsjob_goes_some_time_after_its_job(api, admin, tmp_path, nodes):
+    options = make_options(tmp_path, kept_seconds=1.0)
+    with running_kube_desk(tmp_path, api, options) as desk:
+        job = desk.submit(new_job("wsjob-a"))
+        wait_for_status(admin, job, phase="INITIALIZING")
+        desk.jobs.cancel_by_csctl(job, "ada")
+        wait_gone(admin, job)
+        assert desk.jobs.load(job).phase is Phase.CANCELLED
+
+
+@pytest.mark.usefixtures("nodes")
+def test_what_happens_while_management_is_away_is_taken_in_later(kube, account, api, tmp_path):
+    admin, options = account.admin, make_options(tmp_path)
+    with running_kube_desk(tmp_path, api, options) as desk:
+        job = desk.submit(new_job("wsjob-a"))
+        wait_for_status(admin, job, phase="INITIALIZING")
+    kube.kubectl("delete", "wsjob", job, "--wait=false", namespace=account.namespace)
+    apply(kube, account, DRIVER)
+    with running_kube_desk(tmp_path, api, options) as desk:
+        wait_gone(admin, job)
+        assert desk.jobs.load(job).phase is Phase.CANCELLED
+        wait_for_status(admin, "my-run", phase="RUNNING")
+        assert len(desk.jobs.list(JobFilter(with_finished=True))) == 2
+
+
+def test_systems_show_who_uses_them_and_are_drained_with_kubectl(kube, account, admin, desk):
+    job = desk.submit(new_job("wsjob-a", num_systems=1))
+
+    def system(name):
+        return (admin.find(WSCSYSTEM, name) or {}).get("status") or {}
+
+    wait_until(lambda: system("systemf0").get("job") == job, seconds=120, what="a busy system")
+    assert system("systemf1")["use"] == "Idle"
+    patch = '{"spec": {"state": "drain", "notes": "fan"}}'
+    kube.kubectl(
+        "patch", "wscsystem", "systemf1", "--type=merge", "-p", patch, namespace=account.namespace
+    )
+    wait_until(
+        lambda: (
+            (system("systemf1").get("state"), system("systemf1").get("notes")) == ("drain", "fan")
+        ),
+        seconds=120,
+        what="a drained system",
+    )
+    desk.systems.set_state("systemf1", SystemState.UP)
+    wait_until(lambda: system("systemf1")["state"] == "up", seconds=120, what="a system that is up")
+    listed = kube.kubectl("get", "wscsystems", namespace=account.namespace).splitlines()
+    assert listed[0].split() == ["NAME", "STATE", "HEALTHY", "IN-USE", "JOB", "AGE"]
+
+
+def test_uninstalling_ends_running_jobs_first(kube, account, api, desk):
+    admin = account.admin
+    apply(kube, account, DRIVER)
+    job = desk.submit(new_job("wsjob-a"))
+    wait_for_status(admin, job, phase="INITIALIZING")
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    assert end_jobs(api, SystemClock(), patience_seconds=120) == 0
+    assert desk.jobs.load(job).phase is Phase.CANCELLED
+    assert not admin.list(WSJOB)[0]
+
+
+def test_uninstalling_without_a_controller_leaves_no_finalizer(api, account, tmp_path):
+    options = make_options(tmp_path)
+    with running_kube_desk(tmp_path, api, options) as desk:
+        job = desk.submit(new_job("wsjob-a"))
+        wait_for_status(account.admin, job, phase="INITIALIZING")
+    assert end_jobs(api, SystemClock(), patience_seconds=0.5) == 1
+    wait_gone(account.admin, job)

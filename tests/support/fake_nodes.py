@@ -1,0 +1,237 @@
+"""Nodes of a Kubernetes cluster, played: a scheduler that binds pods and a kubelet that runs them.
+
+What decides how the appliance behaves is done as the real ones do it: a pod whose files are missing
+does not start, one that is being deleted ends first, ends are told by exit code. `processes` makes
+the kubelet run each pod's command for real, as a process of this machine.
+"""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from appliance.cluster.kubernetes.api import ApiServer
+from appliance.cluster.kubernetes.resources import (
+    CONFIG_MAP,
+    POD,
+    SECRET,
+    Resource,
+    is_being_deleted,
+    name_of,
+)
+from appliance.core.errors import ClusterError
+
+ROOT = Path(__file__).parents[2]
+_POLL_SECONDS = 0.1
+_GRACE_SECONDS = 10.0
+
+
+class FakeNodes:
+    """The nodes.
+
+    Args:
+        api: The cluster, as its administrator.
+        capacity: Pods that find room.
+        addresses: Where the pods of each node are reached, by the node's name.
+        directory: Where the kubelet keeps what pods mount; None plays processes too.
+        environment: Variables of the processes, beside those that their pods name.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        capacity: int = 1000,
+        addresses: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._api, self.capacity, self._directory = api, capacity, directory
+        self._addresses = addresses or {"fake-node": "127.0.0.1"}
+        self._environment = environment or {}
+        self._processes: dict[str, subprocess.Popen] = {}
+        self._ends: dict[str, int] = {}
+        self.started: list[str] = []
+        self.bound: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.errors: list[BaseException] = []
+
+    def __enter__(self) -> "FakeNodes":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+        assert not self.errors, self.errors
+
+    def end(self, name: str, exit_code: int) -> None:
+        """Let a pod that runs end by itself."""
+        self._ends[name] = exit_code
+
+    def pods(self) -> list[Resource]:
+        items, _ = self._api.list(POD)
+        return list(items)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_POLL_SECONDS):
+            try:
+                for pod in self.pods():
+                    self._look_at(pod)
+            except ClusterError as error:
+                if self._stopping.is_set():
+                    return
+                print(f"fake nodes: {error}")
+            except BaseException as error:
+                self.errors.append(error)
+                raise
+
+    def _look_at(self, pod: Resource) -> None:
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        if is_being_deleted(pod):
+            self._terminate(pod)
+        elif not pod["spec"].get("nodeName"):
+            self._schedule(pod)
+        elif phase == "Pending":
+            self._start(pod)
+        elif phase == "Running":
+            self._watch(pod)
+
+    def _schedule(self, pod: Resource) -> None:
+        bound = [each for each in self.pods() if each["spec"].get("nodeName")]
+        if len(bound) >= self.capacity:
+            count = len(self._addresses)
+            message = f"0/{count} nodes are available: {count} Too many pods ({len(bound)})."
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            present = (pod.get("status") or {}).get("conditions") or [{}]
+            if present[0].get("message") != message:
+                self._status(pod, {"conditions": [{**condition, "message": message}]})
+            return
+        target = {"apiVersion": "v1", "kind": "Node", "name": self._choose(pod, bound)}
+        body = {"metadata": {"name": name_of(pod)}, "target": target}
+        path = POD.path(self._api.namespace, name_of(pod), "binding")
+        self._api._call("POST", path, body=body, missing=True)
+        self.bound.add(name_of(pod))
+
+    def _choose(self, pod: Resource, bound: Sequence[Resource]) -> str:
+        """Return the node with the fewest pods that this one is to be spread from."""
+        selectors = [
+            each["labelSelector"]["matchLabels"].items()
+            for each in pod["spec"].get("topologySpreadConstraints") or []
+            if each["topologyKey"] == "kubernetes.io/hostname"
+        ]
+        used = Counter(dict.fromkeys(self._addresses, 0))
+        for other in bound:
+            labels = other["metadata"]["labels"].items()
+            used[other["spec"]["nodeName"]] += sum(each <= labels for each in selectors)
+        return min(used, key=used.__getitem__)
+
+    def _start(self, pod: Resource) -> None:
+        files = self._files(pod)
+        if files is None:
+            return  # as a kubelet: tried again until they are there
+        name, address = name_of(pod), self._addresses[pod["spec"]["nodeName"]]
+        if self._directory is not None:
+            self._spawn(pod, files, address)
+        running = {"name": "pod", "ready": True, "state": {"running": {}}, "restartCount": 0}
+        fields = {"image": "test", "imageID": "test"}
+        self._status(
+            pod,
+            {
+                "phase": "Running",
+                "podIP": address,
+                "containerStatuses": [{**running, **fields}],
+            },
+        )
+        self.started.append(name)
+
+    def _files(self, pod: Resource) -> dict[str, bytes] | None:
+        """Return what the projected volume of a pod holds; None if something is missing."""
+        files: dict[str, bytes] = {}
+        (volume,) = [each for each in pod["spec"]["volumes"] if "projected" in each]
+        for source in volume["projected"]["sources"]:
+            part = source.get("secret") or source["configMap"]
+            found = self._api.find(SECRET if "secret" in source else CONFIG_MAP, part["name"])
+            data = (found or {}).get("data") or {}
+            for item in part["items"]:
+                if item["key"] not in data:
+                    return None
+                text = data[item["key"]]
+                is_secret = "secret" in source
+                files[item["path"]] = base64.b64decode(text) if is_secret else text.encode()
+        return files
+
+    def _spawn(self, pod: Resource, files: dict[str, bytes], address: str) -> None:
+        name, container = name_of(pod), pod["spec"]["containers"][0]
+        directory = self._directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "spec"]
+        for path, data in files.items():
+            # There is no file system of the container's own: its paths lead elsewhere.
+            moved = data.replace(f'"{mount["mountPath"]}/'.encode(), f'"{directory}/'.encode())
+            (directory / path).write_bytes(moved)
+        variables = {each["name"]: each.get("value", address) for each in container["env"]}
+        command = [
+            re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], part).replace(
+                mount["mountPath"], str(directory)
+            )
+            for part in (*container["command"], *container["args"])
+        ]
+        assert command[0] == "python"
+        with (directory / "output").open("wb") as output:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, *command[1:]],
+                env={**os.environ, "PYTHONPATH": str(ROOT), **variables, **self._environment},
+                cwd=container["workingDir"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _watch(self, pod: Resource) -> None:
+        name = name_of(pod)
+        code = self._ends.pop(name, None)
+        if (process := self._processes.get(name)) is not None:
+            code = process.poll()
+            if code is not None:
+                code = 128 - code if code < 0 else code
+        if code is not None:
+            self._ended(pod, code)
+
+    def _ended(self, pod: Resource, code: int) -> None:
+        reason = "Completed" if code == 0 else "OOMKilled" if code == 137 else "Error"
+        state = {"terminated": {"exitCode": code, "reason": reason}}
+        fields = {"name": "pod", "ready": False, "restartCount": 0, "image": "test"}
+        self._status(
+            pod,
+            {
+                "phase": "Failed" if code else "Succeeded",
+                "containerStatuses": [{**fields, "imageID": "test", "state": state}],
+            },
+        )
+
+    def _terminate(self, pod: Resource) -> None:
+        name = name_of(pod)
+        if (process := self._processes.pop(name, None)) is not None:
+            process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + _GRACE_SECONDS
+            while process.poll() is None and time.monotonic() < deadline:
+                self._stopping.wait(0.02)
+            process.kill()
+            process.wait()
+        self._api.delete(POD, name, uid=pod["metadata"]["uid"], grace_seconds=0)
+
+    def _status(self, pod: Resource, status: Resource) -> None:
+        self._api.patch(POD, name_of(pod), {"status": status}, subresource="status")

@@ -1,0 +1,122 @@
+"""Management's services over a Kubernetes API server: all but the doors and the pods' programs."""
+
+import contextlib
+from pathlib import Path
+
+from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.core.clock import SystemClock
+from appliance.core.ids import Role
+from appliance.core.jobs import JobType
+from appliance.core.pods import PodSpec
+from appliance.management.access import open_access
+from appliance.management.driver_tokens import open_driver_tokens
+from appliance.management.drivers import DriverService
+from appliance.management.feed import Topic
+from appliance.management.inventory import Inventory
+from appliance.management.job_edits import JobEdits
+from appliance.management.jobs import JobService
+from appliance.management.reconciler import Reconciler
+from appliance.management.sessions import SessionService
+from appliance.management.systems import SystemService
+from appliance.management.watch import JobWatch
+from appliance.management.wscsystems import WscSystems
+from appliance.management.wsjobs import Services, WsJobs
+from tests.support.management import make_model, opened_state
+from tests.support.reconciling import SilentCoordinators
+
+
+class KubeDesk:
+    """The services around one reconciler whose pods are pods of a cluster."""
+
+    def __init__(self, state, model, api, options, directory: Path) -> None:
+        self.state, self.directory = state, directory
+        clock = SystemClock()
+        self.wsjobs = WsJobs(api, state, clock, kept_seconds=options.kept_seconds)
+        self.launcher = KubernetesLauncher(api, options, self.wsjobs.owner_of, clock)
+        self.watch = JobWatch()
+        self.reconciler = Reconciler(
+            state=state,
+            launcher=self.launcher,
+            coordinators=SilentCoordinators(),
+            plan_pods=self._plan,
+            watch=self.watch,
+            clock=clock,
+            model=model,
+        )
+        model.on_change(self.reconciler.reschedule)
+        self.jobs = JobService(state, self.reconciler, "http://dashboard")
+        self.edits = JobEdits(state, self.jobs, self.reconciler)
+        self.sessions = SessionService(state, model)
+        self.access = open_access(directory, state.database, clock, needs_token=False)
+        self.access.on_change(lambda kind, name: self.wsjobs.look_at(name))
+        self.drivers = DriverService(
+            state,
+            self.reconciler,
+            open_driver_tokens(directory),
+            self.sessions,
+            directory,
+            model=model,
+            is_any_user=True,
+        )
+        self.systems = SystemService(state, model)
+        self.wscsystems = WscSystems(api, Inventory(state, model), self.systems, clock)
+        model.on_change(self.wscsystems.look)
+
+    def start(self) -> None:
+        self.watch.listen(self.wsjobs.look_at)
+        self.watch.listen(self.wscsystems.look)
+        self.reconciler.start()
+        services = Services(
+            state=self.state,
+            jobs=self.jobs,
+            edits=self.edits,
+            drivers=self.drivers,
+            access=self.access,
+        )
+        self.wsjobs.start(services, stop_pods=self.launcher.stop)
+        self.wscsystems.start()
+
+    def submit(self, new):
+        """Keep a job and hand it to the reconciler, as the submission service does."""
+        record = self.state.jobs.create(new)
+        self.reconciler.submit(record)
+        self.watch.tell(Topic.JOB, record.id)  # as the doors do, when they write the audit trail
+        return record.id
+
+    def close(self) -> None:
+        self.reconciler.pause()
+        self.wscsystems.close()
+        self.wsjobs.close()
+        self.launcher.close()
+
+    def _plan(self, job):
+        members = (
+            [(Role.DRIVER, 0)]
+            if job.type is JobType.DRIVER
+            else [(Role.COORDINATOR, 0), (Role.CHIEF, 0)]
+        )
+        return tuple(
+            PodSpec(
+                job=job.id,
+                role=role,
+                index=index,
+                runtime_dir=self.directory / "run" / job.id,
+                work_dir=self.directory / "jobs" / job.id,
+                management_address="",
+                options={"user_uid": str(job.user.uid)},
+            )
+            for role, index in members
+        )
+
+
+@contextlib.contextmanager
+def running_kube_desk(directory, api, options, *, num_systems=2):
+    """Yield the services, begun; as often as wished over one directory."""
+    with opened_state(directory, SystemClock()) as state:
+        state.database.claim()
+        desk = KubeDesk(state, make_model(state, num_systems=num_systems), api, options, directory)
+        desk.start()
+        try:
+            yield desk
+        finally:
+            desk.close()

@@ -1,0 +1,47 @@
+"""Looking at processes that may end, or become another program, at any moment."""
+
+import psutil
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Return a process's command line; empty if there is none to be read.
+
+    It has ended, or its other threads end at this moment so that one of them may exec another
+    program, in which it looks like a zombie.
+    """
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return []
+
+
+def name_of(process: psutil.Process) -> str:
+    """Return a process's name; empty if it has ended."""
+    try:
+        return process.name()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
+
+
+def variables_of(process: psutil.Process) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if there is none to be read."""
+    try:
+        return process.environ()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return {}
+
+
+def directory_of(process: psutil.Process) -> str:
+    """Return a process's working directory; empty if there is none to be read."""
+    try:
+        return process.cwd()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether there is a process of that id that has not ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

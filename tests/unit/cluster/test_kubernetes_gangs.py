@@ -1,0 +1,266 @@
+"""What is done for a gang follows from what is seen of it, and from nothing else."""
+
+import base64
+import datetime as dt
+import json
+from dataclasses import replace
+
+import kubernetes_validate
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.cluster.kubernetes import gangs, manifests
+from appliance.cluster.kubernetes.gangs import Progress, Seen
+from appliance.cluster.kubernetes.options import UserVolume
+from appliance.cluster.kubernetes.resources import CONFIG_MAP, POD, SECRET, SERVICE_ACCOUNT
+from appliance.core.errors import ClusterError
+from appliance.core.ids import Role
+from appliance.core.pods import PodSpec
+from tests.support.kube_jobs import make_gang, make_options
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+OWNER = {"kind": "WsJob", "uid": "u-owner"}
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+
+@pytest.fixture
+def options(tmp_path):
+    return make_options(tmp_path)
+
+
+@pytest.fixture
+def record(tmp_path, options):
+    body = manifests.gang_record(make_gang(tmp_path), OWNER, options)
+    created = {"uid": "u-1", "creationTimestamp": NOW.isoformat()}
+    return {**body, "metadata": {**body["metadata"], **created}}
+
+
+def gang_of(record, *, launched=True, started=False, stop=""):
+    data = dict(record["data"])
+    if started:
+        data["start"] = NOW.isoformat()
+    annotations = {manifests.STOP_ANNOTATION: stop}
+    if launched:
+        annotations[manifests.LAUNCH_ANNOTATION] = NOW.isoformat()
+    metadata = {**record["metadata"], "annotations": annotations}
+    return gangs.read_record({"metadata": metadata, "data": data})
+
+
+def pod(gang, name, *, phase="Pending", node="node-1", code=None, deleting=None, reason=""):
+    body = json.loads(json.dumps(gang.manifests[name]))
+    body["metadata"] |= {"uid": f"u-{name}"}
+    if deleting is not None:
+        body["metadata"]["deletionTimestamp"] = deleting.isoformat()
+    body["spec"]["nodeName"] = node
+    body["status"] = {"phase": phase, "reason": reason}
+    if code is not None:
+        ended = {"exitCode": code, "reason": reason or "Error"}
+        body["status"]["containerStatuses"] = [{"state": {"terminated": ended}}]
+    return body
+
+
+def seen(gang, now=NOW, **changes):
+    """All pods of a gang, changed by member as in `chief_0={...}`; None leaves one out."""
+    pods = {}
+    for name in gang.manifests:
+        member = name.removeprefix(f"{gang.job}-").replace("-", "_")
+        fields = changes.get(member, {})
+        if fields is not None:
+            pods[name] = pod(gang, name, **fields)
+    return Seen(pods=pods, now=now)
+
+
+def test_missing_pods_are_created_until_all_have_a_node(record, options):
+    gang = gang_of(record)
+    decision = gangs.decide(gang, seen(gang, chief_1=None, weight_0={"node": ""}), options)
+    assert [each["metadata"]["name"] for each in decision.creates] == [f"{gang.job}-chief-1"]
+    assert not decision.starts
+    assert decision.look_again_seconds == options.placement_seconds
+
+
+def test_nothing_is_done_for_a_launch_that_is_not_written_down_whole(record, options):
+    gang = gang_of(record, launched=False)
+    assert gang.progress is Progress.BEGUN
+    assert gangs.decide(gang, Seen(pods={}, now=NOW), options) == gangs.Decision()
+
+
+def test_pods_start_once_all_have_a_node(record, options):
+    gang = gang_of(record)
+    assert gangs.decide(gang, seen(gang), options).starts
+
+
+def test_a_pod_on_its_way_out_has_no_node(record, options):
+    gang = gang_of(record)
+    decision = gangs.decide(gang, seen(gang, chief_0={"deleting": NOW}), options)
+    assert not decision.starts
+    assert decision.creates == []
+
+
+def test_a_missing_pod_has_ended_once_the_gang_is_started(record, options):
+    gang = gang_of(record, started=True)
+    decision = gangs.decide(gang, seen(gang, chief_1=None), options)
+    assert decision.creates == ()
+    assert [(end.role, end.exit_code) for end in decision.exits] == [(Role.CHIEF, 137)]
+
+
+def test_a_pod_without_a_container_ended_for_its_node_s_reason(record, options):
+    gang = gang_of(record, started=True)
+    (end,) = gangs.decide(
+        gang, seen(gang, weight_0={"phase": "Failed", "reason": "Evicted"}), options
+    ).exits
+    assert end.reason == "exited with code 137 (killed by signal 9): Evicted"
+
+
+def test_a_pod_that_does_not_start_in_time_fails_with_the_kubelet_s_reason(record, options):
+    gang = gang_of(record, started=True)
+    now = NOW + dt.timedelta(seconds=options.start_seconds + 1)
+    there = seen(gang, now, **{each: {"phase": "Running"} for each in ("weight_0", "chief_0")})
+    waiting = {"reason": "ErrImagePull", "message": "no such image"}
+    name = f"{gang.job}-chief-1"
+    there.pods[name]["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
+    ends = {end.pod: end.reason for end in gangs.decide(gang, there, options).exits}
+    assert "has not started within 300 seconds (ErrImagePull: no such image)" in ends[name]
+
+
+def test_a_stopping_gang_ends_its_pods_and_gives_up_on_a_lost_node(record, options):
+    gang = gang_of(record, started=True, stop="true")
+    there = seen(gang, chief_0={"deleting": NOW - dt.timedelta(hours=1)}, chief_1={"deleting": NOW})
+    decision = gangs.decide(gang, there, options)
+    forced = {name: is_forced for name, _, is_forced in decision.deletes}
+    assert forced == {
+        f"{gang.job}-coordinator-0": False,
+        f"{gang.job}-weight-0": False,
+        f"{gang.job}-chief-0": True,
+    }
+    assert decision.look_again_seconds == 60.0
+    assert not decision.is_stopped
+
+
+def test_a_gang_without_pods_has_stopped(record, options):
+    gang = gang_of(record, stop="true")
+    assert gangs.decide(gang, Seen(pods={}, now=NOW), options).is_stopped
+
+
+@given(data=st.data())
+def test_pods_start_only_together_and_are_created_only_before(record_of_law, data):
+    record, options = record_of_law
+    gang = gang_of(
+        record,
+        started=data.draw(st.booleans()),
+        stop=data.draw(st.sampled_from(["", "true", "done"])),
+    )
+    pods = {}
+    for name in gang.manifests:
+        if data.draw(st.booleans()):
+            pods[name] = pod(
+                gang,
+                name,
+                phase=data.draw(st.sampled_from(PHASES)),
+                node=data.draw(st.sampled_from(["", "node-1"])),
+                code=data.draw(st.sampled_from([None, 0, 1])),
+                deleting=data.draw(st.sampled_from([None, NOW])),
+            )
+    later = NOW + dt.timedelta(seconds=data.draw(st.floats(0, 1000)))
+    decision = gangs.decide(gang, Seen(pods=pods, now=later), options)
+    if decision.starts:
+        assert gang.progress is Progress.PLACING
+        assert pods.keys() == gang.manifests.keys()
+        assert all(each["spec"]["nodeName"] for each in pods.values())
+    if decision.creates:
+        assert gang.progress is Progress.PLACING
+        assert not {each["metadata"]["name"] for each in decision.creates} & pods.keys()
+    if decision.deletes:
+        assert gang.progress is Progress.STOPPING
+    if decision.is_stopped:
+        assert gang.progress is Progress.STOPPED or not pods
+
+
+@pytest.fixture(scope="module")
+def record_of_law(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("law")
+    options = make_options(directory)
+    body = manifests.gang_record(make_gang(directory), OWNER, options)
+    created = {"uid": "u-1", "creationTimestamp": NOW.isoformat()}
+    return {**body, "metadata": {**body["metadata"], **created}}, options
+
+
+def test_a_gang_too_large_for_one_object_is_refused(tmp_path, options):
+    members = [(Role.CHIEF, index) for index in range(600)]
+    with pytest.raises(ClusterError, match=r"600 pods of job .* bytes to describe"):
+        manifests.gang_record(make_gang(tmp_path, members=members), OWNER, options)
+
+
+def test_a_pod_sees_its_own_job_s_directories_alone(tmp_path, options):
+    spec = make_gang(tmp_path)[0]
+    options_of = {**spec.options, "compile_root": str(tmp_path / "compile")}
+    body = manifests.pod(replace(spec, options=options_of), OWNER, options)
+    mounts = body["spec"]["containers"][0]["volumeMounts"]
+    data = {each["subPath"]: each["mountPath"] for each in mounts if each["name"] == "data"}
+    assert data == {
+        f"jobs/{spec.job}": str(spec.work_dir),
+        "compile": str(tmp_path / "compile"),
+    }
+
+
+def test_files_of_management_s_own_go_with_the_specs(tmp_path):
+    plain, *others = make_gang(tmp_path)
+    driver = replace(plain, options={"client_config": "/data/config_v2"})
+    assert manifests.files_of([driver, *others]) == {"client_config": "/data/config_v2"}
+    secret = manifests.specs_secret([driver, *others], {"client_config": b"{}"}, OWNER)
+    texts = {name: base64.b64decode(text) for name, text in secret["data"].items()}
+    assert texts["client_config"] == b"{}"
+    told = PodSpec.from_json(texts["coordinator-0"].decode())
+    assert told.options["client_config"] == "/etc/wsc/client_config"
+    assert "client_config" not in PodSpec.from_json(texts["chief-0"].decode()).options
+
+
+@pytest.mark.parametrize("version", kubernetes_validate.utils.all_versions()[-3:])
+def test_every_object_is_right_for_recent_kubernetes(tmp_path, version):
+    nfs = UserVolume(name="home", path=tmp_path, nfs_server="nfs", nfs_path="/x")
+    claim = UserVolume(name="sets", path=tmp_path, claim="sets", is_read_only=True)
+    options = make_options(
+        tmp_path,
+        user_volumes=(nfs, claim),
+        pull_secrets=("registry",),
+        node_selectors={Role.CHIEF: {"accelerator": "cs2"}},
+        tolerations=({"operator": "Exists"},),
+        runtime_class="gvisor",
+    )
+    owner = {"apiVersion": "wsc.open-appliance.org/v1", "kind": "WsJob", "name": "a", "uid": "u"}
+    gang = make_gang(tmp_path, members=[(role, 0) for role in Role])
+    made = [
+        (SERVICE_ACCOUNT, manifests.service_account(gang[0].job, owner)),
+        (SECRET, manifests.specs_secret(gang, {}, owner)),
+        (CONFIG_MAP, manifests.gang_record(gang, owner, options)),
+        *((POD, manifests.pod(spec, owner, options)) for spec in gang),
+    ]
+    for kind, body in made:
+        full = {"apiVersion": kind.api_version, "kind": kind.name, **body}
+        kubernetes_validate.validate(json.loads(json.dumps(full)), version, strict=True)
+
+
+def test_nobody_runs_as_root(tmp_path, options):
+    for uid in ("", "0"):
+        spec = replace(make_gang(tmp_path)[0], options={"user_uid": uid, "user_gid": "0"})
+        security = manifests.pod(spec, OWNER, options)["spec"]["securityContext"]
+        assert security["runAsUser"] == options.default_uid
+        assert security["runAsGroup"] == options.group_id
+        assert security["runAsNonRoot"]
+
+
+def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):
+    spec = replace(make_gang(tmp_path)[1], options={"pod_memory_bytes": "123"})
+    (container,) = manifests.pod(spec, OWNER, options)["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"memory": "123", "cpu": "100m"},
+        "limits": {"memory": "123"},
+    }
+
+
+@pytest.mark.parametrize("story", [("500m", "1"), ("1", "1"), ("3500m", "3"), (4, "4")])
+def test_a_pod_has_as_many_threads_as_it_asks_cores_for(tmp_path, story):
+    cpu, threads = story
+    options = make_options(tmp_path, resources={Role.WEIGHT: {"cpu": cpu}})
+    spec = replace(make_gang(tmp_path)[1], options={"torch_threads": "64"})
+    assert manifests.fitted(spec, options).options["torch_threads"] == threads

@@ -1,0 +1,104 @@
+"""Taking in detached runs: what is kept with one, and how many a user may have."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from appliance.core.access import Action, Target
+from appliance.core.clock import SystemClock
+from appliance.core.drivers import DriverSpec
+from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError
+from appliance.core.ids import JobId
+from appliance.core.jobs import Phase
+from appliance.core.records import User
+from appliance.management.access import open_access
+from appliance.management.driver_tokens import DriverTokens
+from appliance.management.drivers import MAX_DRIVERS, DriverService, DriverSubmission
+from appliance.management.state import State
+from appliance.storage.access import AuditFilter
+from tests.support.appliance_process import wait_for
+from tests.support.management import make_model, opened_state
+from tests.support.reconciling import Desk
+
+ADA, BOB = (User(uid=uid, gid=100, name=name) for uid, name in ((1000, "ada"), (1001, "bob")))
+SPEC = DriverSpec(argv=("true",), work_dir="/", environment={"TOKEN": "secret"})
+
+
+def run_of(user, spec=SPEC):
+    return DriverSubmission(spec=spec, session="", user=user, priority=299, labels={"a": "b"})
+
+
+@contextmanager
+def serving(path):
+    with opened_state(path, SystemClock()) as state:
+        model = make_model(state, num_systems=2)
+        desk = Desk(state, model)
+        desk.reconciler.start()
+        desk.drivers = DriverService(
+            state,
+            desk.reconciler,
+            DriverTokens(b"k"),
+            desk.sessions,
+            path,
+            model=model,
+            is_any_user=True,
+        )
+        yield desk
+        desk.reconciler.close()
+
+
+def submit(desk, user):
+    try:
+        return desk.drivers.submit_and_wait(run_of(user)).id
+    except ConflictError as error:
+        return str(error)
+
+
+def test_a_user_has_so_many_runs_at_a_time_however_many_come_at_once(tmp_path):
+    with serving(tmp_path) as desk:
+        with ThreadPoolExecutor(16) as callers:
+            answers = list(callers.map(lambda _: submit(desk, ADA), range(MAX_DRIVERS + 9)))
+        taken = [answer for answer in answers if answer.startswith("wsjob-")]
+        assert len(taken) == MAX_DRIVERS
+        assert all(f"the most is {MAX_DRIVERS}" in each for each in set(answers) - set(taken))
+        assert submit(desk, BOB).startswith("wsjob-")
+        desk.jobs.cancel_by_csctl(taken[0], "ada")
+        wait_for(lambda: desk.jobs.load(taken[0]).phase is Phase.CANCELLED)
+        assert submit(desk, ADA).startswith("wsjob-")
+        assert not submit(desk, ADA).startswith("wsjob-")
+
+
+def test_what_a_run_consists_of_is_kept_with_it_and_found_by_the_next_management(tmp_path):
+    with serving(tmp_path) as desk:
+        job = desk.drivers.submit_and_wait(run_of(ADA)).id
+        later = State.over(desk.state.database, desk.state.clock)
+        assert later.driver_specs.load(job) == SPEC
+        assert DriverSpec.from_json(later.driver_specs.take_text(job)) == SPEC
+        assert later.jobs.load(job).labels == {"a": "b"}
+        assert later.jobs.unfinished_drivers(ADA.uid) == {job}
+        assert not (tmp_path / "jobs").exists()
+        with pytest.raises(NotFoundError, match="wsjob-none"):
+            later.driver_specs.load(JobId("wsjob-none"))
+
+
+def test_a_run_and_the_record_of_who_submitted_it_are_one_transaction(tmp_path):
+    with serving(tmp_path) as desk:
+        access = open_access(tmp_path, desk.state.database, SystemClock(), needs_token=False)
+        principal = access.identify(ADA, "")
+        change = access.begin(principal, Action.SUBMIT, Target(kind="job"), door="grpc")
+        with change.present():
+            job = desk.drivers.submit_and_wait(run_of(ADA)).id
+        (record,) = access.audit(AuditFilter())
+        assert (record.name, record.user, record.problem) == (job, "ada", "")
+        change.done(job)
+        assert access.audit(AuditFilter()) == [record]
+
+
+def test_a_run_that_is_refused_takes_no_place(tmp_path):
+    with serving(tmp_path) as desk:
+        greedy = DriverSpec(argv=("true",), work_dir="/", num_systems=3)
+        with pytest.raises(UnschedulableError, match="3 systems; the cluster has 2"):
+            desk.drivers.submit_and_wait(run_of(ADA, greedy))
+        assert desk.drivers._arriving == {}
+        assert desk.state.jobs.unfinished() == []

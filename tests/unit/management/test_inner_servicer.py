@@ -1,0 +1,52 @@
+"""Who speaks for a job has to know the job's key."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from appliance.core.clock import SystemClock
+from appliance.core.errors import ForbiddenError
+from appliance.core.pods import JOB_KEY_METADATA
+from appliance.management.inner_servicer import InnerServicer
+from protos.wsc.v1 import management_pb2 as pb
+
+REPORT = pb.JobReport(job="wsjob-a", phase="FAILED", message="over")
+
+
+class Reports:
+    """Jobs that note what is reported of them."""
+
+    def __init__(self):
+        self.taken = []
+
+    def reported(self, job, **report):
+        self.taken.append((job, report["phase"]))
+
+
+def servicer(jobs, *, key_of):
+    return InnerServicer(jobs, None, None, SystemClock(), key_of=key_of)
+
+
+def call(*metadata):
+    return SimpleNamespace(invocation_metadata=lambda: metadata)
+
+
+@pytest.mark.parametrize("metadata", [(), ((JOB_KEY_METADATA, "the key of wsjob-b"),)])
+def test_whoever_does_not_know_the_jobs_key_is_refused(metadata):
+    jobs = Reports()
+    with pytest.raises(ForbiddenError, match="wsjob-a"):
+        servicer(jobs, key_of="the key of {}".format).ReportJob(REPORT, call(*metadata))
+    assert jobs.taken == []
+
+
+def test_whoever_knows_the_jobs_key_is_heard():
+    jobs = Reports()
+    who = (JOB_KEY_METADATA, "the key of wsjob-a")
+    servicer(jobs, key_of="the key of {}".format).ReportJob(REPORT, call(who))
+    assert jobs.taken == [("wsjob-a", "FAILED")]
+
+
+def test_pods_of_one_machine_and_user_show_no_key():
+    jobs = Reports()
+    servicer(jobs, key_of=None).ReportJob(REPORT, call())
+    assert jobs.taken == [("wsjob-a", "FAILED")]

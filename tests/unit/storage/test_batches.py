@@ -1,0 +1,225 @@
+"""Many rows in one transaction: their order, what fails alone, and what memory knows of it."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
+
+from appliance.core.errors import ConflictError
+from appliance.core.ids import JobId, Role, pod_name
+from appliance.core.jobs import Phase
+from appliance.core.records import EventRecord, Holding, PodRecord
+from appliance.management.state import State
+from appliance.storage.database import WouldWaitError
+from appliance.storage.job_pages import PageFilter, Place
+from appliance.storage.jobs import JobFilter
+from tests.support.management import new_job, opened_state
+
+NUM_JOBS = 75  # more than a portion of each size
+
+
+def names(count=NUM_JOBS):
+    return [JobId(f"wsjob-{number:02d}") for number in range(count)]
+
+
+def event_of(job, state):
+    return EventRecord(
+        job=JobId(job), at=state.clock.now(), reason="Told", message="m", subject=job
+    )
+
+
+def kept(state, job):
+    """Return a job as somebody sees it who has no memory of it."""
+    return State.over(state.database, state.clock).jobs.find(job)
+
+
+def pods_of(job):
+    return [
+        PodRecord(name=pod_name(job, role, 0), job=job, role=role, index=0, node="n")
+        for role in (Role.COORDINATOR, Role.CHIEF)
+    ]
+
+
+def run(state, job):
+    """Let a job go from its submission to its last step, and back into the queue in between."""
+    jobs = state.jobs
+    jobs.create(new_job(job, labels={"of": job}))
+    jobs.change_phase(
+        job,
+        Phase.QUEUED,
+        Phase.SCHEDULED,
+        systems=["s1", "s0"],
+        holding=Holding(node_groups=("g",)),
+    )
+    state.pods.create(pods_of(job))
+    jobs.set_verdict(job, {"phase": "QUEUED", "message": "first"})
+    jobs.change_phase(job, Phase.SCHEDULED, Phase.QUEUED, message="preempted")
+    jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED, systems=["s2"])
+    state.pods.set_stopped(job, at=state.clock.now())
+    state.pods.create(pods_of(job))
+    state.pods.set_running({pod.name: 7 for pod in pods_of(job)})
+    jobs.set_service_address(job, f"localhost:{job[-2:]}")
+    jobs.change_phase(job, Phase.SCHEDULED, Phase.INITIALIZING)
+    jobs.change_phase(job, Phase.INITIALIZING, Phase.RUNNING)
+    jobs.set_verdict(job, {"phase": "SUCCEEDED", "message": "a"})
+    jobs.set_verdict(job, {"phase": "SUCCEEDED", "message": "b"})
+
+
+def test_rows_of_one_job_keep_their_order_among_those_of_many(state):
+    with state.database.batch():
+        for job in names():
+            with state.database.step():
+                run(state, job)
+    for job in names():
+        record = kept(state, job)
+        assert record.phase is Phase.RUNNING
+        assert (record.systems, record.holding, record.num_starts) == (("s2",), Holding(), 2)
+        assert record.verdict["message"] == "b"
+        assert record.service_address == f"localhost:{job[-2:]}"
+        assert record == state.jobs.load(job)
+        assert [event.phase for event in state.jobs.events(job)] == [
+            *(Phase.CREATED, Phase.QUEUED, Phase.SCHEDULED, Phase.QUEUED),
+            *(Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING),
+        ]
+        assert [(pod.phase, pod.pid) for pod in state.pods.of_job(job)] == [("Running", 7)] * 2
+    numbers = [state.jobs.load(job).sequence for job in names()]
+    assert numbers == sorted(set(numbers))
+
+
+def test_what_the_database_refuses_is_undone_alone(state):
+    failures = []
+    state.jobs.create(new_job("wsjob-a"))
+    with state.database.batch():
+        for job in names(3):
+            with state.database.step(failures.append):
+                state.jobs.create(new_job(job))
+                if job == "wsjob-01":
+                    state.jobs.add_event(event_of("wsjob-nobody", state))
+        state.jobs.set_message(JobId("wsjob-a"), "kept")
+    (failure,) = failures
+    assert isinstance(failure, IntegrityError)
+    assert [state.jobs.find(job) is not None for job in names(3)] == [True, False, True]
+    assert state.jobs.events(JobId("wsjob-01")) == []
+    assert kept(state, JobId("wsjob-a")).message == "kept"
+
+
+def test_later_steps_of_a_job_fail_with_the_one_they_rest_on_and_are_undone_first(state):
+    job, order = JobId("wsjob-a"), []
+    state.jobs.create(new_job(job))
+    other = State.over(state.database, state.clock)
+    other.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED)
+    with state.database.batch():
+        with state.database.step(lambda error: order.append(("first", str(error)))):
+            state.jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED)
+        with state.database.step(lambda error: order.append(("second", str(error)))):
+            state.jobs.change_phase(job, Phase.SCHEDULED, Phase.INITIALIZING)
+    assert order == [
+        ("second", "Job wsjob-a is not SCHEDULED any more."),
+        ("first", "Job wsjob-a is not QUEUED any more."),
+    ]
+    assert kept(state, job).phase is Phase.CANCELLED
+
+
+def write_in_vain(state, job, fail):
+    with state.database.batch():
+        state.jobs.set_message(job, "lost")
+        state.jobs.create(new_job("wsjob-b"))
+        fail()
+
+
+def test_memory_knows_nothing_of_a_batch_that_fails(state):
+    job = JobId("wsjob-a")
+    state.jobs.create(new_job(job))
+    with pytest.raises(ZeroDivisionError):
+        write_in_vain(state, job, lambda: 1 / 0)
+    assert state.jobs.load(job).message == ""
+    assert state.jobs.find(JobId("wsjob-b")) is None
+    strange = event_of("wsjob-nobody", state)
+    with pytest.raises(IntegrityError):
+        write_in_vain(state, job, lambda: state.jobs.add_event(strange))
+    assert state.jobs.load(job).message == ""
+    with pytest.raises(ConflictError):
+        state.jobs.change_phase(job, Phase.RUNNING, Phase.FAILED)
+    assert state.jobs.load(job).phase is Phase.QUEUED
+
+
+def test_a_job_is_answered_from_memory_as_it_is_kept(state):
+    job = JobId("wsjob-a")
+    state.jobs.create(new_job(job, labels={"a": "1"}))
+    state.jobs.patch_labels(job, {"a": None, "b": "2"})
+    state.jobs.set_priority(job, 99)
+    state.jobs.set_artifact_dir(job, "/artifacts")
+    state.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED, message="enough")
+    with state.database.without_waiting():
+        known = state.jobs.load(job)
+        with pytest.raises(WouldWaitError):
+            state.jobs.events(job)
+        with pytest.raises(WouldWaitError):
+            state.jobs.set_message(job, "no")
+    assert known == kept(state, job)
+    assert known.labels == {"b": "2"}
+    state.jobs.delete(job)
+    assert state.jobs.find(job) is None
+
+
+def test_the_first_jobs_of_a_list_are_those_of_the_whole_list(state):
+    with state.database.batch():
+        for number, job in enumerate(names(12)):
+            labels = {"even": "1"} if number % 2 == 0 else {}
+            state.jobs.create(new_job(job, priority=(99, 299, 399)[number % 3], labels=labels))
+    state.jobs.change_phase(names(12)[1], Phase.QUEUED, Phase.CANCELLED)
+    fresh = State.over(state.database, state.clock)
+    for wanted in (JobFilter(), JobFilter(labels={"even": "1"}), JobFilter(with_finished=True)):
+        everything = fresh.jobs.list(wanted)
+        assert len(everything) >= 6
+        for limit in (1, 5, 99):
+            some = replace(wanted, limit=limit)
+            assert fresh.jobs.list(some) == state.jobs.list(some) == everything[:limit]
+
+
+@pytest.mark.parametrize("wanted", [{}, {"with_finished": True}, {"phases": (Phase.QUEUED,)}])
+def test_a_page_of_a_long_list_is_read_in_the_order_of_an_index(tmp_path, wanted):
+    with opened_state(tmp_path) as state:
+        statements = []
+        engine = state.database.engine
+        event.listen(engine, "before_cursor_execute", lambda *told: statements.append(told[2:4]))
+        state.jobs.list(JobFilter(with_finished="with_finished" in wanted, limit=9))
+        for after in (None, Place(priority=299, sequence=7)):
+            state.job_pages.page(PageFilter(after=after, **wanted))
+        lists = [told for told in statements if "ORDER BY jobs.priority" in told[0]]
+        assert len(lists) == 3
+        with engine.connect() as connection:
+            for sql, values in lists:
+                steps = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()
+                assert "USING" in steps[0].detail, steps
+                assert not any("TEMP B-TREE" in step.detail for step in steps), steps
+
+
+def test_the_unfinished_jobs_are_found_with_all_that_belongs_to_them(state):
+    for job in names(3):
+        run(state, job)
+    state.jobs.change_phase(names(3)[1], Phase.RUNNING, Phase.FAILED)
+    found = State.over(state.database, state.clock).jobs.unfinished()
+    assert found == [state.jobs.load(job) for job in (names(3)[0], names(3)[2])]
+
+
+def test_leases_begin_anew_when_a_management_comes_back(state, clock):
+    for job in ("wsjob-a", "wsjob-b"):
+        state.leases.grant(job, seconds=10)
+    state.leases.grant("wflow-1", seconds=20)
+    clock.advance(60)
+    state.leases.resume(
+        ["wsjob-a", "wsjob-c", "wsjob-d"], clients=["wsjob-a", "wsjob-c"], seconds=5
+    )
+    assert state.leases.expired() == []
+    assert [state.leases.exists(f"wsjob-{letter}") for letter in "abcd"] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    clock.advance(6)
+    assert [lease.id for lease in state.leases.expired()] == ["wsjob-c"]
+    clock.advance(5)
+    assert {lease.id for lease in state.leases.expired()} == {"wsjob-a", "wsjob-c"}

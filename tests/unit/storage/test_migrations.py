@@ -1,0 +1,58 @@
+"""What earlier versions kept elsewhere is found again after an upgrade."""
+
+from alembic import command
+from alembic.config import Config
+
+from appliance.core.drivers import DriverSpec
+from appliance.core.ids import JobId
+from appliance.core.jobs import JobType
+from appliance.management.state import State
+from appliance.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.management import new_job
+
+SPEC = DriverSpec(argv=("train", "--x"), work_dir="/home/ada", environment={"A": "b"})
+
+
+def migrate(database, revision, go):
+    config = Config()
+    config.set_main_option("script_location", "appliance:storage/migrations")
+    with database.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        go(config, revision)
+
+
+def test_what_drivers_run_moves_from_their_directories_into_the_database_and_back(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    state = State.over(database, FakeClock())
+    for name in ("wsjob-a", "wsjob-gone"):
+        work_dir = str(tmp_path / name)
+        with database.batch():
+            state.jobs.create(new_job(name, type=JobType.DRIVER, num_systems=0, work_dir=work_dir))
+            state.driver_specs.keep(JobId(name), SPEC)
+    migrate(database, "0012", command.downgrade)
+    file = tmp_path / "wsjob-a" / "driver.json"
+    assert DriverSpec.from_json(file.read_text()) == SPEC
+    assert file.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "wsjob-gone" / "driver.json").unlink()
+    database.migrate()
+    fresh = State.over(database, FakeClock())
+    assert fresh.driver_specs.load(JobId("wsjob-a")) == SPEC
+    with database.reading() as rows:
+        kept = rows.connection().exec_driver_sql("SELECT count(*) FROM driver_specs").scalar()
+    assert kept == 1
+    database.close()
+
+
+def test_a_downgrade_to_the_first_version_and_back_keeps_jobs_and_what_refers_to_them(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    state = State.over(database, FakeClock())
+    state.jobs.create(new_job("wsjob-a", labels={"model": "gpt"}, request_digest="d"))
+    before = state.jobs.events(JobId("wsjob-a"))
+    migrate(database, "0001", command.downgrade)
+    database.migrate()
+    fresh = State.over(database, FakeClock())
+    job = fresh.jobs.load(JobId("wsjob-a"))
+    assert (job.labels, job.request_digest) == ({"model": "gpt"}, "")
+    assert fresh.jobs.events(JobId("wsjob-a")) == before
+    database.close()
