@@ -11,6 +11,8 @@ INSTALLED := $(VENV)/.installed
 KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 PYTEST := $(PY) -m pytest
+# How often a test of real processes that fails is run again (docs/decisions/0046).
+RERUNS ?= 0
 
 .PHONY: help setup client demo test check lint types layers unit fix protos dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
 
@@ -48,10 +50,10 @@ unit: $(INSTALLED) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
 test: check $(CLIENT) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
-	$(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/conformance tests/e2e tests/helm tests/kubernetes
+	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/conformance tests/e2e tests/helm tests/kubernetes
 
 test-compose: $(INSTALLED) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
-	$(PYTEST) -q -rs tests/compose
+	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose
 
 engine: ## Install a container engine with Compose from Debian
 	@deploy/setup.sh engine

@@ -39,3 +39,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(found, len(LONG_FIRST))
 
     items.sort(key=place)
+
+
+MOST_RERUNS = 3
+"""Tests that may pass at the second try before the run fails all the same."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show why tests were run again, where `--reruns` lets them (docs/decisions/0046)."""
+    reports = terminalreporter.getreports("rerun")
+    for report in reports:
+        terminalreporter.section(f"first try of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+    if len(reports) > MOST_RERUNS:
+        terminalreporter.section("too many second tries")
+        terminalreporter.write_line(
+            f"{len(reports)} tests failed at first, at most {MOST_RERUNS} may: this run has failed."
+        )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which more tests needed a second try than chance explains."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and len(reporter.stats.get("rerun", ())) > MOST_RERUNS:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
