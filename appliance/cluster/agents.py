@@ -7,14 +7,13 @@ has when it joins is held against what is known: what nobody asked for is ended.
 """
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.cluster import node_messages
-from appliance.cluster.launcher import Exit, JobStopped, PodExit, Survivor
+from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
 from appliance.cluster.node_links import NodeLink, NodeView
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, ConflictError
@@ -102,7 +101,7 @@ class AgentLauncher:
         self, options: AgentsOptions, clock: Clock, on_change: Callable[[], None] = lambda: None
     ) -> None:
         self._options, self._clock, self._on_change = options, clock, on_change
-        self._exits: queue.Queue[Exit] = queue.Queue()
+        self._exits = Exits()
         self._nodes: dict[str, _Node] = {}
         self._jobs: dict[JobId, dict[str, _Part]] = {}
         self._stopping: set[JobId] = set()
@@ -116,7 +115,7 @@ class AgentLauncher:
     # What the reconciler asks for
 
     @property
-    def exits(self) -> "queue.Queue[Exit]":
+    def exits(self) -> Exits:
         """What has ended, in order."""
         return self._exits
 

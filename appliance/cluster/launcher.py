@@ -1,9 +1,10 @@
 """How management starts and stops pods, whatever they run on."""
 
 import queue
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from appliance.core.ids import JobId, PodName, Role
@@ -76,11 +77,42 @@ class LauncherLost:
 Exit = PodExit | JobStopped | LauncherLost
 
 
+class Exits(queue.SimpleQueue[Exit]):
+    """What has ended, in order: waits until somebody gets it, or goes on to whoever takes it all.
+
+    A thread that waits here to pass on what comes would cost management, for each end, two changes
+    of threads and a fight for the interpreter's lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._take: Callable[[Exit], None] | None = None
+
+    def put(self, item: Exit, block: bool = True, timeout: float | None = None) -> None:
+        """Tell of something that has ended; never waits."""
+        with self._lock:
+            if self._take is not None:
+                self._take(item)
+            else:
+                super().put(item)
+
+    def hand_to(self, take: Callable[[Exit], None]) -> None:
+        """Let somebody take what has ended and what ends from now on, in the thread that tells.
+
+        Args:
+            take: Must neither wait nor raise.
+        """
+        with self._lock:
+            while not self.empty():
+                take(self.get())
+            self._take = take
+
+
 class Launcher(Protocol):
     """Runs pods."""
 
     @property
-    def exits(self) -> "queue.Queue[Exit]":
+    def exits(self) -> Exits:
         """What has ended, in order."""
         ...
 

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from appliance.cluster import process_tree
-from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit, Survivor
+from appliance.cluster.launcher import Exits, JobStopped, LauncherLost, PodExit, Survivor
 from appliance.cluster.process_tree import remove_traces
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
@@ -77,7 +77,7 @@ class ProcessLauncher:
 
     def __init__(self, options: ProcessOptions) -> None:
         self._options = options
-        self._exits: queue.Queue[Exit] = queue.Queue()
+        self._exits = Exits()
         self._numbers = itertools.count(1)
         self._replies: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
         self._send_lock = threading.Lock()
@@ -96,7 +96,7 @@ class ProcessLauncher:
         return self._survivors
 
     @property
-    def exits(self) -> "queue.Queue[Exit]":
+    def exits(self) -> Exits:
         """What has ended, in order."""
         return self._exits
 

@@ -145,10 +145,7 @@ class Reconciler(Mailbox):
         self._is_queue_dirty = True
         self._next_lease_check = 0.0
         self._is_closing = threading.Event()
-        self._threads = (
-            threading.Thread(target=self._run, name="reconciler", daemon=True),
-            threading.Thread(target=self._forward_exits, name="pod-exits", daemon=True),
-        )
+        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
     @property
     def published(self) -> Published:
@@ -172,8 +169,8 @@ class Reconciler(Mailbox):
                 self._resume(job, survivors.pop(job.id, None))
         for job_id in survivors:  # what is left of jobs that have ended
             self._launcher.stop(job_id)
-        for thread in self._threads:
-            thread.start()
+        self._launcher.exits.hand_to(self._inbox.put)
+        self._thread.start()
 
     def tell_progress(self, job: JobId) -> None:
         """Tell followers that there are new readings of a job."""
@@ -183,7 +180,7 @@ class Reconciler(Mailbox):
         """Stop, and leave every job to the next management, as its pods go on."""
         self._is_closing.set()
         self._inbox.put(inbox.Wake())
-        self._threads[0].join(timeout=_END_SECONDS)
+        self._thread.join(timeout=_END_SECONDS)
         if self._lanes is not None:
             self._lanes.close(timeout_seconds=_END_SECONDS)
 
@@ -748,10 +745,3 @@ class Reconciler(Mailbox):
             is_warning=is_warning,
         )
         self._state.jobs.add_event(event)
-
-    def _forward_exits(self) -> None:
-        while not self._is_closing.is_set():
-            try:
-                self._inbox.put(self._launcher.exits.get(timeout=1.0))
-            except queue.Empty:
-                continue

@@ -11,12 +11,11 @@ scheduling cycles there were, and how many seconds they took altogether.
 """
 
 import asyncio
-import queue
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from appliance.cluster.launcher import Exit, JobStopped, PodExit, Survivor
+from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import SystemClock
 from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.core.pods import PodSpec
@@ -37,7 +36,7 @@ class NoopLauncher:
     is_far = False
 
     def __init__(self, management: Management) -> None:
-        self.exits: queue.Queue[Exit] = queue.Queue()
+        self.exits = Exits()
         self._management = management
 
     def runtime_dir(self, job: JobId) -> Path:

@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from appliance.cluster.launcher import JobStopped, Survivor
+from appliance.cluster.launcher import Exits, JobStopped, Survivor
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
@@ -27,7 +27,7 @@ class IdleLauncher:
     is_far = False
 
     def __init__(self) -> None:
-        self.exits = queue.Queue()
+        self.exits = Exits()
         self.launched = []
         self.known = {}
 

@@ -8,7 +8,6 @@ do it: a new management finds the records, and goes on.
 import contextlib
 import logging
 import os
-import queue
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,7 @@ from appliance.cluster.kubernetes.resources import (
     uid_of,
 )
 from appliance.cluster.kubernetes.workqueue import WorkQueue
-from appliance.cluster.launcher import Exit, JobStopped, PodExit, Survivor
+from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName
@@ -91,7 +90,7 @@ class KubernetesLauncher:
     ) -> None:
         self._api, self._options, self._clock = api, options, clock
         self._owner_of = owner_of
-        self._exits: queue.Queue[Exit] = queue.Queue()
+        self._exits = Exits()
         self._work = WorkQueue(clock)
         self._told: dict[JobId, set[str]] = {}
         self._gangs: dict[JobId, Gang] = {}
@@ -110,7 +109,7 @@ class KubernetesLauncher:
         self._thread.start()
 
     @property
-    def exits(self) -> "queue.Queue[Exit]":
+    def exits(self) -> Exits:
         """What has ended, in order."""
         return self._exits
 
