@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 from appliance.cluster.launcher import JobStopped, Launcher, LauncherLost, PodExit, Survivor
 from appliance.core.clock import Clock
@@ -58,6 +58,7 @@ from appliance.scheduler.cycle import Decision
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Grant
 from appliance.storage.failures import first_of, is_of_database
+from appliance.storage.leases import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -266,8 +267,7 @@ class Reconciler(Mailbox):
     def _look_at_clock(self) -> None:
         now = self._clock.monotonic_seconds()
         for job, alarm in self._reminders.take_due(now):
-            with self._guarded(job, alarm):
-                self._ring(job, alarm)
+            self._guarded(job, alarm, self._ring, job, alarm)
         if now >= self._next_lease_check:
             self._next_lease_check = now + _LEASE_CHECK_SECONDS
             self._expire_leases()
@@ -292,8 +292,14 @@ class Reconciler(Mailbox):
         except queue.Empty:
             return None
 
-    @contextmanager
-    def _guarded(self, job: JobId | None, what: object) -> Iterator[None]:
+    # `Any`: the arguments of whatever happens.
+    def _guarded(
+        self,
+        job: JobId | None,
+        what: object,
+        happen: Callable[..., None],
+        *arguments: Any,  # noqa: ANN401
+    ) -> None:
         """Let something happen to a job; if it fails it leaves no trace, and the rest counts."""
         live = None if job is None else self._live.get(job)
         before = None if live is None else (live.job, live.state, live.grant)
@@ -319,7 +325,7 @@ class Reconciler(Mailbox):
         self._sequels.append(sequel)
         try:
             with self._state.database.step(undo):
-                yield
+                happen(*arguments)
         except StaleWriterError:
             raise
         except Exception as error:
@@ -347,12 +353,10 @@ class Reconciler(Mailbox):
     def _take_guarded(self, item: inbox.Item) -> None:
         if isinstance(item, LauncherLost):
             for lost in item.jobs:
-                with self._guarded(lost, item):
-                    self._take(replace(item, jobs=(lost,)))
+                self._guarded(lost, item, self._take, replace(item, jobs=(lost,)))
             return
         job = getattr(item, "job", None)
-        with self._guarded(JobId(job) if isinstance(job, str) else None, item):
-            self._take(item)
+        self._guarded(JobId(job) if isinstance(job, str) else None, item, self._take, item)
 
     def _later(self, errand: Callable[[], None]) -> None:
         """Do something once what led to it is kept."""
@@ -637,12 +641,14 @@ class Reconciler(Mailbox):
     def _expire_leases(self) -> None:
         for lease in self._state.leases.expired():
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
-            with self._guarded(JobId(lease.id), lease):
-                self._state.leases.end(lease.id)
-                self._watch_later(JobId(lease.id))
-                if self._reservations.expire(WorkflowId(lease.id)):
-                    self._is_queue_dirty = True
-                self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
+            self._guarded(JobId(lease.id), lease, self._expire, lease)
+
+    def _expire(self, lease: Lease) -> None:
+        self._state.leases.end(lease.id)
+        self._watch_later(JobId(lease.id))
+        if self._reservations.expire(WorkflowId(lease.id)):
+            self._is_queue_dirty = True
+        self._apply(JobId(lease.id), machine.LeaseExpired(seconds=lease.seconds))
 
     def _schedule(self) -> None:
         before = self.published
@@ -654,8 +660,7 @@ class Reconciler(Mailbox):
                 self._watch_later(job)
         for decision in decisions:
             metrics.DECISIONS.labels(type(decision).__name__.lower()).inc()
-            with self._guarded(decision.job, decision):
-                self._carry_out(decision)
+            self._guarded(decision.job, decision, self._carry_out, decision)
 
     def _carry_out(self, decision: Decision) -> None:
         match decision:

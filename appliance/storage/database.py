@@ -4,7 +4,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
 from appliance.core.errors import InternalError, StaleWriterError
-from appliance.storage.batches import Batch, OnFailure
+from appliance.storage.batches import Batch, OnFailure, OpenStep
 from appliance.storage.tables import WriterRow
 from appliance.storage.writes import Write
 
@@ -109,8 +109,7 @@ class Database:
                 self._release()
         batch.take_effect()
 
-    @contextmanager
-    def step(self, on_failure: OnFailure | None = None) -> Iterator[None]:
+    def step(self, on_failure: OnFailure | None = None) -> AbstractContextManager[None]:
         """Within a batch, undo what the block wrote if it raises; the rest of the batch stays.
 
         Args:
@@ -118,16 +117,7 @@ class Database:
                 only at the end of the batch; without it the whole batch fails then.
         """
         batch = self._batch
-        if batch is None:
-            yield
-            return
-        batch.open_step(on_failure)
-        try:
-            yield
-        except BaseException:
-            batch.abandon_step()
-            raise
-        batch.close_step()
+        return nullcontext() if batch is None else OpenStep(batch, on_failure)
 
     def write(self, *writes: Write) -> None:
         """Write rows: in a batch at its end, together with others; else at once.
