@@ -312,6 +312,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
+    # What undoes a statement of many rows that fails midway would be a new file for each of them.
+    connection.execute("PRAGMA temp_store=MEMORY")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
 
