@@ -53,6 +53,7 @@ from appliance.management.snapshots import grant_of, holding_of
 from appliance.management.state import State
 from appliance.management.watch import Answer, Awaited, JobWatch
 from appliance.observability import metrics
+from appliance.observability.logging import lines_together
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.cycle import Decision
 from appliance.scheduler.policy import Policy
@@ -255,7 +256,7 @@ class Reconciler(Mailbox):
         """Write what happens in the block as one transaction, then do what follows from it."""
         self._sequel, self._changed = Sequel(), {}
         self._sequels = [self._sequel]
-        with self._state.database.batch():
+        with self._state.database.batch(), lines_together():
             yield
         sequels = self._sequels
         answers = [answer for sequel in sequels for answer in sequel.answers]

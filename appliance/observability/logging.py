@@ -13,8 +13,10 @@ import itertools
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TextIO
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple, TextIO
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _NUM_STANDARD = len(vars(logging.makeLogRecord({})))
@@ -33,6 +35,74 @@ def log_fields(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
+@contextlib.contextmanager
+def lines_together() -> Iterator[None]:
+    """Write what this thread logs in the block at once, at its end or when there is a warning.
+
+    Each write lets another thread have the interpreter's lock, for which this one then waits.
+    """
+    outer, _gathered.lines = _gathered.lines, []
+    try:
+        yield
+    finally:
+        lines, _gathered.lines = _gathered.lines, outer
+        _write(lines or ())
+
+
+class _Gathered(threading.local):
+    """What a thread has logged and not yet written; None while it writes at once."""
+
+    lines: "list[_Line] | None" = None
+
+
+_gathered = _Gathered()
+
+
+class _LineHandler(logging.StreamHandler[TextIO]):
+    """Writes a line for each record, or those of a block of one thread together."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or gather it; never raises, as no handler does."""
+        lines = _gathered.lines
+        if lines is None:
+            super().emit(record)
+            return
+        try:
+            text = self.format(record) + self.terminator
+        except Exception:  # noqa: BLE001 - whatever the record's fields raise
+            self.handleError(record)
+            return
+        lines.append(_Line(self, record, text))
+        if record.levelno >= logging.WARNING:
+            _write(lines)
+            lines.clear()
+
+    def write(self, text: str, last: logging.LogRecord) -> None:
+        """Write whole lines; `last` is the record of the last one."""
+        self.acquire()
+        try:
+            self.stream.write(text)
+            self.flush()
+        except Exception:  # noqa: BLE001 - whatever the stream raises
+            self.handleError(last)
+        finally:
+            self.release()
+
+
+class _Line(NamedTuple):
+    """A line that is yet to be written."""
+
+    handler: _LineHandler
+    record: logging.LogRecord
+    text: str
+
+
+def _write(lines: Sequence[_Line]) -> None:
+    for handler, group in itertools.groupby(lines, key=attrgetter("handler")):
+        mine = list(group)
+        handler.write("".join([line.text for line in mine]), mine[-1].record)
+
+
 def configure_logging(
     *,
     as_json: bool,
@@ -48,7 +118,7 @@ def configure_logging(
         level: Lowest level that is written.
         stream: Where to; None means standard output.
     """
-    handler = logging.StreamHandler(stream or sys.stdout)
+    handler = _LineHandler(stream or sys.stdout)
     handler.setFormatter(JsonFormatter(fields or {}) if as_json else TerminalFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -90,7 +160,7 @@ class TerminalFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as text."""
-        fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        fields = "".join([f" {name}={value}" for name, value in _extra(record).items()])
         line = f"{_timestamp(record)} {record.levelname:<7} {record.getMessage()}{fields}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
@@ -109,6 +179,8 @@ def _second(seconds: int) -> str:
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
-    fields = itertools.islice(vars(record).items(), _NUM_STANDARD, None)
-    own = {name: value for name, value in fields if name not in _STANDARD}
-    return {**_bound.get({}), **own}
+    own = dict(itertools.islice(vars(record).items(), _NUM_STANDARD, None))
+    if not _STANDARD.isdisjoint(own):  # what another handler has added
+        own = {name: value for name, value in own.items() if name not in _STANDARD}
+    bound = _bound.get(None)
+    return {**bound, **own} if bound else own

@@ -1,10 +1,11 @@
+import contextlib
 import io
 import json
 import logging
 
 import pytest
 
-from appliance.observability.logging import configure_logging, log_fields
+from appliance.observability.logging import configure_logging, lines_together, log_fields
 
 
 @pytest.fixture
@@ -47,3 +48,42 @@ def test_a_traceback_is_kept(stream):
     except KeyError:
         logging.getLogger("x").exception("Failed")
     assert "KeyError: 'lost'" in json.loads(stream.getvalue())["traceback"]
+
+
+def test_lines_of_a_block_are_written_together_at_its_end(stream):
+    configure_logging(as_json=True, stream=stream)
+    with lines_together():
+        with log_fields(job="wsjob-1"):
+            logging.getLogger("x").info("First")
+        logging.getLogger("x").info("Second")
+        assert not stream.getvalue()
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["message"], first["job"]) == ("First", "wsjob-1")
+    assert (second["message"], "job" in second) == ("Second", False)
+    logging.getLogger("x").info("Third")
+    assert len(stream.getvalue().splitlines()) == 3
+
+
+def test_a_warning_is_written_at_once_behind_what_came_before(stream):
+    configure_logging(as_json=False, stream=stream)
+    with lines_together():
+        logging.getLogger("x").info("Before")
+        logging.getLogger("x").warning("Slow")
+        assert [line.split()[2] for line in stream.getvalue().splitlines()] == ["Before", "Slow"]
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_lines_of_a_block_that_fails_are_written(stream):
+    configure_logging(as_json=False, stream=stream)
+    with contextlib.suppress(ZeroDivisionError), lines_together():
+        logging.getLogger("x").info("Before")
+        1 / 0  # noqa: B018
+    assert stream.getvalue().endswith("Before\n")
+
+
+def test_a_stream_that_cannot_be_written_fails_nobody(stream, capsys):
+    configure_logging(as_json=False, stream=stream)
+    stream.close()
+    with lines_together():
+        logging.getLogger("x").info("Before")
+    assert "Before" in capsys.readouterr().err  # logging's own words on what went wrong
