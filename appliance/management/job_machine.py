@@ -221,6 +221,8 @@ class Enter:
     phase: Phase
     message: str = ""
     systems: tuple[str, ...] | None = None
+    through: Phase | None = None
+    """Phase that the job enters and leaves at once on its way, if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +312,8 @@ def _on_start(
         case CoordinatorReady(), Phase.SCHEDULED:  # faster than the launcher's own answer
             return replace(state, is_coordinator_ready=True), ()
         case Launched(), Phase.SCHEDULED if state.is_coordinator_ready or _is_driver(state):
-            return _enter(state, Phase.INITIALIZING, Enter(phase=Phase.RUNNING))
+            entry = Enter(phase=Phase.RUNNING, through=Phase.INITIALIZING)
+            return replace(state, phase=Phase.RUNNING), (entry,)
         case Launched(), Phase.SCHEDULED:
             return _enter(state, Phase.INITIALIZING)
         case LaunchFailed(), Phase.SCHEDULED if state.verdict is not None:  # ended meanwhile
@@ -446,8 +449,7 @@ def _on_stopped(state: JobState) -> Step:
 def _enter(
     state: JobState, phase: Phase, *actions: Action, systems: tuple[str, ...] | None = None
 ) -> Step:
-    last = [action.phase for action in actions if isinstance(action, Enter)] or [phase]
-    return replace(state, phase=last[-1]), (Enter(phase=phase, systems=systems), *actions)
+    return replace(state, phase=phase), (Enter(phase=phase, systems=systems), *actions)
 
 
 def _conclude(state: JobState, verdict: Verdict, *actions: Action) -> Step:

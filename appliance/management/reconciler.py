@@ -79,6 +79,8 @@ cycle and some changes between threads, whatever happens in it."""
 _UNSEEN = (Phase.INITIALIZING, Phase.RUNNING)
 """Phases that change nothing of what the scheduler sees."""
 
+_PHASE_CHANGES = {phase: metrics.PHASE_CHANGES.labels(phase.value) for phase in Phase}
+
 PlanPods = Callable[[JobRecord], tuple[PodSpec, ...]]
 
 
@@ -561,6 +563,7 @@ class Reconciler(Mailbox):
             job,
             previous,
             phase,
+            through=action.through,
             message=action.message,
             systems=action.systems,
             holding=holding_of(live.grant) if is_granted and live.grant else None,
@@ -570,10 +573,12 @@ class Reconciler(Mailbox):
             self._reservations.keep(live.grant)
             if not live.grant.is_lookup:
                 self._set_limit(live, elapsed_seconds=0.0)
-        metrics.PHASE_CHANGES.labels(phase.value).inc()
-        logger.info(
-            "Job changed phase", extra={"job": job, "phase": phase.value, "why": action.message}
-        )
+        told = {"job": job, "phase": phase.value, "why": action.message}
+        if action.through is not None:
+            _PHASE_CHANGES[action.through].inc()
+            told["through"] = action.through.value
+        _PHASE_CHANGES[phase].inc()
+        logger.info("Job changed phase", extra=told)
         if phase not in _UNSEEN:
             self._is_queue_dirty = True
         self._watch_later(job)

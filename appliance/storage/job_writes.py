@@ -5,7 +5,7 @@ order in which a job goes through them.
 """
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, update
@@ -115,12 +115,11 @@ def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
     labels = [
         {"job": record.id, "key": key, "value": value} for key, value in record.labels.items()
     ]
-    creation = (Phase.CREATED, Phase.QUEUED)
-    events = [phase_event(record.id, phase, "", record.created_at) for phase in creation]
     writes = [Write(statement=_NEW_JOB, key=record.id, rows=(row,), effect=effect)]
     if labels:
         writes.append(Write(statement=_NEW_LABEL, key=record.id, rows=labels))
-    writes.append(Write(statement=_NEW_EVENT, key="", rows=events))
+    creation = (Phase.CREATED, Phase.QUEUED)
+    writes.append(new_phase_events(record.id, creation, "", record.created_at))
     return writes
 
 
@@ -171,12 +170,18 @@ def new_event(event: EventRecord) -> Write:
     return Write(statement=_NEW_EVENT, key="", rows=(row,))
 
 
-def phase_event(job: JobId, phase: Phase, message: str, now: dt.datetime) -> Row:
-    """Return the row of the event that tells of a phase change."""
+def new_phase_events(job: JobId, phases: Sequence[Phase], message: str, now: dt.datetime) -> Write:
+    """Return what keeps the events that tell of phases entered; the message is the last one's."""
+    rows = [_phase_event(job, phase, "", now) for phase in phases[:-1]]
+    rows.append(_phase_event(job, phases[-1], message, now))
+    return Write(statement=_NEW_EVENT, key="", rows=rows)
+
+
+def _phase_event(job: JobId, phase: Phase, message: str, now: dt.datetime) -> Row:
     return {
         "job": job,
         "at": now,
-        "reason": f"Job{phase.value.capitalize()}",
+        "reason": _REASONS[phase],
         "message": message,
         "subject": job,
         "is_warning": phase in (Phase.FAILED, Phase.FAILING),
@@ -184,6 +189,4 @@ def phase_event(job: JobId, phase: Phase, message: str, now: dt.datetime) -> Row
     }
 
 
-def new_phase_event(job: JobId, phase: Phase, message: str, now: dt.datetime) -> Write:
-    """Return what keeps the event that tells of a phase change."""
-    return Write(statement=_NEW_EVENT, key="", rows=(phase_event(job, phase, message, now),))
+_REASONS = {phase: f"Job{phase.value.capitalize()}" for phase in Phase}

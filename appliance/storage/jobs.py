@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Select, delete, func, select
@@ -181,6 +182,7 @@ class JobRepository:
         current: Phase,
         new: Phase,
         *,
+        through: Phase | None = None,
         message: str = "",
         systems: Sequence[str] | None = None,
         holding: Holding | None = None,
@@ -191,6 +193,8 @@ class JobRepository:
             job: The job.
             current: The phase that the caller believes the job is in.
             new: The phase to enter.
+            through: A phase that it enters and leaves at once on its way, of which an event tells;
+                None if it enters `new` directly.
             message: Reason, kept with the job and in the event.
             systems: Names of the systems granted with this change; None leaves them.
             holding: What else was granted with this change; None leaves it.
@@ -199,8 +203,10 @@ class JobRepository:
             ConflictError: The job is in another phase than `current`: the caller is out of date.
             InternalError: `new` may not follow `current`.
         """
-        if not may_follow(current, new):
-            raise InternalError(f"Job {job} cannot go from {current.value} to {new.value}.")
+        way = (current, new) if through is None else (current, through, new)
+        for here, there in pairwise(way):
+            if not may_follow(here, there):
+                raise InternalError(f"Job {job} cannot go from {here.value} to {there.value}.")
         now = self._clock.now()
         changes: dict[str, Any] = {"message": message}
         if new is Phase.SCHEDULED:
@@ -213,7 +219,7 @@ class JobRepository:
             changes["verdict"] = None
         self._database.write(
             *self._entry(job, current, new, changes, systems),
-            job_writes.new_phase_event(job, new, message, now),
+            job_writes.new_phase_events(job, way[1:], message, now),
         )
         is_sure = self._phase_in_memory(job) == current.value
         self._database.note(job, new.value)

@@ -11,7 +11,7 @@ from sqlalchemy import event
 from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.jobs import JobType, Phase
-from appliance.core.records import Holding, NewJob, PodRecord, Reservation, User
+from appliance.core.records import EventRecord, Holding, NewJob, PodRecord, Reservation, User
 from appliance.core.requirements import GroupKind, PodDemand, Requirements
 from appliance.core.sessions import SessionSpec
 from appliance.core.systems import (
@@ -79,6 +79,30 @@ def test_a_phase_change_keeps_times_systems_and_an_event(state, clock):
     assert (job.ended_at - job.created_at).total_seconds() == 15
     last = state.jobs.events(job.id)[-1]
     assert (last.phase, last.message, last.is_warning) == (Phase.FAILED, "pod died", True)
+
+
+def test_a_phase_that_is_left_at_once_has_an_event_and_the_row_has_the_last_one(state):
+    job = state.jobs.create(new_job())
+    run_to(state, job.id, Phase.SCHEDULED)
+    state.jobs.change_phase(job.id, Phase.SCHEDULED, Phase.RUNNING, through=Phase.INITIALIZING)
+    assert state.jobs.load(job.id).phase is Phase.RUNNING
+    phases = [event.phase for event in state.jobs.events(job.id)]
+    assert phases[-3:] == [Phase.SCHEDULED, Phase.INITIALIZING, Phase.RUNNING]
+    with pytest.raises(InternalError, match="QUEUED to RUNNING"):
+        state.jobs.change_phase(job.id, Phase.RUNNING, Phase.RUNNING, through=Phase.QUEUED)
+
+
+def test_times_are_kept_to_the_microsecond_and_come_back_in_utc(state):
+    job = state.jobs.create(new_job()).id
+    at = dt.datetime(2026, 1, 31, 1, 30, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    told = EventRecord(job=job, at=at, reason="R", message="", subject=job, is_warning=False)
+    state.jobs.add_event(told)
+    state.jobs.add_event(replace(told, at=at.replace(microsecond=7)))
+    kept = [each.at for each in state.jobs.events(job)[-2:]]
+    assert kept == [at, at.replace(microsecond=7)]
+    assert [each.utcoffset() for each in kept] == [dt.timedelta(0)] * 2
+    with pytest.raises(ValueError, match="no time zone"):
+        state.jobs.add_event(replace(told, at=at.replace(tzinfo=None)))
 
 
 def test_a_writer_that_is_out_of_date_changes_nothing(state):
