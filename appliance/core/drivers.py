@@ -92,7 +92,7 @@ class DriverSpec:
         values = {name: getattr(self, name) for name in _FIELDS}
         values["environment"] = dict(self.environment)
         values["restart"] = {"on": self.restart.on, "limit": self.restart.limit}
-        return json.dumps(values, sort_keys=True)
+        return _ENCODER.encode(values)
 
     @classmethod
     def from_json(cls, text: str) -> "DriverSpec":
@@ -106,6 +106,7 @@ class DriverSpec:
 
 
 _FIELDS = tuple(field.name for field in fields(DriverSpec))
+_ENCODER = json.JSONEncoder(sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

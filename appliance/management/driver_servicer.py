@@ -20,6 +20,7 @@ from protos.wsc.v1 import drivers_pb2 as pb
 from protos.wsc.v1 import drivers_pb2_grpc, logs_pb2, logs_pb2_grpc
 
 _CHUNK_BYTES = 1 << 16
+_CATEGORIES = {category.value: category for category in FailureCategory}
 _LOOK_SECONDS = 0.2
 """How soon a follower sees what a pod has printed."""
 
@@ -112,13 +113,12 @@ class LogServicer(logs_pb2_grpc.LogsServicer):
 
 
 def _policy(policy: pb.RestartPolicy) -> RestartPolicy:
-    known = {category.value: category for category in FailureCategory}
     for name in policy.on:
-        if name not in known:
+        if name not in _CATEGORIES:
             raise UserError(
                 f"There is no category of failure {name!r}.", hint="Give `pod` or `node`."
             )
-    return RestartPolicy(on=tuple(known[name] for name in policy.on), limit=policy.limit)
+    return RestartPolicy(on=tuple(_CATEGORIES[name] for name in policy.on), limit=policy.limit)
 
 
 def _first_offset(path: Path, request: logs_pb2.StreamLogRequest) -> int:

@@ -121,7 +121,7 @@ def plan_pods(
         "num_systems": str(job.num_systems),
         "workers_per_system": str(job.workers_per_system),
         "num_shards": str(job.requirements.num_shards),
-        "request_path": str(work_dir / REQUEST_FILE),
+        "request_path": f"{job.work_dir}/{REQUEST_FILE}",
         "precision": surroundings.precision,
         STREAMS_OPTION: StreamMode.RING if hosts else surroundings.streams,
         "user_uid": _user_id(job.user.uid),
@@ -163,8 +163,10 @@ def plan_pods(
 def _hosts(
     job: JobRecord, surroundings: Surroundings, nodes: Mapping[str, str]
 ) -> Mapping[str, str]:
-    names = [member_name(role, index) for role, index in _members(job)]
-    hosts = dict(nodes) or ({name: name for name in names} if surroundings.has_network else {})
+    hosts = dict(nodes)
+    if not hosts and surroundings.has_network:
+        names = [member_name(role, index) for role, index in _members(job)]
+        hosts = dict(zip(names, names, strict=True))
     if hosts and surroundings.is_remote:
         hosts[MANAGEMENT] = MANAGEMENT
     return hosts

@@ -138,6 +138,9 @@ class Alarm(StrEnum):
     LIMIT = "limit"
 
 
+_ALARMS = tuple(Alarm)
+
+
 class Reminders:
     """When which job is to be looked at again; one alarm of each kind for a job."""
 
@@ -154,7 +157,7 @@ class Reminders:
 
     def clear(self, job: JobId, *alarms: Alarm) -> None:
         """Forget a job's alarms of some kinds; of all kinds if none is named."""
-        for alarm in alarms or tuple(Alarm):
+        for alarm in alarms or _ALARMS:
             self._due.pop((job, alarm), None)
 
     def next_seconds(self) -> float | None:

@@ -586,7 +586,8 @@ class Reconciler(Mailbox):
             self._give_back(live, phase)
         if phase.is_terminal:
             self._live.pop(job, None)
-            self._state.leases.end(job)
+            if live.job.type is not JobType.DRIVER:  # that has none, as it has no client
+                self._state.leases.end(job)
             self._later(lambda: self._on_ended(job))
             self._reservations.job_ended(live.job.workflow, self._live_workflows())
         self._dispatcher.remove(job)

@@ -143,6 +143,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
     def _answer_once(self, method: str, handler: _Handler) -> _Handler:
         is_coroutine = inspect.iscoroutinefunction(handler)
         seconds = metrics.GRPC_SECONDS.labels(*_names(method))
+        answered = metrics.GRPC_CALLS.labels(*_names(method), grpc.StatusCode.OK.name)
 
         async def call(request: _Any, context: _Any) -> _Any:
             logger.debug("Call", extra={"method": method})
@@ -155,7 +156,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
                         response = await self._in_thread(
                             self._guard, method, handler, request, context
                         )
-                _count(method, grpc.StatusCode.OK)
+                answered.inc()
                 return response
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 return await _abort(method, error, context)

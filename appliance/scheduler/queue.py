@@ -243,8 +243,10 @@ class JobQueue:
             origin = self._origins[number]
             if origin.program != program and self.history.knows(*origin):
                 continue
-            learned = self.history.estimate(*origin)
             mine = np.flatnonzero(c.origin[:size] == number)
+            if not mine.size:
+                continue
+            learned = self.history.estimate(*origin)
             c.expected[mine] = np.minimum(learned.expected_seconds, c.limit[mine])
             free = mine[np.isinf(c.limit[mine])]
             c.bound[free] = learned.bound_seconds

@@ -38,6 +38,20 @@ class WouldWaitError(Exception):
     """The answer is not at hand in memory; a thread that may wait has to ask for it."""
 
 
+class _OfThread(threading.local):
+    """What holds for one thread.
+
+    Attributes:
+        batch: The batch that it has begun.
+        is_hasty: Whether it may not wait.
+        has_turn: Whether it is its turn to write.
+    """
+
+    batch: Batch | None = None
+    is_hasty: bool = False
+    has_turn: bool = False
+
+
 class Database:
     """A database with the current schema.
 
@@ -48,7 +62,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url
         self._token = ""
-        self._local = threading.local()
+        self._local = _OfThread()
         self._turn = threading.Lock() if url.startswith("sqlite") else None
         self._engine = _create_engine(url)
         self._writers = sessionmaker(self._engine, expire_on_commit=False)
@@ -191,8 +205,7 @@ class Database:
 
     @property
     def _batch(self) -> Batch | None:
-        batch: Batch | None = getattr(self._local, "batch", None)
-        return batch
+        return self._local.batch
 
     def _begin(self) -> Connection:
         """Begin a batch's transaction."""
@@ -216,7 +229,7 @@ class Database:
 
     def about_to_wait(self) -> None:
         """Say that what comes now takes long; raises `WouldWaitError` where it may not."""
-        if getattr(self._local, "is_hasty", False):
+        if self._local.is_hasty:
             raise WouldWaitError
 
     def _acquire(self) -> None:
@@ -225,12 +238,12 @@ class Database:
         SQLite itself lets writers wait by asking again ever more rarely, which with many threads
         costs more than writing.
         """
-        if self._turn is not None and not getattr(self._local, "has_turn", False):
+        if self._turn is not None and not self._local.has_turn:
             self._turn.acquire()
             self._local.has_turn = True
 
     def _release(self) -> None:
-        if self._turn is not None and getattr(self._local, "has_turn", False):
+        if self._turn is not None and self._local.has_turn:
             self._local.has_turn = False
             self._turn.release()
 

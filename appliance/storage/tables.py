@@ -1,6 +1,7 @@
 """The tables, as SQLAlchemy sees them; `migrations` holds what was shipped."""
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
@@ -26,13 +27,16 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
+    def bind_processor(
+        self, dialect: Dialect
+    ) -> Callable[[dt.datetime | None], dt.datetime | str | None] | None:
+        """Return what makes the driver's value; for SQLite, its text."""
+        # What SQLAlchemy makes of a time for SQLite is two calls and a dict for each value.
+        return _sqlite_text if dialect.name == "sqlite" else super().bind_processor(dialect)
+
     def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
         """Store UTC; refuse a time without zone."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone")
-        return value if value.tzinfo is dt.UTC else value.astimezone(dt.UTC)
+        return None if value is None else _in_utc(value)
 
     def process_result_value(
         self, value: dt.datetime | None, dialect: Dialect
@@ -41,6 +45,20 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
         if value is None or value.tzinfo is not None:
             return value
         return value.replace(tzinfo=dt.UTC)
+
+
+def _in_utc(value: dt.datetime) -> dt.datetime:
+    if value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone")
+    return value if value.tzinfo is dt.UTC else value.astimezone(dt.UTC)
+
+
+def _sqlite_text(value: dt.datetime | None) -> str | None:
+    """Return a time as SQLAlchemy reads it back from SQLite, without its zone."""
+    if value is None:
+        return None
+    utc = value if value.tzinfo is dt.UTC else _in_utc(value)
+    return utc.isoformat(" ", "microseconds").removesuffix("+00:00")
 
 
 class Base(DeclarativeBase):

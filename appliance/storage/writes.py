@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect, Table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -48,9 +48,8 @@ class Statement:
     complaint: "Callable[[Write], WscError] | None" = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """Rows for a statement.
+class Write(NamedTuple):
+    """Rows for a statement; a tuple, as a job makes a dozen of them.
 
     Attributes:
         statement: The statement.
