@@ -72,9 +72,11 @@ _MAX_ITEMS = 1000
 """Items of one turn at most, so that nobody waits long for the database."""
 
 _BUSY_ITEMS = 4
-_GATHER_SECONDS = 0.008
-"""How long a turn waits for company after one that had much: each costs a transaction, a scheduling
-cycle and some changes between threads, whatever happens in it."""
+_GATHER_SHARE = 0.5
+_GATHER_SECONDS = 0.04
+"""How long a turn waits for company after one that had much, as a share of what that one took, and
+at most: each costs a transaction, a scheduling cycle and some changes between threads, whatever
+happens in it."""
 
 _UNSEEN = (Phase.INITIALIZING, Phase.RUNNING)
 """Phases that change nothing of what the scheduler sees."""
@@ -142,7 +144,7 @@ class Reconciler(Mailbox):
         self._sequel = Sequel()
         self._sequels = [self._sequel]
         self._changed: dict[JobId, None] = {}
-        self._num_taken = 0
+        self._num_taken, self._turn_seconds = 0, 0.0
         self._reminders = inbox.Reminders()
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
@@ -240,7 +242,8 @@ class Reconciler(Mailbox):
     def _turn(self) -> None:
         item = self._next_item()
         if self._num_taken >= _BUSY_ITEMS:
-            self._is_closing.wait(_GATHER_SECONDS)
+            self._is_closing.wait(min(_GATHER_SHARE * self._turn_seconds, _GATHER_SECONDS))
+        begun = self._clock.monotonic_seconds()
         with self._turn_written():
             for self._num_taken in range(_MAX_ITEMS):
                 if item is not None:
@@ -252,6 +255,7 @@ class Reconciler(Mailbox):
             if self._is_queue_dirty:
                 self._is_queue_dirty = False
                 self._schedule()
+        self._turn_seconds = self._clock.monotonic_seconds() - begun
 
     @contextmanager
     def _turn_written(self) -> Iterator[None]:
