@@ -1,5 +1,6 @@
 """The unmodified client's losses and weights on the appliance against its own CPU backend."""
 
+import functools
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,9 @@ def test_training_equals_the_cpu_backend(
         np.testing.assert_allclose(got_state[name], tensor, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@functools.cache
 def state_of(checkpoint: str) -> dict[str, np.ndarray]:
-    """Read a checkpoint with the client's own loader."""
+    """Read a checkpoint with the client's own loader; once, as a CPU run is held against many."""
     out = Path(checkpoint).with_suffix(".npz")
     subprocess.run(
         [
