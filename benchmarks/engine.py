@@ -182,6 +182,8 @@ def _client(table: Table) -> list[Party]:
 
 def _network(table: Table) -> list[Party]:
     return [
+        table.ours("ours-1x2-ring", num_systems=1, threads=2),
+        table.networked("ours-1x2-network", num_systems=1, threads=2),
         table.ours("ours-2x1-ring", num_systems=2, threads=1),
         table.networked("ours-2x1-network", num_systems=2, threads=1),
     ]
@@ -204,7 +206,7 @@ DEMANDS = (
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
     ("client", "client-2", "client-cpu", 1.3, None),
-    ("network", "ours-2x1-network", "ours-2x1-ring", 0.85, None),
+    ("network", "ours-1x2-network", "ours-1x2-ring", 0.85, None),
 )
 """Group, ours, the other, least ratio at 512 tokens a step and at 128."""
 

@@ -33,7 +33,7 @@ from appliance.core.clock import SystemClock
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
 from appliance.streams.network.sender import RingService
-from appliance.streams.network.server import NetworkServer, prepare
+from appliance.streams.network.server import NetworkServer, connect, prepare
 from appliance.streams.segment import create_segment, map_segment
 from appliance.streams.shared_memory import local_ring, serve_ring
 
@@ -143,12 +143,14 @@ def read_network(work: Work, line: Connection) -> None:
 
 def write_raw(work: Work, host: str, line: Connection) -> float:
     """Send every message over a socket; return the seconds."""
-    with socket.create_server((host, 0)) as listener:
+    with socket.socket() as listener:
+        prepare(listener, NetworkOptions())
+        listener.bind((host, 0))
+        listener.listen()
         line.send(listener.getsockname())
         connection, _ = listener.accept()
     memory = slots(work)
     with connection:
-        prepare(connection, NetworkOptions())
         for number in range(NUM_SLOTS):
             connection.sendall(memory[number])
         line.recv()
@@ -162,8 +164,8 @@ def write_raw(work: Work, host: str, line: Connection) -> float:
 def read_raw(work: Work, line: Connection) -> None:
     """Receive every message from a socket."""
     memory = slots(work)
-    with socket.create_connection(line.recv()) as connection:
-        prepare(connection, NetworkOptions())
+    with connect(*line.recv(), NetworkOptions()) as connection:
+        connection.settimeout(None)
         for count in (NUM_SLOTS, work.num_messages):
             for number in range(count):
                 view = memory[number % NUM_SLOTS].data

@@ -1,9 +1,11 @@
 """A connection between two hosts by itself: sending from a segment's pages, and its settings."""
 
 import contextlib
+import gc
 import os
 import socket
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from appliance.core.errors import InternalError
 from appliance.streams.network.channel import Channel, open_channel
 from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.options import NetworkOptions
-from appliance.streams.network.server import prepare
+from appliance.streams.network.server import connect, prepare
 from appliance.streams.segment import Extent, create_segment, map_segment
 from appliance.streams.shared_memory import connect_ring, local_ring, serve_ring
 
@@ -91,14 +93,41 @@ def test_an_extent_that_nobody_reads_breaks_the_connection():
             sender.send_extent(frame_of(extent), extent)
 
 
-def test_a_connection_goes_by_the_congestion_control_of_the_options_if_the_kernel_has_it():
-    with connected() as (near, far):
-        own = far.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-        prepare(near, NetworkOptions(congestion_control="reno"))  # every kernel has and allows it
-        prepare(far, NetworkOptions(congestion_control="no-such"))
-        chosen = near.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-        assert chosen.rstrip(b"\0") == b"reno"
-        assert far.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) == own
+def congestion_control(connection):
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+
+def test_sockets_have_their_congestion_control_before_they_connect():
+    reno = NetworkOptions(congestion_control="reno")  # every kernel has and allows it
+    with socket.socket() as listener:
+        prepare(listener, reno)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        with connect(*listener.getsockname(), reno) as near:
+            far, _ = listener.accept()
+            with far:
+                for end in (near, far):
+                    assert congestion_control(end) == b"reno"
+                    assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                    timeout = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                    assert timeout == 1000 * reno.gone_seconds
+
+
+def test_a_congestion_control_that_the_kernel_does_not_have_leaves_the_systems():
+    with connected() as (near, _):
+        own = congestion_control(near)
+        prepare(near, NetworkOptions(congestion_control="no-such"))
+        assert congestion_control(near) == own
+
+
+def test_a_host_on_which_nobody_listens_is_an_error_and_leaves_no_socket():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ConnectionRefusedError):
+            connect(*address, NetworkOptions())
+        gc.collect()
 
 
 def test_a_slot_is_an_extent_of_its_rings_segment():

@@ -20,7 +20,7 @@ from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.introduction import NotServedError, encrypted, introduce
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.sender import OnFailure
-from appliance.streams.network.server import prepare
+from appliance.streams.network.server import connect
 from appliance.streams.shared_memory import SharedMemoryRingWriter
 
 logger = logging.getLogger(__name__)
@@ -52,9 +52,8 @@ def dial(
     """
     host, _, port = target.address.rpartition(":")
     hello = {"name": target.name, "label": target.label, **request}
-    connection = socket.create_connection((host, int(port)), timeout=options.connect_seconds)
+    connection = connect(host, int(port), options)
     try:
-        prepare(connection, options)
         connection = encrypted(connection, options, is_server=False)
         answer = introduce(connection, hello, options)
     except (WscError, OSError):

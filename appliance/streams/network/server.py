@@ -70,7 +70,7 @@ class NetworkServer:
     ) -> None:
         self._options, self._owner, self._clock = options, owner, clock
         self._key_of: KeyOf = key_of or (lambda _: options.key)
-        self._listener = _listen(options.host, port, owner)
+        self._listener = _listen(port, owner, options)
         self._services: dict[str, Service] = {}
         self._lock = threading.Lock()
         self._is_closed = False
@@ -124,7 +124,6 @@ class NetworkServer:
         """Take one client through the handshake; body of a short-lived thread."""
         try:
             connection.settimeout(self._options.connect_seconds)
-            prepare(connection, self._options)
             connection = encrypted(connection, self._options, is_server=True)
             self._introduce(connection, peer)
         except (WscError, OSError) as error:
@@ -153,7 +152,12 @@ class NetworkServer:
 
 
 def prepare(connection: socket.socket, options: NetworkOptions) -> None:
-    """Set up a fresh connection: nothing waits to be sent or is paced; a dead host is noticed."""
+    """Set up a socket that is to connect or listen; what it accepts takes it over.
+
+    Nothing waits to be sent or is paced, and a dead host is noticed. Once a connection has been
+    under a congestion control that paces (BBR), the kernel sets a timer for each segment under any
+    other, too; so this comes before.
+    """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     limit_milliseconds = int(1000 * options.gone_seconds)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_milliseconds)
@@ -163,12 +167,36 @@ def prepare(connection: socket.socket, options: NetworkOptions) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
 
 
-def _listen(host: str, port: int, owner: str) -> socket.socket:
+def connect(host: str, port: int, options: NetworkOptions) -> socket.socket:
+    """Return a connection that was set up before it was made, with the limit of connecting.
+
+    Raises:
+        OSError: None of the host's addresses could be reached; the last one's error.
+    """
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(addresses, start=1):
+        connection = socket.socket(family, kind, protocol)
+        try:
+            prepare(connection, options)
+            connection.settimeout(options.connect_seconds)
+            connection.connect(address)
+        except OSError:
+            connection.close()
+            if number == len(addresses):
+                raise
+        else:
+            return connection
+    raise OSError(f"{host} has no address")
+
+
+def _listen(port: int, owner: str, options: NetworkOptions) -> socket.socket:
     """Listen at an address; a name is what others call this host: listen at all of its."""
+    host = options.host
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         if port:  # a fixed one is to be had again at once after a restart
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        prepare(listener, options)
         listener.bind((host if _is_address(host) else "", port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
