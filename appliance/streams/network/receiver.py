@@ -7,7 +7,6 @@ sender as a credit. A message is published only when it is whole and its checksu
 
 import contextlib
 import logging
-import socket
 import threading
 from dataclasses import dataclass
 
