@@ -42,8 +42,8 @@ class Executor:
     """
 
     def __init__(self, part: WaferPart) -> None:
-        self._constants, self._pool = part.constants, TensorPool()
-        programs = [each.program(known=part.constants, pool=self._pool) for each in part.parts]
+        self._constants, self._pool = part.constants.tensors(), TensorPool()
+        programs = [each.program(known=self._constants, pool=self._pool) for each in part.parts]
         self._layers = tuple([_layer(layer, programs[layer.part]) for layer in part.layers])
         self._table: Tensors = {}
         self._step = 0

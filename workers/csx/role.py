@@ -1,6 +1,7 @@
 """The chief pod: one simulated CS-2."""
 
 import gc
+import sys
 
 import grpc
 
@@ -43,6 +44,7 @@ class CsxRole:
         packed = self._read(request, num_threads)
         # The plan is gone: what it took goes back to the system before anything lasting is made.
         parse_type.cache_clear()
+        sys._clear_type_cache()  # it holds the names that attributes were last looked up by
         gc.collect()
         part, simulated = packed.make()
         pods = swarmx_tree(request.num_systems, fan_out=request.fan_out or MAX_FAN_OUT)

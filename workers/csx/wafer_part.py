@@ -11,6 +11,7 @@ from appliance.core.graph import Node
 from appliance.core.plan import LayerStep, Plan
 from appliance.core.sharding import BatchShard, localise
 from appliance.numerics.likeness import Part, PartTable
+from appliance.numerics.program import compute_once
 from appliance.streams.torch_views import Tensors
 
 Renaming = tuple[tuple[str, str], ...]
@@ -52,9 +53,29 @@ class WaferPart:
         layers: The layer steps, in order.
     """
 
-    constants: Tensors
+    constants: "Constants"
     parts: tuple[Part, ...]
     layers: tuple[LayerPart, ...]
+
+
+class Constants:
+    """Values that are the same in every step; computed when they are first asked for.
+
+    Args:
+        part: What computes them.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._tensors: Tensors | None = None
+
+    def tensors(self) -> Tensors:
+        """Return them, by name; the same ones every time."""
+        if self._tensors is None:
+            table: Tensors = {}
+            self._part.program().run(table, step=0)
+            self._tensors = {name: table[name] for name in self._part.live_out}
+        return self._tensors
 
 
 def wafer_part(plan: Plan, shard: BatchShard) -> WaferPart:
@@ -87,22 +108,21 @@ class _Builder:
     def __init__(self, plan: Plan, shard: BatchShard) -> None:
         self._plan, self._shard = plan, shard
         self._last_use = _last_uses(plan)
-        self.constants: Tensors = {}
-        self.constants = self._run_constants()
-        self._table = PartTable(self.constants)
+        constants = self._constants()
+        self.constants = Constants(constants)
+        # Without machine code: what a compiler keeps for good would keep the plan's memory, too.
+        self._table = PartTable(compute_once(constants.nodes, constants.types))
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The nodes of the layer steps made so far."""
         return self._table.parts
 
-    def _run_constants(self) -> Tensors:
+    def _constants(self) -> Part:
         nodes = _localised(self._plan, self._plan.wafer_constants, self._shard)
+        nodes = tuple(map(_without_stack, nodes))
         names = {name for node in nodes for name in node.results}
-        part = self._part(nodes, {name for name in names if name in self._last_use})
-        table: Tensors = {}
-        part.program().run(table, step=0)
-        return {name: table[name] for name in names & table.keys()}
+        return self._part(nodes, sorted(names & self._last_use.keys()))
 
     def layer_part(self, index: int, step: LayerStep) -> LayerPart:
         """Take in a layer step."""

@@ -13,12 +13,37 @@ from appliance.numerics.kernels.kernel import Builders, Kernel, Values
 DEFAULT_EPSILON = 1e-5
 """GroupNormGrad does not carry the epsilon of its GroupNorm; this is the framework's default."""
 
+_PART_BYTES = 1 << 16
+_MOST_PARTS = 16
+
 
 def _layer_norm(node: Node, types: Sequence[TensorType]) -> Kernel:
     epsilon, shape = number(node, "epsilon"), types[2].shape
-    return Kernel(
-        call=lambda x, beta, gamma: torch.layer_norm(x, shape, gamma, beta, epsilon, False)
-    )
+
+    def call(x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+        return torch.layer_norm(x, shape, gamma, beta, epsilon, False)
+
+    def into(out: torch.Tensor, x: torch.Tensor, *parameters: torch.Tensor) -> None:
+        count = _num_parts(x) if x.is_contiguous() and out.is_contiguous() else 1
+        if count == 1:
+            out.copy_(call(x, *parameters))
+            return
+        targets, rows = (each.view(-1, *shape).tensor_split(count) for each in (out, x))
+        for target, part in zip(targets, rows, strict=True):
+            target.copy_(call(part, *parameters))
+
+    return Kernel(call=call, into=into)
+
+
+def _num_parts(x: torch.Tensor) -> int:
+    """Return in how many parts the rows of a tensor are normalized, one after the other.
+
+    Torch normalizes into memory of its own. In the heap small things that last come to lie behind
+    it, and its place is not found again: every layer would take another one. So it is kept small.
+    """
+    if torch.get_num_threads() > 1:
+        return 1
+    return max(1, min(_MOST_PARTS, x.nbytes // _PART_BYTES))
 
 
 def _layer_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:

@@ -9,7 +9,7 @@ from appliance.core.graph import Direction, Frame, Location, Node
 from appliance.core.ops import SPECS
 from appliance.core.tensors import Constant, DType, TensorType
 from appliance.numerics.kernels import supported_ops
-from appliance.numerics.program import Program
+from appliance.numerics.program import Program, compute_once
 from appliance.numerics.reference import defined_ops
 
 MATRIX = TensorType((4, 4), DType.F32)
@@ -326,3 +326,18 @@ def test_the_same_values_give_the_same_bits():
         program.run(values, step=0)
         results.add(values["r"].numpy().tobytes())
     assert len(results) == 1
+
+
+def test_nodes_computed_once_give_what_their_program_gives():
+    nodes = [
+        constant("a", 3.0),
+        node("Reshape", "a", "flat", FLAT),
+        node("Add", "flat flat", "twice", FLAT),
+    ]
+    program = Program(nodes, types={}, live_out={"a", "flat", "twice"})
+    table = {}
+    program.run(table, step=0)
+    found = compute_once(nodes, {})
+    assert found.keys() == table.keys()
+    for name, tensor in found.items():
+        np.testing.assert_array_equal(tensor.numpy(), table[name].numpy())
