@@ -259,16 +259,16 @@ class Program:
         return True
 
 
-def compute_once(nodes: Sequence[Node], types: Mapping[str, TensorType]) -> Table:
+def compute_once(nodes: Sequence[Node]) -> Table:
     """Return the results of nodes that read nothing but one another, computed node by node.
 
     Unlike a program this compiles nothing, and it keeps every result.
 
     Args:
         nodes: The computation, in order; none of them reads the step's number.
-        types: Type of every value that is an operand.
     """
-    types, table = dict(types), Table()
+    types: dict[str, TensorType] = {}
+    table: Table = {}
     for node in nodes:
         types.update(zip(node.results, node.types, strict=True))
         found = single_group(node, types).kernel.call(*[table[name] for name in node.operands])

@@ -59,22 +59,29 @@ class WaferPart:
 
 
 class Constants:
-    """Values that are the same in every step; computed when they are first asked for.
+    """Values that are the same in every step; computed when they are asked for.
+
+    They are computed without machine code: what a compiler makes for good while a plan is in memory
+    would keep the plan's memory, too.
 
     Args:
-        part: What computes them.
+        nodes: What computes them.
+        names: Which of the results are read later.
     """
 
-    def __init__(self, part: Part) -> None:
-        self._part = part
+    def __init__(self, nodes: tuple[Node, ...], names: Collection[str]) -> None:
+        self._nodes, self._names = nodes, names
         self._tensors: Tensors | None = None
 
+    def compute(self) -> Tensors:
+        """Return them, by name."""
+        table = compute_once(self._nodes)
+        return {name: table[name] for name in self._names}
+
     def tensors(self) -> Tensors:
-        """Return them, by name; the same ones every time."""
+        """Return them, by name; computed the first time and kept."""
         if self._tensors is None:
-            table: Tensors = {}
-            self._part.program().run(table, step=0)
-            self._tensors = {name: table[name] for name in self._part.live_out}
+            self._tensors = self.compute()
         return self._tensors
 
 
@@ -108,21 +115,18 @@ class _Builder:
     def __init__(self, plan: Plan, shard: BatchShard) -> None:
         self._plan, self._shard = plan, shard
         self._last_use = _last_uses(plan)
-        constants = self._constants()
-        self.constants = Constants(constants)
-        # Without machine code: what a compiler keeps for good would keep the plan's memory, too.
-        self._table = PartTable(compute_once(constants.nodes, constants.types))
+        self.constants = self._constants()
+        self._table = PartTable(self.constants.compute())
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The nodes of the layer steps made so far."""
         return self._table.parts
 
-    def _constants(self) -> Part:
+    def _constants(self) -> Constants:
         nodes = _localised(self._plan, self._plan.wafer_constants, self._shard)
-        nodes = tuple(map(_without_stack, nodes))
-        names = {name for node in nodes for name in node.results}
-        return self._part(nodes, sorted(names & self._last_use.keys()))
+        names = [name for node in nodes for name in node.results if name in self._last_use]
+        return Constants(tuple(map(_without_stack, nodes)), names)
 
     def layer_part(self, index: int, step: LayerStep) -> LayerPart:
         """Take in a layer step."""

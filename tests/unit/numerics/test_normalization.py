@@ -216,14 +216,14 @@ def test_the_gradient_of_sigmoid_takes_its_result_first():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("num_rows", [7, 65, 1000])
-def test_a_large_tensor_is_normalized_in_parts_to_the_same_bits(num_rows):
+@pytest.mark.parametrize(("num_rows", "width"), [(7, 1024), (65, 1024), (1000, 1024), (1, 100_000)])
+def test_a_large_tensor_is_normalized_in_parts_to_the_same_bits(num_rows, width):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         rng = np.random.default_rng(num_rows)
-        x = rng.normal(size=(num_rows, 3, 1024)).astype(np.float32)
-        beta, gamma = rng.normal(size=(2, 1024)).astype(np.float32)
+        x = rng.normal(size=(num_rows, 3, width)).astype(np.float32)
+        beta, gamma = rng.normal(size=(2, width)).astype(np.float32)
         node = make_node("LayerNorm", x, beta, gamma, epsilon=EPSILON)
         run_kernel(node, x, beta, gamma)  # also through `into`, which has to give the same bits
     finally:

@@ -337,7 +337,7 @@ def test_nodes_computed_once_give_what_their_program_gives():
     program = Program(nodes, types={}, live_out={"a", "flat", "twice"})
     table = {}
     program.run(table, step=0)
-    found = compute_once(nodes, {})
+    found = compute_once(nodes)
     assert found.keys() == table.keys()
     for name, tensor in found.items():
         np.testing.assert_array_equal(tensor.numpy(), table[name].numpy())
