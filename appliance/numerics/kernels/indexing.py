@@ -117,11 +117,21 @@ def _scatter_nd(node: Node, types: Sequence[TensorType]) -> Kernel:
     target = torch_dtype(node.types[0].dtype)
 
     def call(base: torch.Tensor, index: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-        chosen = rows.of(index.reshape(-1, depth))
-        table = base.to(target).reshape(-1, *inner)
-        return table.index_add(0, chosen, updates.reshape(-1, *inner)).reshape(base_shape)
+        out = torch.empty(base_shape, dtype=target)
+        into(out, base, index, updates)
+        return out
 
-    return Kernel(call=call)
+    def into(
+        out: torch.Tensor, base: torch.Tensor, index: torch.Tensor, updates: torch.Tensor
+    ) -> None:
+        if not out.is_contiguous():
+            out.copy_(call(base, index, updates))
+            return
+        chosen = rows.of(index.reshape(-1, depth))
+        out.copy_(base)
+        out.view(-1, *inner).index_add_(0, chosen, updates.reshape(-1, *inner))
+
+    return Kernel(call=call, into=into)
 
 
 _SCATTERS = {"MUL": "prod", "MAX": "amax", "MIN": "amin"}

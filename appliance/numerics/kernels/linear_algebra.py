@@ -11,7 +11,7 @@ from appliance.core.attributes import flag, integers
 from appliance.core.graph import Node
 from appliance.core.tensors import DType, TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
-from appliance.numerics.onednn import Gemm, find_gemm
+from appliance.numerics.onednn.products import Gemm, find_gemm
 
 Axes = tuple[int, ...]
 

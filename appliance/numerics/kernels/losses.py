@@ -11,18 +11,24 @@ from appliance.numerics.kernels.kernel import Builders, Kernel
 
 
 def _sparse_softmax_cross_entropy(node: Node, types: Sequence[TensorType]) -> Kernel:
-    rank = len(types[0].shape)
-    axis = resolve_axis(integer(node, "axis", -1), rank)
+    axis = resolve_axis(integer(node, "axis", -1), len(types[0].shape))
+    log_softmax = torch.ops.aten._log_softmax.out
 
     def call(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        chosen = labels.unsqueeze(axis).long()
-        log_probabilities = torch.log_softmax(logits, axis)
-        loss = log_probabilities.gather(axis, chosen).squeeze(axis).neg_()
-        gradient = log_probabilities.exp_()
-        gradient.scatter_add_(axis, chosen, gradient.new_full((), -1.0).expand(chosen.shape))
+        loss, gradient = logits.new_empty(labels.shape), torch.empty_like(logits)
+        fill((loss, gradient), (logits, labels))
         return loss, gradient
 
-    return Kernel(call=call)
+    def fill(outs: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
+        (loss, gradient), (logits, labels) = outs, operands
+        chosen = labels.unsqueeze(axis).long()
+        # As large as logits: the largest tensor of most plans is not made twice.
+        log_softmax(logits, axis, False, out=gradient)
+        torch.neg(gradient.gather(axis, chosen).squeeze(axis), out=loss)
+        gradient.exp_()
+        gradient.scatter_add_(axis, chosen, gradient.new_full((), -1.0).expand(chosen.shape))
+
+    return Kernel(call=call, fill=fill)
 
 
 def _softmax_cross_entropy(node: Node, types: Sequence[TensorType]) -> Kernel:

@@ -1,7 +1,7 @@
 """Normalisation layers and their gradients."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -9,55 +9,73 @@ from appliance.core.attributes import flag, integer, number
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
+from appliance.numerics.onednn.normalization import find_layer_norm
 
 DEFAULT_EPSILON = 1e-5
 """GroupNormGrad does not carry the epsilon of its GroupNorm; this is the framework's default."""
 
-_PART_BYTES = 1 << 16
-_MOST_PARTS = 16
-
 
 def _layer_norm(node: Node, types: Sequence[TensorType]) -> Kernel:
-    epsilon, shape = number(node, "epsilon"), types[2].shape
+    epsilon, shape, library = number(node, "epsilon"), types[2].shape, find_layer_norm()
 
     def call(x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
-        return torch.layer_norm(x, shape, gamma, beta, epsilon, False)
+        out = torch.empty(x.shape, dtype=x.dtype)
+        into(out, x, beta, gamma)
+        return out
 
-    def into(out: torch.Tensor, x: torch.Tensor, *parameters: torch.Tensor) -> None:
-        count = _num_parts(x) if x.is_contiguous() and out.is_contiguous() else 1
-        if count == 1:
-            out.copy_(call(x, *parameters))
+    def into(out: torch.Tensor, x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> None:
+        if not out.is_contiguous():
+            out.copy_(call(x, beta, gamma))
             return
-        targets, rows = (each.view(-1, *shape).tensor_split(count) for each in (out, x))
-        for target, part in zip(targets, rows, strict=True):
-            target.copy_(call(part, *parameters))
+        rows, parameters = x.contiguous(), (gamma.contiguous(), beta.contiguous())
+        if library is None or not library.try_forward(out, rows, *parameters, epsilon=epsilon):
+            out.copy_(torch.layer_norm(rows, shape, *parameters, epsilon, False))
 
     return Kernel(call=call, into=into)
 
 
-def _num_parts(x: torch.Tensor) -> int:
-    """Return in how many parts the rows of a tensor are normalized, one after the other.
-
-    Torch normalizes into memory of its own. In the heap small things that last come to lie behind
-    it, and its place is not found again: every layer would take another one. So it is kept small.
-    """
-    if torch.get_num_threads() > 1:
-        return 1
-    return max(1, min(_MOST_PARTS, x.nbytes // _PART_BYTES))
-
-
 def _layer_norm_grad(node: Node, types: Sequence[TensorType]) -> Kernel:
-    epsilon, shape = number(node, "epsilon"), list(types[3].shape)
-    forward = torch.ops.aten.native_layer_norm.default
-    backward = torch.ops.aten.native_layer_norm_backward.default
-    mask = [True, True, True]
+    epsilon, library = number(node, "epsilon"), find_layer_norm()
+    by_torch = _layer_norm_grad_by_torch(epsilon, list(types[3].shape))
 
-    def call(dy: torch.Tensor, x: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> Values:
-        _, mean, rstd = forward(x, shape, None, None, epsilon)
-        dx, dgamma, dbeta = backward(dy, x, shape, mean, rstd, gamma, beta, mask)
+    def call(*operands: torch.Tensor) -> Values:
+        _, x, beta, gamma = operands
+        dx, dbeta, dgamma = (torch.empty(each.shape, dtype=x.dtype) for each in (x, beta, gamma))
+        fill((dx, dbeta, dgamma), operands)
         return dx, dbeta, dgamma
 
-    return Kernel(call=call)
+    def fill(outs: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
+        if not all(out.is_contiguous() for out in outs):
+            for out, value in zip(outs, call(*operands), strict=True):
+                out.copy_(value)
+            return
+        dx, dbeta, dgamma = outs
+        dy, x, beta, gamma = (operand.contiguous() for operand in operands)
+        gradients, given = (dx, dgamma, dbeta), (dy, x, gamma, beta)
+        if library is None or not library.try_backward(gradients, *given, epsilon=epsilon):
+            for out, value in zip(gradients, by_torch(*given), strict=True):
+                out.copy_(value)
+
+    return Kernel(call=call, fill=fill)
+
+
+def _layer_norm_grad_by_torch(
+    epsilon: float, shape: list[int]
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Return a function of dy, x, gamma and beta that gives the gradients of the last three."""
+    forward = torch.ops.aten.native_layer_norm.default
+    backward = torch.ops.aten.native_layer_norm_backward.default
+
+    def call(
+        dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        _, mean, rstd = forward(x, shape, None, None, epsilon)
+        found: tuple[torch.Tensor, ...] = backward(
+            dy, x, shape, mean, rstd, gamma, beta, [True, True, True]
+        )
+        return found
+
+    return call
 
 
 def _group_norm(node: Node, _types: Sequence[TensorType]) -> Kernel:

@@ -109,7 +109,7 @@ def run_reference(node: Node, *operands: Array, step: int = 0) -> tuple[Array, .
 def run_kernel(
     node: Node, *operands: Array, step: int = 0, half: DType | None = None
 ) -> tuple[Array, ...]:
-    """Run a node's kernel; also through `into`, whose result must be the same bits."""
+    """Run a node's kernel; also through `into` and `fill`, whose bits must be the same."""
     kernel = compile_node(node, [type_of(x, half) for x in operands])
     tensors = [torch.from_numpy(np.array(x)) for x in operands]
     if kernel.reads_step:
@@ -121,6 +121,11 @@ def run_kernel(
         out = torch.empty(node.types[0].shape, dtype=results[0].dtype)
         kernel.into(out, *tensors)
         np.testing.assert_array_equal(out.numpy(), results[0].numpy())
+    if kernel.fill is not None:
+        outs = [torch.full_like(result, 7) for result in results]
+        kernel.fill(outs, tensors)
+        for out, result in zip(outs, results, strict=True):
+            np.testing.assert_array_equal(out.numpy(), result.numpy())
     for x, y in zip(tensors, before, strict=True):
         np.testing.assert_array_equal(x.numpy(), y.numpy(), err_msg="an operand was overwritten")
     return tuple(result.numpy() for result in results)

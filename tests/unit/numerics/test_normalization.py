@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from appliance.numerics.kernels import compile_node, normalization
 from tests.unit.numerics.cases import (
     assert_agree,
     examples,
@@ -15,6 +16,7 @@ from tests.unit.numerics.cases import (
     run_kernel,
     run_reference,
     seeds,
+    type_of,
     whole_numbers,
 )
 
@@ -216,15 +218,54 @@ def test_the_gradient_of_sigmoid_takes_its_result_first():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("num_rows", "width"), [(7, 1024), (65, 1024), (1000, 1024), (1, 100_000)])
-def test_a_large_tensor_is_normalized_in_parts_to_the_same_bits(num_rows, width):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        rng = np.random.default_rng(num_rows)
-        x = rng.normal(size=(num_rows, 3, width)).astype(np.float32)
-        beta, gamma = rng.normal(size=(2, width)).astype(np.float32)
-        node = make_node("LayerNorm", x, beta, gamma, epsilon=EPSILON)
-        run_kernel(node, x, beta, gamma)  # also through `into`, which has to give the same bits
-    finally:
-        torch.set_num_threads(threads)
+def layer_norm_case(shape=(3, 5, 70), dtype=np.float32):
+    """Return the nodes of a normalization and of its gradient, and the operands of the latter."""
+    dy, x = (numbers(seed, shape).astype(dtype) for seed in (1, 2))
+    beta, gamma = (numbers(seed, shape[-1:]).astype(dtype) for seed in (3, 4))
+    forward = make_node("LayerNorm", x, beta, gamma, epsilon=EPSILON)
+    backward = make_node("LayerNormGrad", dy, x, beta, gamma, epsilon=EPSILON)
+    return forward, backward, (dy, x, beta, gamma)
+
+
+def test_layer_norm_is_right_without_onednn(monkeypatch):
+    monkeypatch.setattr(normalization, "find_layer_norm", lambda: None)
+    forward, backward, operands = layer_norm_case()
+    assert_agree(forward, *operands[1:], atol=1e-5)
+    assert_agree(backward, *operands, atol=1e-4)
+
+
+def test_layer_norm_of_float64_is_left_to_torch():
+    forward, backward, operands = layer_norm_case(dtype=np.float64)
+    assert_agree(forward, *operands[1:], rtol=1e-12)
+    assert_agree(backward, *operands, rtol=1e-11)
+
+
+def with_gaps(tensor):
+    """Return a copy whose elements lie apart."""
+    return torch.stack([tensor, torch.zeros_like(tensor)], -1)[..., 0]
+
+
+def test_layer_norm_gives_the_same_bits_however_its_tensors_lie():
+    forward, backward, operands = layer_norm_case()
+    types = [type_of(operand) for operand in operands]
+    plain = [torch.from_numpy(operand) for operand in operands]
+    gapped = [with_gaps(tensor) for tensor in plain]
+    assert not any(tensor.is_contiguous() for tensor in gapped)
+    kernel = compile_node(forward, types[1:])
+    expected, out = kernel.call(*plain[1:]), with_gaps(plain[1])
+    assert not out.is_contiguous()
+    kernel.into(out, *gapped[1:])
+    np.testing.assert_array_equal(out.numpy(), expected.numpy())
+    kernel = compile_node(backward, types)
+    outs = [with_gaps(tensor) for tensor in plain[1:]]
+    kernel.fill(outs, gapped)
+    for found, wanted in zip(outs, kernel.call(*plain), strict=True):
+        np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+
+
+def test_a_row_is_normalized_to_the_same_bits_whatever_rows_are_beside_it():
+    shape = (50, 700)
+    forward, _, (_, x, beta, gamma) = layer_norm_case(shape)
+    (whole,) = run_kernel(forward, x, beta, gamma)
+    part = make_node("LayerNorm", x[17:24], beta, gamma, epsilon=EPSILON)
+    np.testing.assert_array_equal(run_kernel(part, x[17:24], beta, gamma)[0], whole[17:24])

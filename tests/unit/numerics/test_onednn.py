@@ -1,4 +1,4 @@
-"""Products by oneDNN: right however the matrices lie, refused where they lie oddly."""
+"""oneDNN: right however matrices lie, refused where tensors lie oddly, the same bits each run."""
 
 import platform
 from concurrent.futures import ThreadPoolExecutor
@@ -8,16 +8,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from appliance.core.errors import InternalError
 from appliance.core.tensors import DType, TensorType
-from appliance.numerics import onednn
 from appliance.numerics.grouping import single_group
 from appliance.numerics.kernels import linear_algebra
+from appliance.numerics.onednn import library, products
+from appliance.numerics.onednn.normalization import find_layer_norm
 from tests.support.plans import node
 from tests.unit.numerics.cases import examples, numbers, seeds
 
-GEMM = onednn.load_gemm()
+GEMM = products.load_gemm()
+LAYER_NORM = find_layer_norm()
 
 with_onednn = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the package is for x86-64 alone"
@@ -198,19 +201,87 @@ def test_threads_do_not_disturb_one_another() -> None:
         list(threads.map(multiply, range(len(sizes))))
 
 
+@with_onednn
+@examples(40)
+@given(seed=seeds, num_rows=st.integers(1, 40), width=st.integers(1, 300))
+def test_rows_are_normalized_and_their_gradients_right(seed, num_rows, width) -> None:
+    x, dy = (torch.from_numpy(numbers(seed % 1000 + i, (num_rows, width))) for i in range(2))
+    gamma, beta = (torch.from_numpy(numbers(seed % 1000 + i, (width,))) for i in (2, 3))
+    wide = [tensor.double().requires_grad_() for tensor in (x, gamma, beta)]
+    expected = torch.layer_norm(wide[0], (width,), *wide[1:], 1e-3)
+    expected.backward(dy.double())
+    out = torch.full_like(x, float("nan"))
+    assert LAYER_NORM.try_forward(out, x, gamma, beta, epsilon=1e-3)
+    torch.testing.assert_close(out, expected.detach().float(), rtol=1e-4, atol=1e-5)
+    found = tuple(torch.full_like(tensor, float("nan")) for tensor in (x, gamma, beta))
+    assert LAYER_NORM.try_backward(found, dy, x, gamma, beta, epsilon=1e-3)
+    for tensor, leaf in zip(found, wide, strict=True):
+        torch.testing.assert_close(tensor, leaf.grad.float(), rtol=1e-3, atol=1e-4)
+
+
+def normalized(num_rows):
+    """Return the result and the gradients for so many rows, the same numbers in every call."""
+    x, dy = (torch.from_numpy(numbers(num_rows + i, (num_rows, 200))) for i in range(2))
+    gamma, beta = (torch.from_numpy(numbers(i, (200,))) for i in range(2))
+    found = [torch.empty_like(tensor) for tensor in (x, x, gamma, beta)]
+    assert LAYER_NORM.try_forward(found[0], x, gamma, beta, epsilon=1e-5)
+    assert LAYER_NORM.try_backward(tuple(found[1:]), dy, x, gamma, beta, epsilon=1e-5)
+    return [tensor.numpy() for tensor in found]
+
+
+@with_onednn
+def test_normalizations_repeat_their_bits_with_each_number_of_threads() -> None:
+    before = torch.get_num_threads()
+    try:
+        for num_threads in (1, 2, 1, 2):
+            torch.set_num_threads(num_threads)
+            for first, second in zip(normalized(123), normalized(123), strict=True):
+                np.testing.assert_array_equal(first, second)
+    finally:
+        torch.set_num_threads(before)
+
+
+@with_onednn
+def test_normalizations_of_several_threads_do_not_disturb_one_another() -> None:
+    sizes = [64, 200, 64, 31]
+    expected: list[list[NDArray[np.float32]]] = []
+
+    def normalize(number: int) -> None:
+        for _ in range(50):
+            for found, wanted in zip(normalized(sizes[number]), expected[number], strict=True):
+                np.testing.assert_array_equal(found, wanted)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        expected.extend(map(normalized, sizes))
+        with ThreadPoolExecutor(len(sizes), initializer=lambda: torch.set_num_threads(1)) as pool:
+            list(pool.map(normalize, range(len(sizes))))
+    finally:
+        torch.set_num_threads(before)
+
+
+@with_onednn
+@pytest.mark.parametrize("odd", [0, 1, 2, 3])
+def test_tensors_that_lie_oddly_are_not_normalized(odd) -> None:
+    tensors = [torch.zeros(4, 8), torch.ones(4, 8), torch.ones(8), torch.ones(8)]
+    tensors[odd] = torch.ones(*tensors[odd].shape, 2)[..., 0]
+    assert not LAYER_NORM.try_forward(*tensors, epsilon=1e-5)
+
+
 def test_a_call_that_the_library_refuses_is_an_error() -> None:
     with pytest.raises(InternalError, match=r"oneDNN refused dnnl_memory_create: status 2"):
-        onednn._check(2, "dnnl_memory_create")
+        library.check(2, "dnnl_memory_create")
 
 
 def test_other_processors_leave_products_to_torch(monkeypatch) -> None:
-    monkeypatch.setattr(onednn, "_is_amd", lambda: False)
-    assert onednn.find_gemm.__wrapped__() is None
+    monkeypatch.setattr(products, "_is_amd", lambda: False)
+    assert products.find_gemm.__wrapped__() is None
 
 
 def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch, tmp_path, caplog) -> None:
     broken = tmp_path / "libdnnl.so.3"
     broken.write_bytes(b"no library")
-    monkeypatch.setattr(onednn, "_library_path", lambda: broken)
-    assert onednn.load_gemm.__wrapped__() is None
-    assert "not computed by oneDNN" in caplog.text
+    monkeypatch.setattr(library, "_library_path", lambda: broken)
+    assert library.load_library.__wrapped__() is None
+    assert "Nothing is computed by oneDNN" in caplog.text
