@@ -67,17 +67,37 @@ class Line:
         return f"{self.name} {self.value:.3f} {self.bar} {'ok' if self.is_met else 'MISSED'}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """What is a process's own of its memory.
+
+    Attributes:
+        anonymous_bytes: What no file stands behind.
+        ring_bytes: Its part of the rings: a page counts as a half for each of two that map it and
+            have looked at it, and whole for one as long as the other has not.
+    """
+
+    anonymous_bytes: int
+    ring_bytes: int
+
+
 class Sampler:
     """Highest memory of an engine's pods while it is open, pages of files apart.
 
     Args:
         engine: The pods.
+
+    Attributes:
+        peak_bytes: Of all of them at one time.
+        peak_of: Of each role, with its part of the rings as it was at last, when all who share a
+            page have looked at it.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._pids = {pod.spec.role.value: pod.process.pid for pod in engine.pods}
         self.peak_bytes = 0
-        self.peak_of = dict.fromkeys(self._pids, 0)
+        self._anonymous = dict.fromkeys(self._pids, 0)
+        self._rings = dict.fromkeys(self._pids, 0)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -88,23 +108,35 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+        self._look()
+
+    @property
+    def peak_of(self) -> Mapping[str, int]:
+        """See the class."""
+        return {role: self._anonymous[role] + ring for role, ring in self._rings.items()}
 
     def _run(self) -> None:
         while not self._ended.wait(_SAMPLE_SECONDS):
-            found = {role: own_bytes(pid) for role, pid in self._pids.items()}
-            self.peak_bytes = max(self.peak_bytes, sum(found.values()))
-            self.peak_of = {role: max(found[role], peak) for role, peak in self.peak_of.items()}
+            self._look()
+
+    def _look(self) -> None:
+        found = {role: own_memory(pid) for role, pid in self._pids.items()}
+        total = sum(own.anonymous_bytes + own.ring_bytes for own in found.values())
+        self.peak_bytes = max(self.peak_bytes, total)
+        for role, own in found.items():
+            self._anonymous[role] = max(self._anonymous[role], own.anonymous_bytes)
+            self._rings[role] = own.ring_bytes
 
 
-def own_bytes(pid: int) -> int:
-    """Return anonymous memory of a process, and its part of the rings that it shares."""
-    found = 0
+def own_memory(pid: int) -> Own:
+    """Return what a process takes now; nothing if it has ended."""
+    found = dict.fromkeys(("Pss_Anon", "Pss_Shmem"), 0)
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             name, _, value = line.partition(":")
-            if name in ("Pss_Anon", "Pss_Shmem"):
-                found += int(value.split()[0]) * _KIB
-    return found
+            if name in found:
+                found[name] = int(value.split()[0]) * _KIB
+    return Own(anonymous_bytes=found["Pss_Anon"], ring_bytes=found["Pss_Shmem"])
 
 
 class Limited:
