@@ -35,6 +35,7 @@ from appliance.core.pods import PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
+from appliance.pods.allocator import use_one_arena
 from appliance.pods.neighbours import Neighbours
 from appliance.pods.refusals import RefusalInterceptor
 from appliance.pods.user_programs import user_environment
@@ -277,6 +278,7 @@ def run_coordinator(spec: PodSpec, compiler: Compiler) -> int:
     """
     configure_logging(as_json=True, fields={"job": spec.job, "pod": spec.name})
     faulthandler.enable()
+    use_one_arena()
     with traced_pod(spec):
         coordinator = Coordinator(spec, compiler, SystemClock())
         for number in (signal.SIGTERM, signal.SIGINT):

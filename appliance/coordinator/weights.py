@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.coordinator.intake import Intake
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.plan import Plan, StateTensor
 from appliance.core.tensors import DType, TensorType
@@ -74,6 +75,7 @@ class WeightIngress:
         self._tensors = {tensor.resource_name: tensor for tensor in plan.state}
         self._views = views
         self._written: set[str] = set()
+        self._intake = Intake()
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -112,12 +114,15 @@ class WeightIngress:
             self.fill(name, proto)
             yield name
             return
-        writer = TensorWriter(name, self.wire_type(name), self._views[name])
-        writer.write(first.data)
-        yield ""
-        for chunk in chunks:
-            writer.write(chunk.data)
-        writer.finish()
+        with self._intake.room(self._views[name].nbytes):
+            writer = TensorWriter(name, self.wire_type(name), self._views[name])
+            writer.write(first.data)
+            del first
+            yield ""
+            for chunk in chunks:
+                writer.write(chunk.data)
+                del chunk  # or it would stay until the next one is there
+            writer.finish()
         self._written.add(name)
         yield name
 

@@ -5,7 +5,6 @@ directory. Mapped, it behaves as memory does, is gone when the last process that
 the kernel may write any of it back and forget it.
 """
 
-import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +14,6 @@ _MEMORY_INFO = Path("/proc/meminfo")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
 _KIB = 1024
-_LARGE_BYTES = 1 << 20
-_M_MMAP_THRESHOLD = -3
-"""From glibc's malloc.h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +43,6 @@ def choose_backing(need_bytes: int, *, limit_bytes: int, directory: Path) -> Bac
         directory: Where files are made.
     """
     return Backing(directory=directory, is_on_disk=need_bytes > limit_bytes * _FILL)
-
-
-def return_freed_memory() -> None:
-    """Have the allocator give large blocks back to the kernel when they are freed.
-
-    By default it keeps them for reuse. With tensors of many megabytes coming and going its heaps
-    then hold several times what is in use: 1 GB after 60 updates of 16 MB each, measured.
-    """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # glibc; others give back by themselves
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def memory_limit() -> int:

@@ -13,10 +13,11 @@ from appliance.core.errors import ConflictError, WscError
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
 from appliance.core.shard_plans import shard_plans
-from appliance.memoryx.backing import choose_backing, memory_limit, return_freed_memory
+from appliance.memoryx.backing import choose_backing, memory_limit
 from appliance.memoryx.persistent import PersistentTensors
 from appliance.memoryx.session import SessionSteps, WeightSession
 from appliance.memoryx.tensor_store import TensorStore, tensor_bytes
+from appliance.pods.allocator import return_freed_memory
 from appliance.pods.context import PodContext
 from appliance.streams.topology import store
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -25,6 +26,9 @@ THREADS_OPTION = "torch_threads"
 MEMORY_OPTION = "memory_bytes"
 ALIKE_OPTION = "pods_here"
 """Weight pods of the job on this pod's node, which share its memory."""
+
+_RETURNED_BYTES = 1 << 20
+"""From which size on freed blocks are given back where memory is scarce."""
 
 
 class WeightRole:
@@ -61,7 +65,7 @@ class WeightRole:
                 directory=self._context.spec.work_dir,
             )
             if backing.is_on_disk:
-                return_freed_memory()
+                return_freed_memory(_RETURNED_BYTES)
             try:
                 self._store = TensorStore(shard.plan, server, backing)
             except WscError:

@@ -12,14 +12,15 @@ import sys
 from collections.abc import Sequence
 
 from appliance.core.pods import MACHINE_CODE_OPTION, PodSpec
-from appliance.numerics.allocator import keep_freed_memory
 from appliance.numerics.loops.machine_code import keep_machine_code
 from appliance.pods import shell
+from appliance.pods.allocator import keep_freed_memory, use_one_arena
 from workers.csx.role import CsxRole
 
 
 def run_pod(spec: PodSpec) -> int:
     """Be the chief pod that the spec describes; return the exit code."""
+    use_one_arena()
     keep_freed_memory()
     keep_machine_code(spec.options.get(MACHINE_CODE_OPTION))
     return shell.run_pod(spec, CsxRole)

@@ -16,7 +16,7 @@ from appliance.core.readings import (
     WALL_TOTAL,
 )
 from appliance.core.run import RunSchedule
-from appliance.numerics.allocator import give_back_free_memory
+from appliance.pods.allocator import give_back_free_memory
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.protocol import RingReader

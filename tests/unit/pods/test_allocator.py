@@ -5,12 +5,13 @@ import sys
 
 PROGRAM = """
 import resource, sys, torch
-from appliance.numerics.allocator import keep_freed_memory
+from appliance.pods.allocator import keep_freed_memory, use_one_arena
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 if sys.argv[1] == "keep":
+    use_one_arena()
     assert keep_freed_memory()
 def touch():
     tensors = [torch.ones(16, 1024, 1024) for _ in range(2)]
