@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypedDict
 
 import typer
 import uvicorn
@@ -38,7 +38,7 @@ from appliance.management.server import KUBERNETES, Management, ManagementOption
 from appliance.node_command import node
 from appliance.observability.logging import configure_logging
 from appliance.proxy_command import proxy
-from appliance.settings import read_settings
+from appliance.settings import Settings, read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.memory import free_bytes
 
@@ -72,6 +72,7 @@ _DataDir = Annotated[
 _StreamsFlag = Annotated[
     str, typer.Option(help="Tensors go by ring, mapped (no copy), network or network-tls.")
 ]
+_DeviceFlag = Annotated[str, typer.Option(help="What systems compute on: cpu or cuda.")]
 _MemoryFlag = Annotated[
     float, typer.Option(help="GiB that a job's MemoryX may use; more goes to files. 0: all.")
 ]
@@ -174,7 +175,29 @@ _Preemption = Annotated[
 ]
 
 
+@contextlib.contextmanager
+def _clear_errors() -> Iterator[None]:
+    """End the command with one line for an error that has a sentence."""
+    try:
+        yield
+    except WscError as error:
+        _fail(error)
+
+
+class _Places(TypedDict):
+    """Directories of an appliance, as its options call them."""
+
+    data_dir: Path
+    runtime_root: Path
+
+
+def _places(data_dir: Path | None, settings: Settings) -> _Places:
+    directory = (data_dir or settings.data_dir).absolute()
+    return {"data_dir": directory, "runtime_root": settings.runtime_root(directory)}
+
+
 @app.command()
+@_clear_errors()
 def up(
     *,
     data_dir: _DataDir = None,
@@ -193,6 +216,7 @@ def up(
     pace: _PaceFlag = 0.0,
     execution: _ExecutionFlag = "weight-streaming",
     streams: _StreamsFlag = "ring",
+    csx_device: _DeviceFlag = "cpu",
     memoryx_gib: _MemoryFlag = 0.0,
     stall_seconds: _StallFlag = 630.0,
     lease_seconds: _LeaseFlag = 30,
@@ -216,54 +240,44 @@ def up(
 ) -> None:
     """Start the appliance."""
     settings = read_settings()
-    with _clear_errors():
-        options = ManagementOptions(
-            data_dir=(directory := (data_dir or settings.data_dir).absolute()),
-            runtime_root=settings.runtime_root(directory),
-            host=host,
-            port=port,
-            rest_port=rest_port,
-            num_systems=systems,
-            cluster=_cluster(cluster),
-            public_name=public_name,
-            public_port=public_port,
-            has_tls=tls,
-            certificates=str(certificates.absolute()) if certificates else "",
-            needs_token=tokens,
-            precision=precision,
-            wafer_bytes=free_bytes(parse_machine(table := _machine(machine))),
-            execution=execution,
-            lease_seconds=lease_seconds,
-            orphan_seconds=orphan_seconds,
-            allows_preemption=preemption,
-            history_days=history_days,
-            log_limits=_log_limits(log_days, log_gib, pod_log_mib),
-            otlp=otlp or settings.otlp_endpoint,
-            notify=str(notify.absolute()) if notify else "",
-            database=database or settings.database,
-            machine=table,
-            pace=pace,
-            stall_seconds=stall_seconds,
-            streams=streams,
-            memoryx_bytes=int(memoryx_gib * _GIB),
-            launcher=launcher,
-            inner_host=inner_host,
-            inner_port=inner_port,
-            node_port=node_port,
-            node_grace_seconds=node_grace_seconds,
-            entry_modules=tuple(map(_entry, test_entry or ())),
-            kubernetes=_text_of(kubernetes, "Kubernetes settings"),
-        )
-        _begin(options, log_level=settings.log_level, foreground=foreground)
-
-
-@contextlib.contextmanager
-def _clear_errors() -> Iterator[None]:
-    """End the command with one line for an error that has a sentence."""
-    try:
-        yield
-    except WscError as error:
-        _fail(error)
+    options = ManagementOptions(
+        **_places(data_dir, settings),
+        host=host,
+        port=port,
+        rest_port=rest_port,
+        num_systems=systems,
+        cluster=_cluster(cluster),
+        public_name=public_name,
+        public_port=public_port,
+        has_tls=tls,
+        certificates=str(certificates.absolute()) if certificates else "",
+        needs_token=tokens,
+        precision=precision,
+        wafer_bytes=free_bytes(parse_machine(table := _machine(machine))),
+        execution=execution,
+        lease_seconds=lease_seconds,
+        orphan_seconds=orphan_seconds,
+        allows_preemption=preemption,
+        history_days=history_days,
+        log_limits=_log_limits(log_days, log_gib, pod_log_mib),
+        otlp=otlp or settings.otlp_endpoint,
+        notify=str(notify.absolute()) if notify else "",
+        database=database or settings.database,
+        machine=table,
+        pace=pace,
+        stall_seconds=stall_seconds,
+        streams=streams,
+        csx_device=csx_device,
+        memoryx_bytes=int(memoryx_gib * _GIB),
+        launcher=launcher,
+        inner_host=inner_host,
+        inner_port=inner_port,
+        node_port=node_port,
+        node_grace_seconds=node_grace_seconds,
+        entry_modules=tuple(map(_entry, test_entry or ())),
+        kubernetes=_text_of(kubernetes, "Kubernetes settings"),
+    )
+    _begin(options, log_level=settings.log_level, foreground=foreground)
 
 
 def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 from appliance.core.ids import JobId, PodName, Role, pod_name
@@ -22,11 +23,21 @@ HOST_OPTION = "stream_host"
 CLIENT_CONFIG_OPTION = "client_config"
 """Option of a driver with the client's configuration file, for scripts that do not name one."""
 
+DEVICE_OPTION = "device"
+"""Option of a system with the `Device` that it computes on."""
+
 FAN_OUT_OPTION = "fan_out"
 """Option of a coordinator with the children that a SwarmX pod of its job has at most."""
 
 MEMORY_OPTION = "pod_memory_bytes"
 """Option of a pod with the memory that it counts for on its node; absent for none."""
+
+
+class Device(StrEnum):
+    """What a simulated system computes on."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,12 @@ from appliance.core.ids import Role
 from appliance.core.jobs import JobType
 from appliance.core.pods import (
     CLIENT_CONFIG_OPTION,
+    DEVICE_OPTION,
     FAN_OUT_OPTION,
     MACHINE_CODE_OPTION,
     MANAGEMENT,
     MEMORY_OPTION,
+    Device,
     PodSpec,
     member_name,
 )
@@ -55,6 +57,7 @@ class Surroundings:
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
         stall_seconds: Longest wait of a system for one batch before its job counts as stalled.
         streams: How weights reach the systems on one host: `ring` or `mapped`.
+        csx_device: What systems compute on: `cpu` or `cuda`.
         has_network: Whether every pod counts as a host of its own, so that all streams cross the
             network.
         node_cores: CPU cores of each node, where there are several.
@@ -85,6 +88,7 @@ class Surroundings:
     driver_tokens: DriverTokens
     stall_seconds: float
     streams: str
+    csx_device: Device = Device.CPU
     memoryx_bytes: int = 0
     memory_nodes: MemoryNodes = ONE_NODE
     has_network: bool = False
@@ -251,6 +255,7 @@ def _options(
         options["memory_bytes"] = str(surroundings.memoryx_bytes)
         options["pods_here"] = str(1 if surroundings.has_pod_limits else share.num_alike)
     if role is Role.CHIEF:
+        options[DEVICE_OPTION] = surroundings.csx_device
         options["machine"] = surroundings.machine
         options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""
     return options

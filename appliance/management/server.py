@@ -21,7 +21,7 @@ from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.jobs import JobType
 from appliance.core.plan import Execution
-from appliance.core.pods import PodSpec
+from appliance.core.pods import Device, PodSpec
 from appliance.core.records import JobRecord
 from appliance.core.shard_count import MemoryNodes
 from appliance.management.access import open_access
@@ -175,6 +175,8 @@ class ManagementOptions:
             that all systems read, `mapped` lets every system read MemoryX's own memory. With
             `network` every pod counts as a host of its own and all its streams cross TCP on
             loopback; `network-tls` encrypts them.
+        csx_device: What systems compute on: `cpu` (the default), or `cuda`, the devices of the host
+            of each, among which its systems are dealt out.
         memoryx_bytes: Memory that MemoryX of a job may use on a node, all its weight pods there
             together; tensors that take most of it are kept in a file in the data directory and
             paged in and out. 0, the default, means what the machine or the control group has.
@@ -220,6 +222,7 @@ class ManagementOptions:
     pace: float = 0.0
     stall_seconds: float = 630.0
     streams: str = StreamMode.RING.value
+    csx_device: str = Device.CPU.value
     memoryx_bytes: int = 0
     launcher: str = PROCESSES
     node_port: int = 9002
@@ -244,6 +247,10 @@ class ManagementOptions:
         if self.streams not in kinds:
             raise UserError(
                 f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
+            )
+        if self.csx_device not in tuple(Device):
+            raise UserError(
+                f"Systems cannot compute on {self.csx_device!r}; it is one of {', '.join(Device)}."
             )
         self._check_launcher()
         parse_machine(self.machine)
@@ -751,6 +758,7 @@ class Management:
             driver_tokens=self._driver_tokens,
             stall_seconds=self.options.stall_seconds,
             streams=self.options.streams,
+            csx_device=Device(self.options.csx_device),
             memoryx_bytes=self.options.memoryx_bytes,
             has_network=self.options.streams in NETWORK_STREAMS,
             stream_secret=self._stream_secret,

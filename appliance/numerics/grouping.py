@@ -6,6 +6,7 @@ import torch
 
 from appliance.core.graph import Node
 from appliance.core.tensors import TensorType
+from appliance.numerics.devices import on_device
 from appliance.numerics.groups import Group, Uses, in_order, uses_of
 from appliance.numerics.kernels import compile_node
 from appliance.numerics.loops.region_kernels import region_group
@@ -18,6 +19,8 @@ def group_nodes(
     types: Mapping[str, TensorType],
     known: Mapping[str, torch.Tensor],
     live_out: Collection[str],
+    *,
+    device: torch.device | None = None,
 ) -> list[Group]:
     """Return the groups of a list of nodes, in an order in which they can run.
 
@@ -26,20 +29,25 @@ def group_nodes(
         types: Type of every value.
         known: Values that never change.
         live_out: Values that are kept.
+        device: Where they run; None is the processor, for which alone there are loops.
 
     Raises:
         InternalError: A node has no kernel.
     """
     uses = uses_of(nodes, live_out)
     patterns = find_patterns(nodes, types, uses)
-    regions = find_regions(nodes, types, uses, {at for part in patterns for at in part})
+    if device is None:
+        regions = find_regions(nodes, types, uses, {at for part in patterns for at in part})
+    else:
+        regions = []
     taken = {position for part in (*patterns, *regions) for position in part}
     made = dict(patterns)
     made.update({at: region_group(at, nodes, types, known, uses) for at in regions})
     for at, node in enumerate(nodes):
         if at not in taken:
             made[(at,)] = single_group(node, types)
-    return _needed([made[part] for part in in_order([*made], nodes)], uses)
+    needed = _needed([made[part] for part in in_order([*made], nodes)], uses)
+    return needed if device is None else [on_device(group, device) for group in needed]
 
 
 def single_group(node: Node, types: Mapping[str, TensorType]) -> Group:

@@ -33,7 +33,11 @@ class Part:
     written: Sequence[str]
 
     def program(
-        self, *, known: Mapping[str, torch.Tensor] | None = None, pool: TensorPool | None = None
+        self,
+        *,
+        known: Mapping[str, torch.Tensor] | None = None,
+        pool: TensorPool | None = None,
+        device: torch.device | None = None,
     ) -> Program:
         """Return its program; see `Program` for the arguments."""
         return Program(
@@ -43,6 +47,7 @@ class Part:
             known=known,
             written=self.written,
             pool=pool,
+            device=device,
         )
 
 

@@ -8,6 +8,7 @@ Same operands, same bits: kernels never depend on the order in which threads fin
 depend on the *number* of threads, since that decides how a sum is cut.)
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from appliance.core.errors import InternalError, WscError
 from appliance.core.graph import Node
 from appliance.core.ops import ELEMENTWISE
 from appliance.core.tensors import TensorType
+from appliance.numerics.devices import to_device
 from appliance.numerics.grouping import group_nodes, single_group
 from appliance.numerics.groups import Group
 from appliance.numerics.instructions import (
@@ -49,6 +51,8 @@ class Program:
         written: Names of the values, beyond those in `live_out`, that `run` may be asked to write
             to given tensors.
         pool: Where results are computed; None leaves that to torch.
+        device: Where it runs, and where `known` and all values from outside are; None is the
+            processor. Elsewhere there is no pool.
     """
 
     def __init__(
@@ -60,16 +64,21 @@ class Program:
         known: Mapping[str, torch.Tensor] | None = None,
         written: Collection[str] = (),
         pool: TensorPool | None = None,
+        device: torch.device | None = None,
     ) -> None:
-        self._pool = pool
+        if device is not None and pool is not None:
+            raise ValueError(f"a pool is memory of the processor, and the program runs on {device}")
+        self._pool, self._device = pool, device
         self._types = dict(types)
         for node in nodes:
             self._types.update(zip(node.results, node.types, strict=True))
         self._live_out = frozenset(live_out)
         self._shared = SharedMemory()
-        constants, rest = _split_constants(nodes, self._types)
-        known = {**(known or {}), **constants}
-        groups = group_nodes(rest, self._types, known, self._live_out | frozenset(written))
+        with self._as_default():
+            constants, rest = _split_constants(nodes, self._types, device)
+            known = {**(known or {}), **constants}
+            kept = self._live_out | frozenset(written)
+            groups = group_nodes(rest, self._types, known, kept, device=device)
         self._groups = groups
         self._orders = {} if pool is None else memory_orders(groups, self._types)
         read = {name for group in groups for name in group.operands}
@@ -172,7 +181,7 @@ class Program:
         values.update({_target(name): tensor for name, tensor in targets.items()})
         if self._reads_step:
             values[_STEP] = torch.tensor(step)
-        with torch.no_grad():
+        with torch.no_grad(), self._as_default():
             for name in wanted - self._defined_at.keys():
                 targets[name].copy_(values[name])
             self._execute(linked, values)
@@ -184,6 +193,10 @@ class Program:
             del values[_target(name)]
         if self._reads_step:
             del values[_STEP]
+
+    def _as_default(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which torch makes tensors where this runs."""
+        return contextlib.nullcontext() if self._device is None else self._device
 
     def _execute(self, linked: list[tuple[Instruction, Group]], values: Table) -> None:
         position = 0
@@ -293,7 +306,7 @@ def _target(name: str) -> str:
 
 
 def _split_constants(
-    nodes: Sequence[Node], types: Mapping[str, TensorType]
+    nodes: Sequence[Node], types: Mapping[str, TensorType], device: torch.device | None
 ) -> tuple[Table, list[Node]]:
     """Compute what depends on nothing; return it, and the other nodes."""
     constants: Table = {}
@@ -305,7 +318,7 @@ def _split_constants(
             continue
         value = kernel.call()
         assert isinstance(value, torch.Tensor)
-        constants[node.results[0]] = value
+        constants[node.results[0]] = value if device is None else to_device(value, device)
     return constants, rest
 
 

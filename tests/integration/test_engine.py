@@ -197,6 +197,15 @@ def test_steps_do_not_begin_before_every_state_tensor_has_a_value(tmp_path):
     assert refused.value.details() == ("1 of 3 state tensors have no value, 'state.w2' among them.")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_session_says_that_the_device_of_its_systems_is_missing(tmp_path):
+    with make_engine(tmp_path, num_systems=1, device="cuda") as engine:
+        with pytest.raises(grpc.RpcError) as refused:
+            engine.load(two_layer_plan())
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "finds no such device on this host" in refused.value.details()
+
+
 def test_a_nan_is_a_result_like_any_other(tmp_path):
     plan = two_layer_plan()
     state, batches = two_layer_data(plan, num_steps=3)

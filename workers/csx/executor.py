@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from appliance.core.errors import InternalError
+from appliance.numerics.devices import to_device
 from appliance.numerics.pool import TensorPool
 from appliance.numerics.program import Program
 from appliance.streams.torch_views import Tensors
@@ -37,13 +38,21 @@ class _Layer:
 class Executor:
     """The wafer part of a plan for one share of the batch.
 
+    On a device other than the processor what a layer step loads is copied there, and its sums are
+    copied from there into the gradient slot.
+
     Args:
         part: The wafer part.
+        device: Where to compute; None is the processor.
     """
 
-    def __init__(self, part: WaferPart) -> None:
-        self._constants, self._pool = part.constants.tensors(), TensorPool()
-        programs = [each.program(known=self._constants, pool=self._pool) for each in part.parts]
+    def __init__(self, part: WaferPart, device: torch.device | None = None) -> None:
+        self._device, self._pool = device, TensorPool() if device is None else None
+        self._constants = self._there(part.constants.tensors())
+        programs = [
+            each.program(known=self._constants, pool=self._pool, device=device)
+            for each in part.parts
+        ]
         self._layers = tuple([_layer(layer, programs[layer.part]) for layer in part.layers])
         self._table: Tensors = {}
         self._step = 0
@@ -56,7 +65,7 @@ class Executor:
     def begin(self, step: int, batch: Tensors) -> None:
         """Begin a step, whose number is for random operations, with its batch tensors by name."""
         self._step = step
-        self._table = {**self._constants, **batch}
+        self._table = {**self._constants, **self._there(batch)}
 
     def compute(self, layer_step: int, loads: Tensors, sums: Tensors) -> None:
         """Run one layer step.
@@ -71,7 +80,7 @@ class Executor:
         """
         ready, table = self._layers[layer_step], self._table
         layer = ready.part
-        values = {inner: loads[name] for name, inner in layer.loads}
+        values = self._there({inner: loads[name] for name, inner in layer.loads})
         for name, inner in layer.reads:
             values[inner] = table[name]
         for name, inner in layer.takes:
@@ -86,11 +95,20 @@ class Executor:
         for name, inner in layer.results:
             table[name] = values[inner]
         for name in ready.to_copy:
-            table[name] = self._pool.copy(table[name])
+            table[name] = self._copy(table[name])
 
     def end(self) -> None:
         """Forget everything of the step."""
         self._table = {}
+
+    def _there(self, tensors: Tensors) -> Tensors:
+        """Return tensors where this computes."""
+        if self._device is None:
+            return tensors
+        return {name: to_device(tensor, self._device) for name, tensor in tensors.items()}
+
+    def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.clone() if self._pool is None else self._pool.copy(tensor)
 
     def twin(self) -> "Executor":
         """Return an executor with activations of its own and everything else in common."""

@@ -67,11 +67,12 @@ class MicroBatches:
 
     Args:
         part: The wafer part.
+        device: Where to compute; None is the processor.
     """
 
-    def __init__(self, part: SharePart) -> None:
+    def __init__(self, part: SharePart, device: torch.device | None = None) -> None:
         self._types, self._share, self._shards = part.types, part.share, part.shards
-        self._executors = tuple(_executors(part.parts))
+        self._executors = tuple(_executors(part.parts, device))
 
     def activations(self) -> Iterator[torch.Tensor]:
         """Yield the values that are resident now."""
@@ -121,7 +122,9 @@ def _parts(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[WaferPart | Non
         yield made[0]
 
 
-def _executors(parts: Sequence[WaferPart | None]) -> Iterator[Executor | None]:
+def _executors(
+    parts: Sequence[WaferPart | None], device: torch.device | None
+) -> Iterator[Executor | None]:
     """Yield one for each micro-batch; they share programs where they can."""
     made: tuple[Executor, WaferPart] | None = None
     for part in parts:
@@ -130,5 +133,5 @@ def _executors(parts: Sequence[WaferPart | None]) -> Iterator[Executor | None]:
         elif made is not None and made[1] is part:
             yield made[0].twin()
         else:
-            made = (Executor(part), part)
+            made = (Executor(part, device), part)
             yield made[0]

@@ -9,8 +9,10 @@ from appliance.core.errors import InternalError
 from appliance.core.graph_text import parse_type
 from appliance.core.plan import verify
 from appliance.core.plan_text import parse_plan
+from appliance.core.pods import DEVICE_OPTION, Device
 from appliance.core.sharding import split_batch
 from appliance.core.swarmx_tree import MAX_FAN_OUT, pod_above, swarmx_tree
+from appliance.numerics.devices import find_device
 from appliance.pods.context import PodContext
 from appliance.streams.topology import STREAMS_OPTION, StreamMode, broadcast
 from protos.wsc.v1 import pods_pb2
@@ -36,12 +38,18 @@ class CsxRole:
         self._context = context
 
     def load(self, request: pods_pb2.LoadRequest) -> CsxSession:
-        """Make the plan ready to run on this system's share of the batch."""
+        """Make the plan ready to run on this system's share of the batch.
+
+        Raises:
+            UserError: The device that systems are to compute on is not there.
+            InternalError: The system has no share of the batch.
+        """
         spec = self._context.spec
+        device = find_device(Device(spec.options.get(DEVICE_OPTION) or Device.CPU), spec.index)
         threads = spec.options.get(THREADS_OPTION)
         num_threads = int(threads) if threads else default_threads(request.num_systems)
         set_compute_threads(num_threads)
-        packed = self._read(request, num_threads)
+        packed = self._read(request, num_threads, is_on_cpu=device is None)
         # The plan is gone: what it took goes back to the system before anything lasting is made.
         parse_type.cache_clear()
         sys._clear_type_cache()  # it holds the names that attributes were last looked up by
@@ -54,11 +62,12 @@ class CsxRole:
             part=part,
             broadcast_stream=broadcast(pod_above(pods, spec.index).index),
             num_threads=max(1, num_threads // len(part.strands)),
+            device=device,
             simulated=simulated,
         )
 
     def _read(
-        self, request: pods_pb2.LoadRequest, num_threads: int
+        self, request: pods_pb2.LoadRequest, num_threads: int, *, is_on_cpu: bool
     ) -> Packed[tuple[SystemPart, SimulatedTime]]:
         """Read the plan and write down what this system keeps of it."""
         spec, num_systems = self._context.spec, request.num_systems
@@ -74,9 +83,11 @@ class CsxRole:
                 f"{plan.batch_size}."
             )
         share = split_batch(plan.batch_size, num_systems)[spec.index]
-        strands = int(spec.options.get(STRANDS_OPTION) or 0) or num_strands(
-            plan, share, num_systems=num_systems, num_threads=num_threads
-        )
+        strands = int(spec.options.get(STRANDS_OPTION) or 0)
+        if not is_on_cpu:
+            strands = 1  # threads are for operations of the processor
+        elif not strands:
+            strands = num_strands(plan, share, num_systems=num_systems, num_threads=num_threads)
         part = system_part(
             plan,
             share,

@@ -5,6 +5,7 @@ import os
 from collections import deque
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from appliance.core.errors import StreamClosedError
@@ -46,6 +47,7 @@ class CsxSession:
         part: What the system keeps of the plan.
         broadcast_stream: Name of the stream that the loads come in.
         num_threads: Threads of each strand.
+        device: Where to compute; None is the processor.
         simulated: What a real wafer would take.
     """
 
@@ -57,6 +59,7 @@ class CsxSession:
         part: SystemPart,
         broadcast_stream: str,
         num_threads: int,
+        device: torch.device | None,
         simulated: SimulatedTime,
     ) -> None:
         self._context, self._number = context, number
@@ -68,6 +71,7 @@ class CsxSession:
             sum_spans=part.sum_spans,
             largest_sum_bytes=part.largest_sum_bytes,
             num_threads=num_threads,
+            device=device,
         )
         self._deliveries, self._load_bytes = part.deliveries, part.load_bytes
         self._sum_bytes = part.sum_bytes

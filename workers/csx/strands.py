@@ -40,6 +40,7 @@ class Strands:
         sum_spans: How each layer step's sums are added up.
         largest_sum_bytes: Of a slot.
         num_threads: Threads of each strand.
+        device: Where to compute; None is the processor.
     """
 
     def __init__(
@@ -50,9 +51,10 @@ class Strands:
         sum_spans: Sequence[tuple[Span, ...]],
         largest_sum_bytes: int,
         num_threads: int,
+        device: torch.device | None = None,
     ) -> None:
         self._num_threads = num_threads
-        self._strands = tuple(map(MicroBatches, parts))
+        self._strands = tuple(MicroBatches(part, device) for part in parts)
         self._sums, self._spans = sums, tuple(sum_spans)
         pool, shape = TensorPool(), (largest_sum_bytes,)
         self._rooms = deque(

@@ -237,13 +237,13 @@ def _resources(spec: PodSpec, options: KubernetesOptions) -> Resource:
     """Return what a pod asks for: the cluster's word for its role, the job's own above it.
 
     Memory is a limit too, since a pod that takes more would take it from others. Cores are not:
-    what nobody else uses is there to be used.
+    what nobody else uses is there to be used. Devices have to be both, as in `nvidia.com/gpu`.
     """
     asked = dict(options.resources.get(spec.role, {}))
     if memory := int(spec.options.get(MEMORY_OPTION) or 0):
         asked["memory"] = str(memory)
     asked["cpu"] = _cpu(spec, options)
-    limits = {"memory": asked["memory"]} if "memory" in asked else {}
+    limits = {name: amount for name, amount in asked.items() if name == "memory" or "/" in name}
     return {"requests": asked, "limits": limits}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from appliance.core.attributes import constant, integer, integers, number
@@ -51,7 +52,7 @@ def _random_uniform(node: Node, _types: Sequence[TensorType]) -> Kernel:
     seed, stream = integer(node, "seed"), integer(node, "stream")
     bits = FRACTION_BITS.get(node.types[0].dtype, 24)
     low, high = number(node, "low"), number(node, "high")
-    below_high = float(torch.nextafter(torch.tensor(high), torch.tensor(low)))
+    below_high = float(np.nextafter(np.float32(high), np.float32(low)))
     is_unit = (low, high) == (0.0, 1.0)
 
     def call(step: torch.Tensor) -> torch.Tensor:

@@ -258,6 +258,14 @@ def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):
     }
 
 
+def test_a_device_is_request_and_limit(tmp_path):
+    options = make_options(tmp_path, resources={Role.CHIEF: {"nvidia.com/gpu": "1"}})
+    (spec,) = make_gang(tmp_path, members=[(Role.CHIEF, 0)])
+    (container,) = manifests.pod(spec, OWNER, options)["spec"]["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
+
+
 @pytest.mark.parametrize("story", [("500m", "1"), ("1", "1"), ("3500m", "3"), (4, "4")])
 def test_a_pod_has_as_many_threads_as_it_asks_cores_for(tmp_path, story):
     cpu, threads = story

@@ -4,8 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.core.jobs import JobType, Phase
+from appliance.core.pods import Device
 from appliance.core.records import JobRecord, User
 from appliance.core.requirements import Requirements
 from appliance.management.driver_tokens import DriverTokens
@@ -120,6 +123,15 @@ def test_pods_are_told_the_machine_and_pace_that_concern_them():
     assert told[Role.CHIEF] == ("CS-3", "2.5")
     assert told[Role.COORDINATOR] == ("CS-3", None)
     assert told[Role.WEIGHT] == (None, None)
+
+
+@pytest.mark.parametrize("device", Device)
+def test_systems_alone_are_told_what_to_compute_on(device) -> None:
+    job = record(JobType.EXECUTE, num_systems=2, workers=1)
+    pods = plan_pods(job, Path("/run/j"), replace(SURROUNDINGS, csx_device=device))
+    told = {pod.role: pod.options.get("device") for pod in pods}
+    assert told.pop(Role.CHIEF) == device.value
+    assert set(told.values()) == {None}
 
 
 def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
