@@ -76,6 +76,22 @@ def wait_for_status(admin, name, **wanted):
     )
 
 
+def wait_for_labels(admin, name, **wanted):
+    """Wait until the object has these labels of its job, and no others."""
+    prefix = "label.wsc.open-appliance.org/"
+
+    def labels():
+        found = admin.find(WSJOB, name)["metadata"]["labels"]
+        return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
+
+    wait_until(
+        lambda: labels() == wanted,
+        seconds=120,
+        what=f"{name} with labels {wanted}",
+        seen=lambda: json.dumps(admin.find(WSJOB, name), indent=1),
+    )
+
+
 def wait_gone(admin, name):
     wait_until(
         lambda: admin.find(WSJOB, name) is None,
@@ -161,9 +177,8 @@ def test_what_csctl_does_shows_in_kubectl(admin, desk):
     desk.jobs.set_priority(job, "P0")
     desk.wsjobs.look_at(job)
     wait_for_status(admin, job, priority="P0 (99)", labels={"new": "2"}, labelText="new=2")
-    labels = admin.find(WSJOB, job)["metadata"]["labels"]
-    assert labels["label.wsc.open-appliance.org/new"] == "2"
-    assert "label.wsc.open-appliance.org/old" not in labels
+    # Labels are of the object, which is another call than that for its status.
+    wait_for_labels(admin, job, new="2")
     desk.jobs.cancel_by_csctl(job, "ada")
     wait_for_status(admin, job, phase="CANCELLED")
 
