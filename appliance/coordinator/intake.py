@@ -17,7 +17,7 @@ LARGE_BYTES = 1 << 20
 """Tensors from this size on wait for room."""
 
 ROOM_BYTES = 512 << 20
-"""Of messages that are on their way; one that is larger comes alone."""
+"""Of messages that are on their way."""
 
 _LARGEST_MESSAGE_BYTES = 256 << 20
 _USUALLY_RETURNED = 32 << 20
@@ -44,7 +44,7 @@ class Intake:
             self._num_present += 1
             if self._num_present == 1:
                 keep_freed_memory()
-            while self._taken_bytes and self._taken_bytes + need > ROOM_BYTES:
+            while self._taken_bytes + need > ROOM_BYTES:
                 self._changed.wait()
             self._taken_bytes += need
         try:

@@ -8,7 +8,7 @@ import functools
 import importlib.metadata
 import logging
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -210,13 +210,22 @@ class Unused(Generic[Kept]):
 
     def __init__(self) -> None:
         self._free: dict[Hashable, list[Kept]] = {}
+        self._impossible: set[Hashable] = set()
 
-    def take(self, key: Hashable) -> Kept | None:
-        """Return one that nobody else gets until it is given back; None if there is none."""
+    def take(self, key: Hashable, prepare: Callable[[], Kept | None]) -> Kept | None:
+        """Return one that nobody else gets until it is given back; None if there can be none.
+
+        Args:
+            key: What it depends on.
+            prepare: Makes one; not asked again for a key for which it made none.
+        """
         try:
             return self._free.setdefault(key, []).pop()
         except IndexError:
-            return None
+            made = None if key in self._impossible else prepare()
+        if made is None:
+            self._impossible.add(key)
+        return made
 
     def give_back(self, key: Hashable, kept: Kept) -> None:
         """Let others use it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from appliance.numerics.onednn.library import Library, Primitive, Unused, load_library
+from appliance.numerics.onednn.library import Handle, Library, Primitive, Unused, load_library
 
 _FORWARD, _FORWARD_FOR_BACKWARD, _BACKWARD = 96, 64, 128
 """Kinds of propagation. The first gives no mean and no variance."""
@@ -37,6 +37,21 @@ class _Gradient:
     gradient: Primitive
     mean: torch.Tensor
     variance: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layouts:
+    """How the tensors of a normalization lie.
+
+    Attributes:
+        matrix: What is normalized, and the result.
+        row: A parameter.
+        statistics: Mean or variance of each row.
+    """
+
+    matrix: Handle
+    row: Handle
+    statistics: Handle
 
 
 class LayerNorm:
@@ -82,12 +97,11 @@ class LayerNorm:
         """
         if not _are_fit(out, x, gamma, beta):
             return False
-        key = (x.numel(), gamma.numel(), epsilon, torch.get_num_threads())
-        primitive = self._forward.take(key)
+        sizes = x.numel() // gamma.numel(), gamma.numel()
+        key = (sizes, epsilon, torch.get_num_threads())
+        primitive = self._forward.take(key, lambda: self._prepare_forward(*sizes, epsilon))
         if primitive is None:
-            primitive = self._prepare_forward(x.numel() // gamma.numel(), gamma.numel(), epsilon)
-            if primitive is None:
-                return False
+            return False
         self._library.run(primitive, x, out, gamma, beta)
         self._forward.give_back(key, primitive)
         return True
@@ -121,12 +135,11 @@ class LayerNorm:
         dx, dgamma, dbeta = gradients
         if not _are_fit(dx, dgamma, dbeta, dy, x, gamma, beta):
             return False
-        key = (x.numel(), gamma.numel(), epsilon, torch.get_num_threads())
-        made = self._backward.take(key)
+        sizes = x.numel() // gamma.numel(), gamma.numel()
+        key = (sizes, epsilon, torch.get_num_threads())
+        made = self._backward.take(key, lambda: self._prepare_backward(*sizes, epsilon))
         if made is None:
-            made = self._prepare_backward(x.numel() // gamma.numel(), gamma.numel(), epsilon)
-            if made is None:
-                return False
+            return False
         mean, variance = made.mean, made.variance
         # The normalized rows are not wanted, and their place is written over by the gradient.
         self._library.run(made.statistics, x, dx, mean, variance)
@@ -135,30 +148,31 @@ class LayerNorm:
         return True
 
     def _prepare_forward(self, rows: int, columns: int, epsilon: float) -> Primitive | None:
-        library = self._library
-        matrix = library.layout((rows, columns), (columns, 1))
-        row = library.layout((columns,), (1,))
-        statistics = library.layout((rows,), (1,))
-        description = library.description(
-            "dnnl_layer_normalization_forward_primitive_desc_create",
-            *(library.engine, _FORWARD, matrix, matrix, statistics),
-            *(epsilon, _SCALE_AND_SHIFT, library.attributes),
-        )
+        at = self._layouts(rows, columns)
+        description = self._describe(at, _FORWARD, epsilon, _SCALE_AND_SHIFT)
         if description is None:
             return None
-        layouts = {_SOURCE: matrix, _RESULT: matrix, _SCALE: row, _SHIFT: row}
-        return library.primitive(description, layouts)
+        layouts = {_SOURCE: at.matrix, _RESULT: at.matrix, _SCALE: at.row, _SHIFT: at.row}
+        return self._library.primitive(description, layouts)
+
+    def _layouts(self, rows: int, columns: int) -> _Layouts:
+        return _Layouts(
+            matrix=self._library.layout((rows, columns), (columns, 1)),
+            row=self._library.layout((columns,), (1,)),
+            statistics=self._library.layout((rows,), (1,)),
+        )
+
+    def _describe(self, at: _Layouts, kind: int, epsilon: float, flags: int) -> Handle | None:
+        return self._library.description(
+            "dnnl_layer_normalization_forward_primitive_desc_create",
+            *(self._library.engine, kind, at.matrix, at.matrix, at.statistics),
+            *(epsilon, flags, self._library.attributes),
+        )
 
     def _prepare_backward(self, rows: int, columns: int, epsilon: float) -> _Gradient | None:
-        library = self._library
-        matrix = library.layout((rows, columns), (columns, 1))
-        row = library.layout((columns,), (1,))
-        statistics = library.layout((rows,), (1,))
-        forward = library.description(
-            "dnnl_layer_normalization_forward_primitive_desc_create",
-            *(library.engine, _FORWARD_FOR_BACKWARD, matrix, matrix, statistics),
-            *(epsilon, _NO_PARAMETERS, library.attributes),
-        )
+        library, at = self._library, self._layouts(rows, columns)
+        matrix, row, statistics = at.matrix, at.row, at.statistics
+        forward = self._describe(at, _FORWARD_FOR_BACKWARD, epsilon, _NO_PARAMETERS)
         if forward is None:
             return None
         backward = library.description(

@@ -28,7 +28,6 @@ class Gemm:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._unused: Unused[Primitive] = Unused()
-        self._impossible: set[tuple[object, ...]] = set()
 
     def try_into(self, out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> bool:
         """Write a product, if this library has a good way for what is given as it lies.
@@ -51,12 +50,9 @@ class Gemm:
             out, a, b = out.mT, b.mT, a.mT
         num_threads = torch.get_num_threads()
         key = (a.dtype, a.shape, a.stride(), b.shape, b.stride(), out.stride(), num_threads)
-        product = self._unused.take(key)
+        product = self._unused.take(key, lambda: self._prepare(out, a, b))
         if product is None:
-            product = None if key in self._impossible else self._prepare(out, a, b)
-            if product is None:
-                self._impossible.add(key)
-                return False
+            return False
         self._library.run(product, a, b, out)
         self._unused.give_back(key, product)
         return True

@@ -269,6 +269,22 @@ def test_tensors_that_lie_oddly_are_not_normalized(odd) -> None:
     assert not LAYER_NORM.try_forward(*tensors, epsilon=1e-5)
 
 
+def test_what_cannot_be_prepared_is_not_tried_again() -> None:
+    unused: library.Unused[str] = library.Unused()
+    tries: list[str] = []
+
+    def prepare(key: str) -> str | None:
+        tries.append(key)
+        return None if key == "impossible" else key
+
+    for key in ("impossible", "possible", "impossible"):
+        assert unused.take(key, lambda key=key: prepare(key)) in (None, "possible")
+    assert tries == ["impossible", "possible"]
+    unused.give_back("possible", "kept")
+    assert unused.take("possible", lambda: "new") == "kept"
+    assert unused.take("possible", lambda: "new") == "new"
+
+
 def test_a_call_that_the_library_refuses_is_an_error() -> None:
     with pytest.raises(InternalError, match=r"oneDNN refused dnnl_memory_create: status 2"):
         library.check(2, "dnnl_memory_create")
