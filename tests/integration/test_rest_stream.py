@@ -96,6 +96,7 @@ def test_changes_come_as_they_happen_and_a_cut_stream_goes_on(appliance, rest):
         assert resumed.events[0][0] == "hello"
         rest.post(f"jobs/{waiting}/cancel")
         wait_for(lambda: resumed.names("job")[-1]["phase"] == "CANCELLED")
+    rest.post(f"jobs/{job}/cancel")
 
 
 def test_a_mark_of_another_start_is_answered_with_a_reset(rest):
@@ -113,7 +114,8 @@ def test_a_follower_hears_of_what_it_asked_for_alone(appliance, rest):
 
 
 def test_series_are_kept_and_told_as_they_stream(appliance, rest):
-    job = rest.get("jobs", params={"phase": "RUNNING"}).json()["items"][0]["id"]
+    job = appliance.submit_execute()
+    appliance.wait_ready(job)
     address = f"unix:{appliance.state.runtime_root}/management.sock"
     with (
         rest_client(appliance) as client,
