@@ -84,7 +84,7 @@ class Table:
 
     def __init__(self, name: str, shape: GptShape, directory: Path) -> None:
         self.name, self.shape, self._directory = name, shape, directory
-        self.comparison = Comparison(shape.batch_size * shape.seq_len)
+        self.comparison = Comparison(tokens_a_step(shape))
         self._plan = compile_program(
             program_text(shape), batch_size=shape.batch_size, precision=Precision.F32
         )
@@ -211,9 +211,22 @@ DEMANDS = (
 """Group, ours, the other, least ratio at 512 tokens a step and at 128."""
 
 
+def demands(shape: GptShape, group: str) -> Iterator[tuple[str, str, float]]:
+    """Yield ours, the other and the least ratio of what a group is held to at a shape."""
+    for demand_group, ours, other, least, least_at_128 in DEMANDS:
+        demanded = least if tokens_a_step(shape) >= 512 else least_at_128
+        if demand_group == group and demanded is not None:
+            yield ours, other, demanded
+
+
+def tokens_a_step(shape: GptShape) -> int:
+    """Return how many tokens a step trains on."""
+    return shape.batch_size * shape.seq_len
+
+
 def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator[Bar]:
     """Run the groups of one shape, print their tables, and yield the bars."""
-    tokens = table.shape.batch_size * table.shape.seq_len
+    tokens = tokens_a_step(table.shape)
     num_steps = 4 if tokens >= 512 else 12
     for group in groups:
         print(f"\n{table.name} {table.shape.name}: {group}", flush=True)
@@ -222,14 +235,12 @@ def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator
         comparison.add_rounds(parties, num_rounds=num_rounds, num_steps=num_steps)
         for row in comparison.rows(parties[0].name):
             print(row, flush=True)
-        for demand_group, ours, other, least, least_at_128 in DEMANDS:
-            demanded = least if tokens >= 512 else least_at_128
-            if demand_group == group and demanded is not None:
-                yield Bar(
-                    name=f"{table.name}.{ours}/{other}",
-                    value=comparison.ratio(ours, other),
-                    least=demanded,
-                )
+        for ours, other, least in demands(table.shape, group):
+            yield Bar(
+                name=f"{table.name}.{ours}/{other}",
+                value=comparison.ratio(ours, other),
+                least=least,
+            )
 
 
 def show_profile(name: str, directory: Path, options: argparse.Namespace) -> bool:
