@@ -20,6 +20,9 @@ from benchmarks.engine_parties.party import with_children
 from benchmarks.programs.gpt import GptShape
 
 RANK = Path(__file__).with_name("rank.py")
+ADDRESS = "127.0.0.1"
+SHARED_MEMORY = Path("/dev/shm")
+"""Where DeepSpeed's ranks keep buffers, named after their group; it never removes them."""
 
 
 class TorchParty:
@@ -49,6 +52,7 @@ class TorchParty:
         self._num_ranks, self._threads = num_ranks, threads
         self._log = directory / f"{name}.log"
         self._ranks: list[subprocess.Popen[str]] = []
+        self._port = 0
 
     def start(self) -> None:
         """Start every rank; raises BaselineMissingError if one does not come up."""
@@ -56,10 +60,11 @@ class TorchParty:
         if self._kind == "zero3":
             python = baselines_python()
             environment = baselines_environment(python)
+        self._port = _free_port()
         environment |= {
             "OMP_NUM_THREADS": str(self._threads),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(_free_port()),
+            "MASTER_ADDR": ADDRESS,
+            "MASTER_PORT": str(self._port),
             "WORLD_SIZE": str(self._num_ranks),
             "LOCAL_SIZE": str(self._num_ranks),
         }
@@ -93,7 +98,7 @@ class TorchParty:
         return [p for rank in self._ranks for p in with_children(psutil.Process(rank.pid))]
 
     def close(self) -> None:
-        """End the ranks."""
+        """End the ranks, and remove the shared memory that they leave behind."""
         for rank in self._ranks:
             rank.kill()
         for rank in self._ranks:
@@ -101,6 +106,8 @@ class TorchParty:
             _pipe(rank.stdin).close()
             _pipe(rank.stdout).close()
         self._ranks = []
+        for left in SHARED_MEMORY.glob(f"deepspeed_*_{ADDRESS}_{self._port}_*"):
+            left.unlink()
 
     def _answer(self, rank: subprocess.Popen[str]) -> dict[str, float]:
         line = _pipe(rank.stdout).readline()
