@@ -1,0 +1,49 @@
+"""What a compilation is asked: the options of `cslc`, without its file names and flags."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """Options of one compilation."""
+
+    architecture: str = "wse2"
+    """`wse2` or `wse3`."""
+    dialect: str = "2.10"
+    """Language version whose removed features are errors; `any` accepts both."""
+    fabric_dims: tuple[int, int] | None = None
+    """Width and height of the fabric; None takes the smallest that fits."""
+    fabric_offsets: tuple[int, int] = (0, 0)
+    """Where the program's rectangle begins."""
+    parameters: tuple[tuple[str, int], ...] = ()
+    """`--params`, in order."""
+    colors: tuple[tuple[str, int], ...] = ()
+    """`--colors`, in order."""
+    memcpy: bool = False
+    channels: int = 0
+    """I/O channels of memcpy, 1 to 16 with `memcpy`."""
+    width_west_buf: int = 0
+    width_east_buf: int = 0
+    import_paths: tuple[str, ...] = ()
+    """Directories in which `<name>` modules are looked for before the built-in ones."""
+    fp16_format: str = "f16"
+    max_inlined_iterations: int = 1000
+    """Most turns of one loop that is unrolled."""
+    comptime_depth: int = 200
+    """Most nested function calls at compile time."""
+    comptime_steps: int = 2_000_000_000
+    """Most evaluation steps of the whole compilation; a runaway loop ends here or at
+    `comptime_loop_turns`."""
+    comptime_loop_turns: int = 50_000_000
+    """Most turns of one compile-time loop without end in sight."""
+    max_errors: int = 20
+    """Errors after which the compilation stops."""
+    warnings_as_errors: bool = False
+
+
+class SourceLoader(Protocol):
+    """Where source text comes from; the compiler itself opens no file."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file by its normalised path; None if there is none."""
