@@ -1,31 +1,38 @@
 """Compiled programs on disk, by content: the plan's text and the program it was made from.
 
-An artifact is a directory that appears whole (written beside, then renamed) and never changes, so
-readers need no lock and two writers of the same content cannot disturb each other.
+An artifact is a directory that appears whole (written beside, then renamed) and whose contents
+never change, so readers need no lock and two writers of the same content cannot disturb each other.
+All users share the cache, since the same program gives the same plan; but an artifact is a user's
+only once a job of theirs has brought its program, which leaves a mark of that user in it.
 """
 
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from appliance.core.errors import NotFoundError, UserError
+from appliance.core.errors import NotFoundError
+from appliance.files.beneath import Beneath, is_file, read_file
 
 _PLAN = "plan.txt"
 _PROGRAM = "program.mlir"
+_MARK_OF_NOBODY = "user-none"
 
 
 class ArtifactStore:
-    """The artifacts under one root directory.
+    """The artifacts under one root directory, as one user sees them.
 
     Args:
         root: Directory under which every compile directory lies.
+        user: Id of the user whose jobs look; None where nobody is named.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, user: int | None = None) -> None:
         self._root = root.resolve()
+        self._mark = _MARK_OF_NOBODY if user is None or user < 0 else f"user-{user}"
 
-    def directory(self, compile_dir: str, key: str = "") -> Path:
+    def directory(self, compile_dir: str, key: str = "") -> Beneath:
         """Return where an artifact lies or would lie.
 
         Args:
@@ -35,48 +42,62 @@ class ArtifactStore:
         Raises:
             UserError: The directory lies outside the root.
         """
-        path = (self._root / compile_dir / key).resolve()
-        if not path.is_relative_to(self._root):
-            raise UserError(
-                f"The compile directory {compile_dir!r} lies outside {str(self._root)!r}.",
-                hint="Give a relative compile directory.",
-            )
-        return path
+        directory = Beneath.parse(compile_dir, self._root, what="compile directory")
+        return directory / key if key else directory
 
-    def has(self, directory: Path) -> bool:
-        """Whether an artifact is there."""
-        return (directory / _PLAN).is_file()
+    def has(self, directory: Beneath) -> bool:
+        """Whether an artifact is there, whoever's."""
+        return is_file(directory / _PLAN)
 
-    def store(self, directory: Path, *, plan_text: str, program: str) -> None:
-        """Write an artifact; does nothing if it is there already."""
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}")
+    def store(self, directory: Beneath, *, plan_text: str, program: str) -> None:
+        """Write an artifact for the user; one that is there already becomes theirs too."""
+        path = directory.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         temporary.mkdir()
         try:
             _write(temporary / _PROGRAM, program)
             _write(temporary / _PLAN, plan_text)
-            temporary.rename(directory)
+            temporary.rename(path)
         except OSError:
             # Renaming onto a directory with content fails: another writer was first.
             shutil.rmtree(temporary, ignore_errors=True)
             if not self.has(directory):
                 raise
+        self.take(directory)
 
-    def plan_text(self, cache_dir: str) -> str:
-        """Return the plan of the artifact that a load request names.
+    def take(self, directory: Beneath) -> None:
+        """Make an artifact the user's too, whose job has brought the same program."""
+        (directory.path / self._mark).touch()
+
+    def of_user(self, path: str) -> Beneath:
+        """Return the artifact of the user's that a path names.
 
         Raises:
-            NotFoundError: There is no such artifact.
+            NotFoundError: There is none, or no job of this user has compiled it.
             UserError: The path lies outside the root.
         """
-        path = self.directory(cache_dir) / _PLAN
-        try:
-            return path.read_text()
-        except (FileNotFoundError, NotADirectoryError):
+        directory = self.directory(path)
+        if not (is_file(directory / self._mark) and self.has(directory)):
             raise NotFoundError(
-                f"There is no compiled program in {cache_dir!r}.",
+                f"There is no compiled program of yours in {path!r}.",
                 hint="Compile the model again; the compile cache may have been cleaned.",
-            ) from None
+            )
+        return directory
+
+    def files(self, path: str) -> Iterator[Beneath]:
+        """Yield the files of an artifact of the user's; raises as `of_user` does."""
+        directory = self.of_user(path)
+        yield from (directory / name for name in (_PLAN, _PROGRAM))
+
+    def plan_text(self, path: str) -> str:
+        """Return the plan of the user's artifact that a load request names; raises as `of_user`."""
+        try:
+            return read_file(self.of_user(path) / _PLAN).decode()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFoundError(
+                f"The compiled program in {path!r} is gone.", hint="Compile the model again."
+            ) from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from appliance.coordinator.artifacts import ArtifactStore
@@ -16,6 +15,7 @@ from appliance.core.micro_batches import UNLIMITED, WaferLimits, num_micro_batch
 from appliance.core.plan import Execution, Plan, Precision
 from appliance.core.shard_count import count_shards, may_have_shards
 from appliance.core.shard_plans import MAX_MESSAGES, most_shards
+from appliance.files.beneath import Beneath
 from appliance.wire.cluster_details import GangSize, cluster_details
 from protos.appliance.appliance_service_pb2 import CompileRequest, CompileResponse
 
@@ -140,6 +140,7 @@ class Compilation:
         directory = self._artifacts.directory(request.compile_dir, key)
         self._wait_for_turn(gang.num_systems, lambda: self._artifacts.has(directory))
         if self._artifacts.has(directory):
+            self._artifacts.take(directory)
             logger.info("Program found in the compile cache", extra={"key": key})
             self._console.write(Topic.COMPILE, f'Found existing cached compile with hash: "{key}"')
         else:
@@ -167,7 +168,7 @@ class Compilation:
             cross_compile_state=request.cross_compile_state,
         )
 
-    def _num_shards(self, request: CompileRequest, directory: Path, plan: Plan | None) -> int:
+    def _num_shards(self, request: CompileRequest, directory: Beneath, plan: Plan | None) -> int:
         """Return how many weight pods the job gets; reads the plan only if it may be several."""
         allowed, nodes = max(0, request.max_wgt_servers), self._options.memory_nodes
         if not may_have_shards(allowed, nodes):

@@ -81,7 +81,7 @@ class Coordinator:
         self._link = ManagementLink(spec, self._series, clock, target=target)
         self._console = Console()
         self._turn = CompileTurn(self._link.request_compile, self._console, clock)
-        artifacts = ArtifactStore(self._options.compile_root)
+        artifacts = ArtifactStore(self._options.compile_root, self._options.user_uid)
         self._compilation = Compilation(
             self._options,
             artifacts,

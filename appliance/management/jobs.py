@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.json_format import MessageToDict
 
+from appliance.coordinator.artifacts import ArtifactStore
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.core.jobs import JobType, Phase
@@ -74,12 +75,20 @@ class JobService:
         state: What is kept.
         reconciler: Moves the jobs.
         dashboard_root: URL below which jobs have their pages.
+        compile_root: The compile cache.
         door: host:port that clients reach every coordinator by; empty if each has its own.
     """
 
     def __init__(
-        self, state: State, reconciler: Reconciler, dashboard_root: str, *, door: str = ""
+        self,
+        state: State,
+        reconciler: Reconciler,
+        dashboard_root: str,
+        *,
+        compile_root: Path,
+        door: str = "",
     ) -> None:
+        self._compile_root = compile_root
         self._state = state
         self._reconciler = reconciler
         self._dashboard_root = dashboard_root
@@ -194,10 +203,22 @@ class JobService:
                 self._reconciler.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
-        """Keep where a compile job left its artifacts; the job has served its purpose."""
-        if self.load(job).type is not JobType.COMPILE:
+        """Keep where a compile job left its artifacts; the job has served its purpose.
+
+        Args:
+            job: The job.
+            artifact_dir: What its coordinator has answered; empty if the caller does not say.
+
+        Raises:
+            UserError: It is no compile job, or the path leads out of the compile cache.
+            NotFoundError: No job of the same user has compiled what lies there.
+        """
+        record = self.load(job)
+        if record.type is not JobType.COMPILE:
             raise UserError(f"Job {job} is no compile job.")
-        self._state.jobs.set_artifact_dir(job, artifact_dir)
+        if artifact_dir:
+            found = ArtifactStore(self._compile_root, record.user.uid).of_user(artifact_dir)
+            self._state.jobs.set_artifact_dir(job, str(found))
         self._reconciler.post(job, machine.CompileFinalized())
 
     def delete(self, job: JobId) -> None:

@@ -8,6 +8,7 @@ import datetime as dt
 import hashlib
 import json
 import logging
+import os
 import re
 import secrets
 import zipfile
@@ -18,10 +19,12 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
+from appliance.coordinator.artifacts import ArtifactStore
 from appliance.core.clock import Clock
-from appliance.core.errors import ConflictError, NotFoundError, UserError
+from appliance.core.errors import ConflictError, NotFoundError, UserError, WscError
 from appliance.core.ids import JobId, Role
 from appliance.core.records import JobRecord
+from appliance.files.beneath import Beneath, is_file, open_file, read_file
 from appliance.management.log_files import kept_from, tail_offset
 from appliance.management.state import State
 
@@ -109,9 +112,11 @@ class LogExports:
         state: Where jobs and events are.
         directory: Keeps the archives.
         clock: Tells which exports are over.
+        compile_root: The compile cache.
     """
 
-    def __init__(self, state: State, directory: Path, clock: Clock) -> None:
+    def __init__(self, state: State, directory: Path, clock: Clock, *, compile_root: Path) -> None:
+        self._compile_root = compile_root
         self._state = state
         self._directory = directory
         self._clock = clock
@@ -130,6 +135,7 @@ class LogExports:
         Raises:
             NotFoundError: There is no such job.
             UserError: There is no such role.
+            NotFoundError: It is to hold what is gone, or the job's user has not compiled.
         """
         job = self._state.jobs.load(wish.job)
         for task in wish.tasks:
@@ -137,6 +143,7 @@ class LogExports:
                 raise UserError(
                     f"There are no pods of role {task!r}.", hint=f"Roles are {', '.join(_TASKS)}."
                 )
+        list(self._artifacts(job, wish))  # what cannot be gathered is refused at once
         self._remove_old()
         export = Export(
             id=f"export-{secrets.token_hex(8)}",
@@ -211,7 +218,7 @@ class LogExports:
         archive = self._archive(export.id)
         try:
             count = self._write_archive(archive, job, wish)
-        except OSError as error:
+        except (OSError, WscError) as error:
             logger.exception("Log export failed", extra={"job": job.id, "export": export.id})
             self._change(export.id, status=ExportStatus.FAILED, detail=str(error))
             return
@@ -238,12 +245,18 @@ class LogExports:
                 for event in self._state.jobs.events(job.id)
             )
             archive.writestr(f"{job.id}/events.txt", "".join(lines))
-            for source in _files(job, wish):
-                root = _root_of(source, job)
-                data = _contents(source, wish.num_lines)
-                archive.writestr(f"{job.id}/{source.relative_to(root)}", data)
+            for source in _logs(job, wish):
+                data = _last_lines(source, wish.num_lines)
+                archive.writestr("/".join((job.id, *source.parts)), data)
+                count += 1
+            for source in self._artifacts(job, wish):
+                archive.writestr("/".join((job.id, *source.parts[-2:])), read_file(source))
                 count += 1
         return count
+
+    def _artifacts(self, job: JobRecord, wish: ExportWish) -> Iterator[Beneath]:
+        if wish.has_artifacts and job.artifact_dir:
+            yield from ArtifactStore(self._compile_root, job.user.uid).files(job.artifact_dir)
 
     def _fail_interrupted(self) -> None:
         for path in self._directory.glob("export-*.json"):
@@ -269,25 +282,19 @@ class LogExports:
         partial.replace(path)
 
 
-def _contents(path: Path, num_lines: int) -> bytes:
-    """Return a file; of a log what is kept, or only its last lines (0 for all)."""
-    if path.suffix != ".log":
-        return path.read_bytes()
-    with path.open("rb") as file:
-        file.seek(tail_offset(path, num_lines) if num_lines else kept_from(path))
+def _last_lines(path: Beneath, num_lines: int) -> bytes:
+    """Return what is kept of a log, or only its last lines (0 for all)."""
+    start = tail_offset(path.path, num_lines) if num_lines else kept_from(path.path)
+    with open(open_file(path), "rb") as file:
+        file.seek(start)
         return file.read()
 
 
-def _files(job: JobRecord, wish: ExportWish) -> Iterator[Path]:
-    if wish.has_pod_logs:
-        for path in sorted((Path(job.work_dir) / "logs").rglob("*")):
-            role = path.name.split("-", 1)[0]
-            if path.is_file() and (not wish.tasks or role in wish.tasks):
-                yield path
-    if wish.has_artifacts and job.artifact_dir:
-        yield from (path for path in sorted(Path(job.artifact_dir).rglob("*")) if path.is_file())
-
-
-def _root_of(path: Path, job: JobRecord) -> Path:
-    work_dir = Path(job.work_dir)
-    return work_dir if path.is_relative_to(work_dir) else Path(job.artifact_dir).parent
+def _logs(job: JobRecord, wish: ExportWish) -> Iterator[Beneath]:
+    if not wish.has_pod_logs:
+        return
+    directory = Beneath(root=Path(job.work_dir), parts=("logs",))
+    for name in sorted(os.listdir(directory.path)) if directory.path.is_dir() else ():
+        role = name.split("-", 1)[0]
+        if is_file(directory / name) and (not wish.tasks or role in wish.tasks):
+            yield directory / name

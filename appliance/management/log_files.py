@@ -4,12 +4,16 @@ A pod writes its log for as long as it lives, by a descriptor that nobody can ta
 the file from filling the disk its beginning is given back to the file system as a hole (Linux,
 fallocate(2) with FALLOC_FL_PUNCH_HOLE). Offsets stay what they were, so that whoever follows the
 log goes on where it was; no line is torn or lost between a copy and a rename.
+
+Pods write beside their logs, so neither a log nor its directory may be a link to somewhere else.
 """
 
 import ctypes
 import errno
 import os
 from pathlib import Path
+
+from appliance.files.beneath import Beneath, open_file
 
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _BLOCK_BYTES = 1 << 16
@@ -22,7 +26,7 @@ _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 def kept_from(path: Path) -> int:
     """Return where the first whole line that is kept begins; 0 if all is, or there is no file."""
     try:
-        with path.open("rb") as file:
+        with open(_open(path), "rb") as file:
             first = os.lseek(file.fileno(), 0, os.SEEK_DATA)
             if first == 0:
                 return 0
@@ -51,7 +55,7 @@ def read_log(path: Path, offset: int, max_bytes: int) -> tuple[int, bytes]:
         Where the bytes begin, and them; none at the end of the file or for an absent one.
     """
     try:
-        with path.open("rb") as file:
+        with open(_open(path), "rb") as file:
             start = max(offset, kept_from(path))
             file.seek(start)
             return start, file.read(max_bytes)
@@ -72,7 +76,7 @@ def drop_head(path: Path, keep_bytes: int) -> int:
     Raises:
         OSError: The file system knows no holes.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = _open(path, os.O_RDWR)
     try:
         before = os.fstat(descriptor)
         end = (before.st_size - keep_bytes) // _HOLE_UNIT_BYTES * _HOLE_UNIT_BYTES
@@ -94,7 +98,7 @@ def tail_offset(path: Path, num_lines: int) -> int:
         num_lines: How many lines; a last one without a newline counts.
     """
     floor = kept_from(path)
-    with path.open("rb") as file:
+    with open(_open(path), "rb") as file:
         end = file.seek(0, 2)
         if num_lines <= 0:
             return end
@@ -112,3 +116,8 @@ def tail_offset(path: Path, num_lines: int) -> int:
                         return start + at + 1
             position = start
     return floor
+
+
+def _open(path: Path, flags: int = os.O_RDONLY) -> int:
+    directory = path.parent
+    return open_file(Beneath(root=directory.parent, parts=(directory.name, path.name)), flags)

@@ -137,8 +137,9 @@ class LogRetention:
             freed = drop_head(path, int(limit * _KEPT_SHARE))
         except FileNotFoundError:
             return
-        except OSError as error:
-            if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS):  # so it is for every file
+        except (OSError, UserError) as error:
+            number = error.errno if isinstance(error, OSError) else None
+            if number in (errno.EOPNOTSUPP, errno.ENOSYS):  # so it is for every file
                 self._has_holes = False
             logger.warning(
                 "A log that is written to cannot be shortened; it grows on",

@@ -306,6 +306,11 @@ class ManagementOptions:
             )
 
     @property
+    def compile_root(self) -> Path:
+        """Directory of the compile cache."""
+        return self.data_dir / "compile"
+
+    @property
     def bind_host(self) -> str:
         """Address to bind to: the name localhost means IPv4 loopback."""
         return "127.0.0.1" if self.host == "localhost" else self.host
@@ -355,7 +360,9 @@ class Management:
         self._notify = (
             read_notify_options(Path(options.notify)) if options.notify else NotifyOptions()
         )
-        self.exports = LogExports(self._state, options.data_dir / "exports", clock)
+        self.exports = LogExports(
+            self._state, options.data_dir / "exports", clock, compile_root=options.compile_root
+        )
         self._watch = JobWatch()
         self._addresses = CoordinatorAddresses(options.data_dir / "jobs")
         options_of = self._job_keys.options_of
@@ -422,7 +429,11 @@ class Management:
         if listener is not None:
             dashboard_root = f"https://{self.address}"
         self.jobs = JobService(
-            self._state, self.reconciler, dashboard_root, door=self.address if listener else ""
+            self._state,
+            self.reconciler,
+            dashboard_root,
+            compile_root=self.options.compile_root,
+            door=self.address if listener else "",
         )
         self.access.on_change(self._tell_of)
         self.edits = JobEdits(self._state, self.jobs, self.reconciler)
@@ -741,7 +752,7 @@ class Management:
             management_address=self._inner_address if door is None else door.address,
             is_remote=door is not None,
             has_pod_limits=self._kubernetes is not None,
-            compile_root=self.options.data_dir / "compile",
+            compile_root=self.options.compile_root,
             precision=self.options.precision,
             wafer_bytes=self.options.wafer_bytes,
             execution=self.options.execution,

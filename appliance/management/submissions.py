@@ -6,12 +6,12 @@ import os
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id, new_workflow_id, pod_name
 from appliance.core.notifications import Target
 from appliance.core.records import EventRecord, JobRecord, NewJob
+from appliance.files.beneath import Beneath
 from appliance.management.access import write_down
 from appliance.management.cluster_model import ClusterModel
 from appliance.management.demands import requirements_of
@@ -208,10 +208,8 @@ class SubmissionService:
         Raises:
             UserError: The path would leave the cluster's compile directory.
         """
-        parts = PurePosixPath(relative).parts
-        if ".." in parts:
-            raise UserError(f"Compile directory {relative!r} leads out of the compile cache.")
-        return self._options.compile_root.joinpath(*(part for part in parts if part != "/"))
+        root = self._options.compile_root.resolve()
+        return Beneath.parse(relative, root, what="compile directory").path
 
     def _warn_of_version(self, job: JobId, version: str) -> None:
         if not version or version in CLIENT_BUILDS:

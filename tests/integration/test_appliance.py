@@ -24,6 +24,7 @@ from tests.support.appliance_process import (
     USER,
     ApplianceProcess,
     execute_request,
+    leave_artifact,
     pods_of,
     processes_of,
     run_command,
@@ -158,8 +159,9 @@ def test_a_compile_job_runs_is_finalized_and_succeeds(appliance):
     assert messages[-1].is_ready
     assert messages[-1].service_url == "localhost:1"
     assert messages[-1].service_authority.startswith(f"{job}-coordinator-0.")
+    artifact = leave_artifact(appliance.data_dir)
     appliance.cluster.FinalizeCompileJob(
-        pb.CompileResultRequest(job_id=job, compile_artifact_dir="/cs_1")
+        pb.CompileResultRequest(job_id=job, compile_artifact_dir=artifact)
     )
     put(appliance.runtime_dir(job) / "exit", "0")
     wait_for(lambda: appliance.status(job).status == pb.JOB_STATUS_SUCCEEDED)

@@ -32,7 +32,14 @@ from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc
 from protos.csctl import api_pb2, api_pb2_grpc, resources_pb2
-from tests.support.appliance_process import ROOT, USER, execute_request, pods_of, wait_for
+from tests.support.appliance_process import (
+    ROOT,
+    USER,
+    execute_request,
+    leave_artifact,
+    pods_of,
+    wait_for,
+)
 from tests.support.counted_pod import STARTS
 from tests.support.faulty_link import FaultyLink
 from tests.support.ports import free_port
@@ -161,7 +168,8 @@ class Load:
             wait_for(lambda: self._num_starts(job) >= PODS_OF_EXECUTE, what=f"{job}'s pods")
         end = pb.JOB_STATUS_CANCELLED if kind == "cancelled" else pb.JOB_STATUS_SUCCEEDED
         if kind == "compile":
-            done = pb.CompileResultRequest(job_id=job, compile_artifact_dir="somewhere")
+            artifact = leave_artifact(self.data_dir)
+            done = pb.CompileResultRequest(job_id=job, compile_artifact_dir=artifact)
             self._confirmed(self.stub.FinalizeCompileJob, done)
         while self._status(job) not in TERMINAL:
             self._confirmed(self.stub.CancelJobV2, pb.CancelJobRequest(job_id=job, job_status=end))

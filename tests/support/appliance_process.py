@@ -13,6 +13,7 @@ from pathlib import Path
 import grpc
 import psutil
 
+from appliance.coordinator.artifacts import ArtifactStore
 from appliance.management.instance import Instance
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
@@ -101,6 +102,14 @@ class ApplianceProcess:
 
 
 USER = (("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada"))
+
+
+def leave_artifact(data_dir: Path) -> str:
+    """Leave what a coordinator leaves of a program that `USER` compiles; return where."""
+    store = ArtifactStore(data_dir / "compile", user=1000)
+    directory = store.directory("cached_compile", "cs_1")
+    store.store(directory, plan_text="plan", program="program")
+    return str(directory)
 
 
 def execute_request(num_systems: int, workers_per_system: int) -> cluster_pb2.ExecuteJobRequest:

@@ -44,7 +44,9 @@ class KubeDesk:
             model=model,
         )
         model.on_change(self.reconciler.reschedule)
-        self.jobs = JobService(state, self.reconciler, "http://dashboard")
+        self.jobs = JobService(
+            state, self.reconciler, "http://dashboard", compile_root=directory / "compile"
+        )
         self.edits = JobEdits(state, self.jobs, self.reconciler)
         self.sessions = SessionService(state, model)
         self.access = open_access(directory, state.database, clock, needs_token=False)

@@ -134,7 +134,7 @@ class Desk:
             pod_lost=pod_lost,
         )
         model.on_change(self.reconciler.reschedule)
-        self.jobs = JobService(state, self.reconciler, "")
+        self.jobs = JobService(state, self.reconciler, "", compile_root=Path("/nowhere"))
         self.sessions = SessionService(state, model)
         self.edits = JobEdits(state, self.jobs, self.reconciler)
         self.queue = QueueService(state, self.reconciler, model, self.sessions)

@@ -15,7 +15,7 @@ def test_what_is_stored_is_read_back(tmp_path: Path) -> None:
     store.store(directory, plan_text="plan", program="text")
     assert store.has(directory)
     assert store.plan_text(str(directory)) == "plan"
-    assert (directory / "program.mlir").read_text() == "text"
+    assert (directory.path / "program.mlir").read_text() == "text"
 
 
 def test_a_second_writer_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_second_writer_changes_nothing_and_leaves_nothing(tmp_path: Path) -> N
     store.store(directory, plan_text="first", program="text")
     store.store(directory, plan_text="second", program="text")
     assert store.plan_text(str(directory)) == "first"
-    assert [path.name for path in directory.parent.iterdir()] == ["cs_1"]
+    assert [path.name for path in directory.path.parent.iterdir()] == ["cs_1"]
 
 
 @pytest.mark.parametrize("escape", ["..", "/etc", "models/../../x"])
@@ -35,5 +35,29 @@ def test_a_directory_outside_the_root_is_refused(tmp_path: Path, escape: str) ->
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no compiled program in 'models/cs_9'"):
+    with pytest.raises(NotFoundError, match="no compiled program of yours in 'models/cs_9'"):
         ArtifactStore(tmp_path).plan_text("models/cs_9")
+
+
+def test_an_artifact_is_of_those_alone_who_have_brought_its_program(tmp_path: Path) -> None:
+    ada, bob = ArtifactStore(tmp_path, 1001), ArtifactStore(tmp_path, 1002)
+    directory = ada.directory("models", "cs_1")
+    ada.store(directory, plan_text="plan", program="text")
+    for look in (bob.plan_text, bob.of_user, lambda path: list(bob.files(path))):
+        with pytest.raises(NotFoundError, match="no compiled program of yours"):
+            look(str(directory))
+
+    assert bob.has(directory)
+    bob.take(directory)
+    assert bob.plan_text(str(directory)) == ada.plan_text(str(directory)) == "plan"
+    assert [each.parts[-1] for each in bob.files(str(directory))] == ["plan.txt", "program.mlir"]
+
+
+def test_a_directory_above_artifacts_or_a_link_to_one_is_none(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, 1001)
+    directory = store.directory("models", "cs_1")
+    store.store(directory, plan_text="plan", program="text")
+    (tmp_path / "link").symlink_to(directory.path)
+    for path in ("", "models", "link", str(tmp_path)):
+        with pytest.raises(NotFoundError):
+            store.of_user(path)

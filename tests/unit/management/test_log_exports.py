@@ -50,7 +50,7 @@ def state(tmp_path: Path, clock: FakeClock) -> State:
 
 
 def exports_of(state: State, tmp_path: Path, clock: FakeClock) -> LogExports:
-    return LogExports(state, tmp_path / "exports", clock)
+    return LogExports(state, tmp_path / "exports", clock, compile_root=tmp_path / "compile")
 
 
 def fetch(exports: LogExports, export_id: str) -> tuple[bytes, str]:

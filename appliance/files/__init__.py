@@ -1,0 +1,1 @@
+"""Files and directories: what callers may name, as whom it is opened, who may see what we make."""
