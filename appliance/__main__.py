@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import faulthandler
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from appliance.core.errors import ClusterError, InternalError, UserError, WscErr
 from appliance.dashboard.pages import install_pages
 from appliance.management.cluster_file import parse_cluster
 from appliance.management.databases import await_database
+from appliance.management.disk import storage_errors
 from appliance.management.front_port import listen
 from appliance.management.instance import STOP_SECONDS, Instance, InstanceState
 from appliance.management.kubernetes_side import Candidacy
@@ -281,13 +283,14 @@ def up(
 
 
 def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> None:
-    if options.launcher != KUBERNETES and Instance(options.data_dir).is_running():
-        raise Instance(options.data_dir).already_runs()
-    if foreground:
-        configure_logging(as_json=False, level=log_level, stream=sys.stderr)
-        asyncio.run(_serve(options, ready_descriptor=None))
-        return
-    _print_state(_start_in_background(options))
+    with storage_errors(options.data_dir, options.database):
+        if options.launcher != KUBERNETES and Instance(options.data_dir).is_running():
+            raise Instance(options.data_dir).already_runs()
+        if not foreground:
+            _print_state(_start_in_background(options))
+            return
+    configure_logging(as_json=False, level=log_level, stream=sys.stderr)
+    asyncio.run(_serve(options, ready_descriptor=None))
 
 
 def _log_limits(days: float, gib: float, pod_mib: float) -> LogLimits:
@@ -344,6 +347,11 @@ def status(*, data_dir: _DataDir = None) -> None:
     state = instance.find_state()
     if state is None or not instance.is_running():
         typer.echo("The appliance is down.")
+        if state is not None:
+            typer.echo(
+                f"Its process {state.pid} was killed or crashed; the end of {instance.log_path} "
+                "may say why. `appliance up` goes on with its jobs."
+            )
         raise typer.Exit(3)
     _print_state(state)
 
@@ -378,10 +386,9 @@ def serve(options: str, ready_descriptor: Annotated[int | None, typer.Argument()
 
 def _start_in_background(options: ManagementOptions) -> InstanceState:
     instance = Instance(options.data_dir)
-    options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     ready, theirs = os.pipe()
     fields = json.dumps(dataclasses.asdict(options), default=str)
-    with instance.log_path.open("ab") as log:
+    with instance.open_log() as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "appliance", "serve", fields, str(theirs)],
             pass_fds=[theirs],
@@ -408,11 +415,14 @@ def _start_in_background(options: ManagementOptions) -> InstanceState:
 
 
 async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> None:
+    faulthandler.enable()  # else a fault, as when a file that is mapped is cut, ends us in silence
     try:
-        await _run(options, ready_descriptor)
+        with storage_errors(options.data_dir, options.database):
+            await _run(options, ready_descriptor)
     except WscError as error:
         if ready_descriptor is None:
             raise
+        logger.critical("The appliance does not start", extra={"why": str(error)})
         text = json.dumps({"error": error.message, "hint": error.hint})
         os.write(ready_descriptor, text.encode())
 

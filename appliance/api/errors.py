@@ -6,6 +6,7 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from appliance.api.problems import PROBLEM_TYPE
@@ -19,6 +20,7 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
+from appliance.storage.failures import is_of_database, refusal_of
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +58,14 @@ def install_error_handlers(app: FastAPI) -> None:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}")
+
+    @app.exception_handler(SQLAlchemyError)
+    async def database(request: Request, error: SQLAlchemyError) -> JSONResponse:
+        if not is_of_database(error):
+            return await defect(request, error)
+        logger.error("Request was not kept", extra={"path": request.url.path}, exc_info=error)
+        refusal = refusal_of(error)
+        return _problem(HTTPStatus.SERVICE_UNAVAILABLE, refusal.message, hint=refusal.hint)
 
     @app.exception_handler(Exception)
     async def defect(request: Request, error: Exception) -> JSONResponse:

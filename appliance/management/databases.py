@@ -13,12 +13,19 @@ from pathlib import Path
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from appliance.core.errors import ClusterError, UserError
+from appliance.management.stream_secrets import STREAMS_KEY
 from appliance.storage.database import Database
+from appliance.storage.integrity import check_file, check_soundness, damaged
 
 logger = logging.getLogger(__name__)
 
+CHECK_SECONDS = 0.05
+"""How long a start may look for damage, which reads some 500 MB a second; `storage_watch` looks at
+the whole of a database that takes longer."""
+
 _LOOK_SECONDS = 1.0
 _SQLITE_FILE = "state.db"
+_SQLITE_URL = "sqlite:///"
 _URL_FILE = "database.url"
 
 
@@ -31,10 +38,12 @@ def open_own_database(data_dir: Path, url: str) -> Database:
 
     Raises:
         UserError: The URL is none.
-        ClusterError: Nobody answers there.
+        ClusterError: Nobody answers there; or the file is damaged, lost, or cannot be written to.
     """
-    database = _open(data_dir, url)
     note = data_dir / _URL_FILE
+    if (path := sqlite_path(data_dir, url)) is not None:
+        _check(path, data_dir, has_note=note.exists())
+    database = _open(data_dir, url)
     if not url:
         note.unlink(missing_ok=True)
         return database
@@ -63,7 +72,7 @@ async def await_database(url: str, is_ended: asyncio.Event, *, seconds: float) -
     deadline = loop.time() + seconds
     while not is_ended.is_set():
         try:
-            database = await asyncio.to_thread(_open_server, url)
+            database = await asyncio.to_thread(_open, Path(), url)
         except ClusterError as error:
             if loop.time() >= deadline:
                 raise
@@ -92,8 +101,36 @@ def open_kept_database(data_dir: Path, url: str = "") -> Database:
     return _open(data_dir, known)
 
 
+def sqlite_path(data_dir: Path, url: str) -> Path | None:
+    """Return the file that a database is in; None for a server's."""
+    if not url:
+        return data_dir / _SQLITE_FILE
+    return Path(url.removeprefix(_SQLITE_URL)) if url.startswith(_SQLITE_URL) else None
+
+
+def _check(path: Path, data_dir: Path, *, has_note: bool) -> None:
+    """Refuse a file that is lost or damaged; a large one is looked at only in part.
+
+    Args:
+        path: The file.
+        data_dir: The data directory.
+        has_note: Whether the last start was with a server's database.
+    """
+    if path.exists():
+        check_file(path)
+        if what := check_soundness(path, seconds=CHECK_SECONDS).damage:
+            raise damaged(path, what)
+    elif path.parent == data_dir and (data_dir / STREAMS_KEY).exists() and not has_note:
+        raise ClusterError(
+            f"The database {path} is gone, and {data_dir} is of an appliance that has run before.",
+            hint="Restore the newest backup with `appliance restore FILE`; to begin with an empty "
+            f"appliance, move {data_dir} away.",
+        )
+
+
 def _open(data_dir: Path, url: str) -> Database:
-    return _open_server(url) if url else Database.open_sqlite(data_dir / _SQLITE_FILE)
+    path = sqlite_path(data_dir, url)
+    return _open_server(url) if path is None else Database.open_sqlite(path)
 
 
 def _open_server(url: str) -> Database:

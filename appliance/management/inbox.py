@@ -1,8 +1,10 @@
 """What the reconciler is told, and by when it has to look at what."""
 
+import contextlib
 import heapq
 import itertools
-from collections.abc import Callable
+import queue
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -129,6 +131,26 @@ class Question:
 
 Wish = Arrived | Submitted | Reprioritised | WantsCompile | HeldBack | Holds | Releases | Wake
 Item = Happened | Registered | PodsLaunched | ToKeep | Wish | Question | Exit
+
+
+def awaited_of(item: Item) -> Awaited | None:
+    """Return what somebody waits for who told of something; None if nobody does."""
+    match item:
+        case Happened() | Registered() | ToKeep() | Arrived() | HeldBack():
+            return item.is_kept
+        case Question():
+            return item.answer
+        case _:
+            return None
+
+
+def take_all(waiting: "queue.SimpleQueue[Item]") -> Sequence[Item]:
+    """Take out all that waits."""
+    items: list[Item] = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            items.append(waiting.get_nowait())
+    return items
 
 
 class Alarm(StrEnum):

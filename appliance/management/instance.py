@@ -7,6 +7,7 @@ import signal
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 
@@ -62,6 +63,15 @@ class Instance:
     def log_path(self) -> Path:
         """Log of an appliance that runs in the background."""
         return self._data_dir / "management.log"
+
+    def open_log(self) -> BinaryIO:
+        """Return the log to append to; makes the data directory, for its owner alone.
+
+        Raises:
+            OSError: The disk refuses it.
+        """
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.log_path.open("ab")
 
     def acquire(self) -> None:
         """Become the appliance of this data directory, until this process ends.

@@ -13,7 +13,7 @@ import logging
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -58,7 +58,7 @@ from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.cycle import Decision
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Grant
-from appliance.storage.failures import first_of, is_of_database
+from appliance.storage.failures import first_of, is_of_database, refusal_of
 from appliance.storage.leases import Lease
 
 logger = logging.getLogger(__name__)
@@ -145,6 +145,7 @@ class Reconciler(Mailbox):
         self._sequels = [self._sequel]
         self._changed: dict[JobId, None] = {}
         self._num_taken, self._turn_seconds = 0, 0.0
+        self._taken: list[inbox.Item] = []
         self._reminders = inbox.Reminders()
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
@@ -229,24 +230,35 @@ class Reconciler(Mailbox):
             "anew, from what is kept, as soon as it writes again",
             extra={"error": first_of(error)},
         )
+        refusal = refusal_of(error)
+        self._refuse(self._taken, refusal)
         try:
             while not self._state.database.takes_writes():
+                self._refuse(inbox.take_all(self._inbox), refusal)
                 if self._is_closing.wait(_DATABASE_LOOK_SECONDS):
                     return
         except StaleWriterError:
             self._lose_all()
             return
         self._is_closing.set()
+        self._refuse(inbox.take_all(self._inbox), refusal)
         self._on_refused()
+
+    def _refuse(self, items: Sequence[inbox.Item], refusal: ClusterError) -> None:
+        """Tell whoever waits for something that it was not kept."""
+        awaited = [found for item in items if (found := inbox.awaited_of(item)) is not None]
+        self._watch.deliver([], [Answer(each, error=refusal) for each in awaited])
 
     def _turn(self) -> None:
         item = self._next_item()
         if self._num_taken >= _BUSY_ITEMS:
             self._is_closing.wait(min(_GATHER_SHARE * self._turn_seconds, _GATHER_SECONDS))
         begun = self._clock.monotonic_seconds()
+        self._taken.clear()
         with self._turn_written():
             for self._num_taken in range(_MAX_ITEMS):
                 if item is not None:
+                    self._taken.append(item)
                     self._take_guarded(item)
                 if self._num_taken == _MAX_ITEMS - 1 or self._inbox.empty():
                     break

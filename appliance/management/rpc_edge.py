@@ -34,6 +34,7 @@ from appliance.management.access_edge import Gate, name_of
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.storage.database import WouldWaitError
+from appliance.storage.failures import is_of_database, refusal_of
 from appliance.wire.caller import caller
 
 logger = logging.getLogger(__name__)
@@ -284,6 +285,9 @@ def _code_of(error: Exception) -> grpc.StatusCode:
 async def _abort(method: str, error: Exception, context: _Any) -> None:
     if isinstance(error, grpc.aio.AbortError | grpc.RpcError):
         raise error
+    if is_of_database(error):
+        logger.error("Call was not kept", extra={"method": method}, exc_info=error)
+        error = refusal_of(error)
     _count(method, _code_of(error))
     if isinstance(error, WscError):
         logger.info("Call refused", extra={"method": method, "why": str(error)})

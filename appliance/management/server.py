@@ -75,7 +75,7 @@ from appliance.management.resource_views import ResourceViews
 from appliance.management.rpc_edge import RpcEdge, by_name
 from appliance.management.sessions import SessionService
 from appliance.management.state import State
-from appliance.management.stream_secrets import ensure_identity, ensure_secret
+from appliance.management.stream_secrets import STREAMS_KEY, ensure_identity, ensure_secret
 from appliance.management.submissions import SubmissionOptions, SubmissionService
 from appliance.management.systems import SystemService
 from appliance.management.versions import NEWEST_CLIENT, client_build
@@ -354,7 +354,7 @@ class Management:
             options.data_dir, self._database, clock, needs_token=options.needs_token
         )
         self._tls = self._ensure_tls()
-        self._stream_secret = ensure_secret(options.data_dir / "streams.key")
+        self._stream_secret = ensure_secret(options.data_dir / STREAMS_KEY)
         self._job_keys = JobKeys(self._stream_secret, self._ensure_stream_identity())
         self._driver_tokens = open_driver_tokens(options.data_dir)
         self._notify = (

@@ -22,6 +22,9 @@ from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId
 
+STREAMS_KEY = "streams.key"
+"""Name, in the data directory, of the secret; every appliance has it from its first start on."""
+
 _SECRET_BYTES = 32
 _VALID_DAYS = 825
 _RENEW_DAYS = 30

@@ -1,7 +1,9 @@
 """The connection to the database, its transactions and its schema."""
 
+import os
 import secrets
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,6 +19,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from appliance.core.errors import InternalError, StaleWriterError
 from appliance.storage.batches import Batch, OnFailure, OpenStep
+from appliance.storage.integrity import cannot_write, check_file, in_sentences
 from appliance.storage.tables import WriterRow
 from appliance.storage.writes import Write
 
@@ -70,9 +73,36 @@ class Database:
 
     @classmethod
     def open_sqlite(cls, path: Path) -> "Database":
-        """Open or create an SQLite file and bring its schema up to date."""
-        path.touch(mode=0o600)  # it holds addresses and keys of notifications
-        return cls.open(f"sqlite:///{path}")
+        """Open or create an SQLite file and bring its schema up to date.
+
+        Raises:
+            ClusterError: The file is damaged or empty, or cannot be written to.
+        """
+        with in_sentences(path):
+            if not path.exists():
+                cls._create_sqlite(path)
+            check_file(path)
+            return cls.open(f"sqlite:///{path}")
+
+    @classmethod
+    def _create_sqlite(cls, path: Path) -> None:
+        """Make a file that has the schema before it has its name; another one's may win."""
+        try:
+            descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+        except OSError as error:
+            raise cannot_write(path, error.strerror or str(error)) from error
+        os.close(descriptor)  # readable by its owner alone: it holds keys of notifications
+        try:
+            cls.open(f"sqlite:///{name}").close()
+            try:
+                os.link(name, path)
+            except FileExistsError:
+                pass  # another process has made one meanwhile
+            except OSError:  # a file system without links
+                Path(name).rename(path)
+        finally:
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{name}{suffix}").unlink(missing_ok=True)
 
     @classmethod
     def open(cls, url: str) -> "Database":

@@ -9,6 +9,8 @@ from sqlalchemy.exc import (
     TimeoutError,
 )
 
+from appliance.core.errors import ClusterError
+
 _OF_WHAT_WAS_WRITTEN = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
 
 
@@ -30,3 +32,11 @@ def first_of(error: BaseException) -> str:
         first = before if is_of_database(before) else first
         before = before.__context__
     return str(first.orig if isinstance(first, DBAPIError) else first)
+
+
+def refusal_of(error: BaseException) -> ClusterError:
+    """Return what a caller is told whose wish the database did not keep; see `is_of_database`."""
+    return ClusterError(
+        f"The appliance can keep nothing now: its database says {first_of(error)!r}.",
+        hint="Try again once whoever runs it has looked at its disk and its log.",
+    )

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from appliance.cluster.launcher import LauncherLost
 from appliance.core.clock import SystemClock
-from appliance.core.errors import ConflictError, StaleWriterError
+from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.jobs import JobType, Phase
 from appliance.core.records import EventRecord, User
@@ -392,7 +392,8 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
         event.remove(engine, "begin", harm)
         event.listen(engine, "checkout", lambda at, *_: at.execute("PRAGMA query_only = OFF"))
         wait_for(lambda: ended)
-        assert not answer.done()
+        with pytest.raises(ClusterError, match=f"can keep nothing now: .*{complaint}"):
+            answer.result(timeout=60)
         (line,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
         assert complaint in line.error
         assert state.jobs.load(job).phase is Phase.INITIALIZING

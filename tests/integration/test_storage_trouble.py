@@ -1,0 +1,83 @@
+"""What an appliance says when its disk or its database cannot be used, and how it goes on."""
+
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from appliance.management.instance import Instance
+from tests.support.appliance_process import ApplianceProcess, run_command, wait_for
+from tests.support.disks import fill, remount, small_disk
+from tests.support.processes import is_alive
+
+PAGE_BYTES = 4096
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    """The data directory of an appliance that has run before."""
+    appliance = ApplianceProcess(tmp_path / "data", ("--systems", "1"))
+    appliance.up()
+    appliance.down()
+    return appliance.data_dir
+
+
+def start_in_vain(data_dir):
+    """Return what `appliance up` says when it cannot start."""
+    answer = run_command("up", "--data-dir", str(data_dir), "--port", "0", "--rest-port", "0")
+    assert answer.returncode == 3, answer.stdout
+    assert "Traceback" not in answer.stderr
+    return answer.stderr
+
+
+@pytest.mark.slow
+def test_a_lost_or_damaged_database_keeps_the_appliance_down_and_says_what_to_do(data_dir):
+    path = data_dir / "state.db"
+    whole = path.read_bytes()
+
+    path.write_bytes(b"")
+    assert f"The database {path} is empty (0 bytes)" in start_in_vain(data_dir)
+    path.unlink()
+    assert f"The database {path} is gone" in start_in_vain(data_dir)
+    assert not path.exists()
+
+    half = len(whole) // 2 // PAGE_BYTES * PAGE_BYTES
+    path.write_bytes(whole[:half] + os.urandom(4 * PAGE_BYTES) + whole[half + 4 * PAGE_BYTES :])
+    complaint = start_in_vain(data_dir)
+    assert f"The database {path} is damaged" in complaint
+    assert "appliance restore FILE" in complaint
+    # Whoever looks into the log finds the same.
+    assert "is damaged" in Instance(data_dir).log_path.read_text()
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_or_read_only_keeps_the_appliance_down_and_says_so(tmp_path):
+    with small_disk(tmp_path / "disk", mib=32) as disk:
+        fill(disk)
+        complaint = start_in_vain(disk / "data")
+        assert "No space left on device" in complaint or "cannot grow" in complaint
+        (disk / "filler").unlink()
+        remount(disk, "ro")
+        complaint = start_in_vain(disk / "data")
+        assert "Read-only file system" in complaint
+        assert "mounted for writing" in complaint
+
+
+@pytest.mark.slow
+def test_a_management_whose_mapped_file_is_cut_leaves_a_line_and_can_be_started_again(tmp_path):
+    appliance = ApplianceProcess(tmp_path / "data", ("--systems", "1"))
+    try:
+        appliance.up()
+        management = appliance.state.pid
+        os.truncate(appliance.data_dir / "state.db-shm", 0)
+        wait_for(lambda: not is_alive(management))
+        assert "Fatal Python error: Bus error" in appliance.log()
+        status = run_command("status", "--data-dir", str(appliance.data_dir))
+        assert f"Its process {management} was killed or crashed" in status.stdout
+        appliance.up()
+        assert appliance.submit_compile()
+        with closing(sqlite3.connect(appliance.data_dir / "state.db")) as connection:
+            assert connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    finally:
+        appliance.down()

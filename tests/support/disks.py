@@ -1,0 +1,39 @@
+"""Small file systems of a test's own."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def small_disk(path: Path, *, mib: int) -> Iterator[Path]:
+    """Mount a file system of so many MiB; skips where this user may not."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=0700", "tmpfs", str(path)]
+    if os.getuid() != 0:
+        pytest.skip("only root may mount a file system")
+    answer = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        pytest.skip(f"no file system can be mounted here: {answer.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def remount(path: Path, options: str) -> None:
+    """Change how a small disk is mounted, as in `ro`."""
+    subprocess.run(["mount", "-o", f"remount,{options}", str(path)], check=True)
+
+
+def fill(path: Path, *, leave_bytes: int = 0) -> Path:
+    """Fill a disk with one file, which is returned, but for so many bytes."""
+    filler = path / "filler"
+    status = os.statvfs(path)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize - leave_bytes)
+    return filler
