@@ -20,26 +20,26 @@ import typer
 import uvicorn
 import yaml
 
-from appliance.access_commands import token_app, user_app
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
-from appliance.certificate_commands import certificates_app
+from appliance.cli.access import token_app, user_app
+from appliance.cli.certificates import certificates_app
+from appliance.cli.node import node
+from appliance.cli.proxy import proxy
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.dashboard.pages import install_pages
-from appliance.management.cluster_file import parse_cluster
-from appliance.management.databases import await_database
-from appliance.management.disk import storage_errors
-from appliance.management.front_port import listen
-from appliance.management.instance import STOP_SECONDS, Instance, InstanceState
-from appliance.management.kubernetes_side import Candidacy
-from appliance.management.log_retention import LogLimits
-from appliance.management.renewal import Renewal
+from appliance.management.access.certificate_reload import Renewal
+from appliance.management.cluster.cluster_file import parse_cluster
+from appliance.management.front.sni_proxy import listen
+from appliance.management.kubernetes.kubernetes_side import Candidacy
+from appliance.management.logs.log_retention import LogLimits
 from appliance.management.server import KUBERNETES, Management, ManagementOptions
-from appliance.node_command import node
+from appliance.management.store.databases import await_database
+from appliance.management.store.disk import storage_errors
+from appliance.management.store.instance import STOP_SECONDS, Instance, InstanceState
 from appliance.observability.logging import configure_logging
-from appliance.proxy_command import proxy
 from appliance.settings import Settings, read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.memory import free_bytes

@@ -24,7 +24,7 @@ from typing import TypeVar
 import torch
 
 from appliance.compiler.pipeline import compile_program
-from appliance.core.plan import Precision
+from appliance.core.plans.plan import Precision
 from benchmarks.engine_parties.client_party import ClientParty
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.engine_party import EngineParty

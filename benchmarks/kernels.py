@@ -22,10 +22,8 @@ from dataclasses import dataclass, fields
 import torch
 
 from appliance.compiler.pipeline import compile_program
-from appliance.core.plan import STEP_START, Plan, Precision
-from appliance.core.sharding import split_batch
-from appliance.memoryx.readiness import late_sum_layout
-from appliance.memoryx.updates import Updates
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.plan import STEP_START, Plan, Precision
 from appliance.numerics import program as programs
 from appliance.numerics.elements import torch_dtype
 from benchmarks.programs.capture import initial_state, plan_batch, program_text
@@ -40,6 +38,8 @@ from benchmarks.programs.gpt import (
 )
 from workers.csx.executor import Executor
 from workers.csx.wafer_part import wafer_part
+from workers.memoryx.readiness import late_sum_layout
+from workers.memoryx.updates import Updates
 
 Batch = dict[str, torch.Tensor]
 

@@ -25,9 +25,8 @@ import pytest
 from numpy.typing import NDArray
 
 from appliance.compiler.pipeline import compile_program
-from appliance.core.plan import Plan, Precision
-from appliance.core.run import RunSchedule
-from appliance.memoryx.tensor_store import tensor_bytes
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.plans.plan import Plan, Precision
 from appliance.streams import topology
 from appliance.streams.store import attach_store
 from benchmarks.programs.capture import FIRST_POWERS, plan_batch, program_text
@@ -36,6 +35,7 @@ from protos.wsc.v1 import pods_pb2
 from tests.support.engine import Engine, make_engine
 from tests.support.memory_group import MemoryGroup, memory_group
 from tests.support.plans import deep_plan
+from workers.memoryx.tensor_store import tensor_bytes
 
 _SAMPLE_SECONDS = 0.25
 _GB, _MIB, _KIB = 10**9, 1 << 20, 1024

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from appliance.core.graph import Node
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.program import Program
 
 MATRIX = TensorType((8, 8), DType.F32)

@@ -23,7 +23,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.wire.tensor_chunks import TensorChunk, output_messages, parse_chunk
 from benchmarks.client_scripts.running import appliance, start_client
 from protos.appliance import appliance_service_pb2 as pb

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, SecretStr
 
-from appliance.core.access import Account, Principal, UserRole
+from appliance.core.cluster.access import Account, Principal, UserRole
 from appliance.storage.access import AuditRecord, TokenRecord
 
 Uid = Annotated[int, Field(ge=0, le=(1 << 32) - 1)]

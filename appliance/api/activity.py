@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from appliance.api.problems import problems
 from appliance.api.services import Caller, Services
-from appliance.management.activity import AccountUse, Flow, Utilization
+from appliance.management.background.activity_service import AccountUse, Flow, Utilization
 
 router = APIRouter(tags=["activity"])
 

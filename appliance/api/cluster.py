@@ -18,10 +18,10 @@ from appliance.api.cluster_schemas import (
 from appliance.api.problems import problems
 from appliance.api.services import DOOR, ApiServices, Caller, Services
 from appliance.api.tags import version_of, version_tag
-from appliance.core.access import Action, Target, name_of
+from appliance.core.cluster.access import Action, Target, name_of
 from appliance.core.errors import ConflictError, StaleError
-from appliance.management.inventory import SystemUse
-from appliance.management.versions import CLIENT_BUILDS
+from appliance.management.cluster.inventory import SystemUse
+from appliance.management.store.versions import CLIENT_BUILDS
 from appliance.storage.systems import no_system
 
 router = APIRouter(tags=["cluster"])

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from appliance.core.requirements import GroupKind
-from appliance.core.systems import MaintenanceWindow, SystemState
-from appliance.management.inventory import GroupUse, NodeUse, SystemUse
+from appliance.core.cluster.requirements import GroupKind
+from appliance.core.cluster.systems import MaintenanceWindow, SystemState
+from appliance.management.cluster.inventory import GroupUse, NodeUse, SystemUse
 
 
 class SystemView(BaseModel):

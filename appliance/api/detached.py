@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.api.problems import problems
 from appliance.api.services import DOOR, Caller, Services
-from appliance.core.access import Action, Target
-from appliance.core.drivers import MAX_RESTARTS, DriverSpec, FailureCategory, RestartPolicy
-from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
-from appliance.management.drivers import DriverSubmission
+from appliance.core.cluster.access import Action, Target
+from appliance.core.cluster.drivers import MAX_RESTARTS, DriverSpec, FailureCategory, RestartPolicy
+from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.management.jobs.driver_service import DriverSubmission
 
 router = APIRouter(tags=["jobs"])
 

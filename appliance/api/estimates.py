@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Query
 from appliance.api.problems import problems
 from appliance.compiler.estimation import captured_program
 from appliance.core.errors import UserError
-from appliance.core.plan import Execution
+from appliance.core.plans.plan import Execution
 from appliance.wafer.layer_timing import InputPipeline
 from appliance.wafer.machine import find_machine
 from appliance.wafer.planner import estimate

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from appliance.core.jobs import JobType, Phase
-from appliance.core.records import EventRecord, PodRecord
-from appliance.management.job_edits import mark_of
-from appliance.management.jobs import JobView
-from appliance.management.queue_view import QueueEntry
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import EventRecord, PodRecord
+from appliance.management.jobs.job_edits import mark_of
+from appliance.management.jobs.job_service import JobView
+from appliance.management.jobs.queue_view import QueueEntry
 from appliance.storage.job_pages import JobLine
 from appliance.storage.series import Point
 

@@ -21,14 +21,14 @@ from appliance.api.job_schemas import (
 )
 from appliance.api.problems import problems
 from appliance.api.services import DOOR, ApiServices, Caller, Services
-from appliance.core.access import Action, Principal
+from appliance.core.cluster.access import Action, Principal
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType, Phase
-from appliance.core.records import JobRecord
-from appliance.management.access import job_target
-from appliance.management.job_edits import JobEdit, mark_of
-from appliance.management.jobs import JobView
+from appliance.management.access.authorization import job_target
+from appliance.management.jobs.job_edits import JobEdit, mark_of
+from appliance.management.jobs.job_service import JobView
 from appliance.storage.job_pages import JobOrder, PageFilter
 from appliance.wire.profiles import chrome_events, find_profile
 from appliance.wire.submissions import check_labels, parse_priority

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from appliance.api.jobs import JobPath
 from appliance.api.problems import problems
 from appliance.api.services import ApiServices, Caller, Services
-from appliance.core.access import Action, Principal, Target
+from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.ids import JobId
-from appliance.management.access import job_target
-from appliance.management.log_exports import Export, ExportStatus, ExportWish
+from appliance.management.access.authorization import job_target
+from appliance.management.logs.log_exports import Export, ExportStatus, ExportWish
 
 router = APIRouter(tags=["logs"])
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from appliance.api.access_schemas import LoginRequest, Me
 from appliance.api.problems import problems
 from appliance.api.services import LOGIN_COOKIE, Caller, Services, token_of
-from appliance.core.records import User
+from appliance.core.cluster.records import User
 
 router = APIRouter(tags=["login"])
 

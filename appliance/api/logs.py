@@ -13,12 +13,12 @@ from pydantic import BaseModel
 from appliance.api.jobs import JobPath
 from appliance.api.problems import problems
 from appliance.api.services import ApiServices, Caller, Services
-from appliance.core.access import Action, Principal
+from appliance.core.cluster.access import Action, Principal
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
-from appliance.management.access import job_target
-from appliance.management.job_logs import JobLog
-from appliance.management.log_files import kept_bytes, kept_from, read_log, tail_offset
+from appliance.management.access.authorization import job_target
+from appliance.management.logs.job_logs import JobLog
+from appliance.management.logs.log_files import kept_bytes, kept_from, read_log, tail_offset
 from appliance.observability.metrics import LOG_FOLLOWERS
 
 router = APIRouter(tags=["logs"])

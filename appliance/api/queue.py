@@ -10,8 +10,8 @@ from appliance.api.cursors import offset_cursor, offset_of
 from appliance.api.job_schemas import JobSummary, Waiting
 from appliance.api.problems import problems
 from appliance.api.services import Caller, Services
-from appliance.core.records import MAX_PRIORITY
-from appliance.management.queue_view import StartQuestion
+from appliance.core.cluster.records import MAX_PRIORITY
+from appliance.management.jobs.queue_view import StartQuestion
 
 router = APIRouter(tags=["queue"])
 

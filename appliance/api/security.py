@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from appliance.api.services import LOGIN_COOKIE
-from appliance.management.tokens import Tokens
+from appliance.management.access.tokens import Tokens
 
 CSRF_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 1 << 20

@@ -5,22 +5,22 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from appliance.core.access import Principal
-from appliance.core.records import User
-from appliance.management.access import Access
-from appliance.management.activity import ActivityService
-from appliance.management.drivers import DriverService
-from appliance.management.feed import ChangeFeed
-from appliance.management.inventory import Inventory
-from appliance.management.job_edits import JobEdits
-from appliance.management.job_logs import LogService
-from appliance.management.jobs import JobService
-from appliance.management.log_exports import LogExports
-from appliance.management.metrics import ApplianceCollector
-from appliance.management.queue_view import QueueService
-from appliance.management.sessions import SessionService
-from appliance.management.state import State
-from appliance.management.systems import SystemService
+from appliance.core.cluster.access import Principal
+from appliance.core.cluster.records import User
+from appliance.management.access.authorization import Access
+from appliance.management.background.activity_service import ActivityService
+from appliance.management.changes.feed import ChangeFeed
+from appliance.management.cluster.collector import ApplianceCollector
+from appliance.management.cluster.inventory import Inventory
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.cluster.system_service import SystemService
+from appliance.management.jobs.driver_service import DriverService
+from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_service import JobService
+from appliance.management.jobs.queue_view import QueueService
+from appliance.management.logs.job_logs import LogService
+from appliance.management.logs.log_exports import LogExports
+from appliance.management.store.state import State
 
 DOOR = "rest"
 """The name of this door in the audit trail."""

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from appliance.core.sessions import SessionSpec, SessionUpdate
-from appliance.management.sessions import SessionView
+from appliance.core.cluster.sessions import SessionSpec, SessionUpdate
+from appliance.management.cluster.session_service import SessionView
 
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Text = Annotated[str, Field(max_length=256)]

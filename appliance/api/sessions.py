@@ -14,7 +14,7 @@ from appliance.api.session_schemas import (
     SessionSpecView,
 )
 from appliance.api.tags import version_of, version_tag
-from appliance.core.access import Action, Target
+from appliance.core.cluster.access import Action, Target
 from appliance.core.errors import ConflictError, StaleError
 
 router = APIRouter(tags=["sessions"])

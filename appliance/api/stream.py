@@ -15,7 +15,7 @@ from appliance.api.problems import problems
 from appliance.api.services import ApiServices, Caller, Services, identify
 from appliance.core.errors import ClusterError, WscError
 from appliance.core.ids import JobId
-from appliance.management.feed import ChangeFeed, Notice, Topic
+from appliance.management.changes.feed import ChangeFeed, Notice, Topic
 from appliance.observability.metrics import STREAM_FOLLOWERS
 
 router = APIRouter(tags=["stream"])

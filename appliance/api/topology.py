@@ -11,12 +11,12 @@ from pydantic import BaseModel
 from appliance.api.jobs import JobPath, with_zone
 from appliance.api.problems import problems
 from appliance.api.services import DOOR, Caller, Services
-from appliance.core.access import Action, Target
+from appliance.core.cluster.access import Action, Target
+from appliance.core.cluster.systems import ClusterDescription, SystemEvent, SystemEventKind
 from appliance.core.errors import StaleError, UserError
 from appliance.core.ids import JobId
-from appliance.core.systems import ClusterDescription, SystemEvent, SystemEventKind
-from appliance.management.cluster_file import parse_cluster, write_cluster
-from appliance.management.topology import job_topology
+from appliance.management.cluster.cluster_file import parse_cluster, write_cluster
+from appliance.management.cluster.cluster_topology import job_topology
 from appliance.storage.system_events import SystemEventFilter
 
 router = APIRouter(tags=["cluster"])

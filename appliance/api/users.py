@@ -18,10 +18,10 @@ from appliance.api.access_schemas import (
 )
 from appliance.api.problems import problems
 from appliance.api.services import DOOR, Caller, Services
-from appliance.core.access import Action, Principal, Target, UserRole
+from appliance.core.cluster.access import Action, Principal, Target, UserRole
+from appliance.core.cluster.records import User
 from appliance.core.errors import NotFoundError
-from appliance.core.records import User
-from appliance.management.access import Access
+from appliance.management.access.authorization import Access
 from appliance.storage.access import AuditFilter, TokenRecord
 
 router = APIRouter(tags=["access"])

@@ -21,11 +21,11 @@ from appliance.cluster import node_messages
 from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit, Survivor
 from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
+from appliance.core.cluster.join_token import JoinToken
+from appliance.core.cluster.node_roles import NODE_ROLE
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
-from appliance.core.join_token import JoinToken
-from appliance.core.node_roles import NODE_ROLE
-from appliance.core.pods import PodSpec
 from appliance.streams.endpoint import IDENTITY_OPTION
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import NODES, Bridge

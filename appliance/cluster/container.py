@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.cluster.pod_process import ENTRY_MODULES, become_subreaper, run_role
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.pods import PodSpec
 from appliance.pods.children import ended_children
 
 _CHUNK_BYTES = 1 << 16

@@ -27,8 +27,8 @@ from typing import Any
 from appliance.cluster import process_tree
 from appliance.cluster.pod_process import ENTRY_MODULES, become_subreaper, run_forked
 from appliance.core.clock import Clock, SystemClock
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec
 from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 from appliance.pods.children import ended_children
 

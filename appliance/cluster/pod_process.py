@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from appliance.cluster.process_tree import JOB_VARIABLE
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec
 
 ENTRY_MODULES: Mapping[Role, str] = {
     Role.COORDINATOR: "appliance.coordinator.__main__",
-    Role.WEIGHT: "appliance.memoryx.__main__",
-    Role.BROADCASTREDUCE: "appliance.swarmx.__main__",
+    Role.WEIGHT: "workers.memoryx.__main__",
+    Role.BROADCASTREDUCE: "workers.swarmx.__main__",
     Role.CHIEF: "workers.csx.__main__",
     Role.ACTIVATION: "workers.input.__main__",
     Role.WORKER: "workers.input.__main__",

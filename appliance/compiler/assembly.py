@@ -5,9 +5,16 @@ from dataclasses import dataclass, replace
 from appliance.compiler.passes.batch_sharding import ShardedGraph
 from appliance.compiler.passes.partition import Partition
 from appliance.compiler.passes.updates import UpdateProgram
-from appliance.core.graph import Graph
-from appliance.core.plan import InputTensor, Output, Plan, Precision, StateTensor, defined_values
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Graph
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.plan import (
+    InputTensor,
+    Output,
+    Plan,
+    Precision,
+    StateTensor,
+    defined_values,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from typing import Final
 from appliance.compiler.importer import import_program
 from appliance.compiler.pipeline import compile_graph
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Graph
-from appliance.core.plan import Precision
+from appliance.core.ir.graph import Graph
+from appliance.core.plans.plan import Precision
 from appliance.wafer.program_operations import program_step
 from appliance.wafer.step_program import StepProgram
 

@@ -13,8 +13,8 @@ from appliance.compiler.syntax.cursor import Cursor
 from appliance.compiler.syntax.locations import LocationTable, Reference
 from appliance.compiler.syntax.types import parse_tensor_type
 from appliance.core.errors import InternalError, ProgramError
-from appliance.core.graph import Argument, Graph, Node, Result, verify
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Argument, Graph, Node, Result, verify
+from appliance.core.ir.tensors import TensorType
 
 _VALUE = re.compile(r"%([A-Za-z0-9_$.-]+(?:#[0-9]+)?)")
 _PACK = re.compile(r"%([A-Za-z0-9_$.-]+)(?::([0-9]+))?")
@@ -31,7 +31,7 @@ def import_program(text: str) -> Graph:
         text: The module as the client's front end prints it, with or without locations.
 
     Returns:
-        The graph, not yet in normal form; it passes `appliance.core.graph.verify`.
+        The graph, not yet in normal form; it passes `appliance.core.ir.graph.verify`.
 
     Raises:
         ProgramError: The text breaks the grammar, reads an undefined value or contradicts itself;

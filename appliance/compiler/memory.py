@@ -9,9 +9,9 @@ gradients and optimizer state, all layer steps side by side, and what waits betw
 from dataclasses import replace
 
 from appliance.core.errors import ProgramError
-from appliance.core.micro_batches import WaferLimits
-from appliance.core.plan import Execution, Plan
-from appliance.core.sharding import BatchShard, split_batch
+from appliance.core.ir.sharding import BatchShard, split_batch
+from appliance.core.plans.micro_batches import WaferLimits
+from appliance.core.plans.plan import Execution, Plan
 from appliance.wafer.memory import need_bytes, samples_that_fit
 from appliance.wafer.pipelined import RESIDENT_BYTES_PER_PARAMETER, ResidentNeed, resident_need
 from appliance.wafer.plan_memory import HeldValue, plan_memory

@@ -22,12 +22,12 @@ from appliance.compiler.passes.partition import partition
 from appliance.compiler.passes.support import check_support
 from appliance.compiler.passes.updates import order_updates
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Graph, verify
-from appliance.core.graph_text import print_graph
-from appliance.core.micro_batches import UNLIMITED, WaferLimits
-from appliance.core.ops import verify_ops
-from appliance.core.plan import Plan, Precision
-from appliance.core.plan import verify as verify_plan
+from appliance.core.ir.graph import Graph, verify
+from appliance.core.ir.graph_text import print_graph
+from appliance.core.ir.ops import verify_ops
+from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
+from appliance.core.plans.plan import Plan, Precision
+from appliance.core.plans.plan import verify as verify_plan
 
 COMPILER_VERSION: Final = 4
 """Part of every plan's key; raised when the same text would give another plan."""
@@ -79,7 +79,7 @@ def compile_program(
         dump: Receives the graph after each pass.
 
     Returns:
-        The plan; `appliance.core.plan.verify` holds.
+        The plan; `appliance.core.plans.plan.verify` holds.
 
     Raises:
         ProgramError: The program is malformed or not supported, the batch too small, or not even

@@ -6,10 +6,10 @@ Options: see `appliance.coordinator.options`.
 import sys
 
 from appliance.compiler.pipeline import compile_program, plan_key
-from appliance.coordinator.compilation import Compiler
+from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import run_coordinator
-from appliance.core.plan_text import parse_plan, print_plan
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.pods import PodSpec
+from appliance.core.plans.plan_text import parse_plan, print_plan
 from appliance.pods.shell import pod_main
 
 COMPILER = Compiler(

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.coordinator.starvation import DEFAULT_STALL_SECONDS
-from appliance.core.jobs import JobType
-from appliance.core.plan import Execution, Precision
-from appliance.core.pods import FAN_OUT_OPTION, PodSpec
-from appliance.core.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
-from appliance.core.swarmx_tree import MAX_FAN_OUT
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.pods import FAN_OUT_OPTION, PodSpec
+from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
+from appliance.core.plans.plan import Execution, Precision
+from appliance.core.plans.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
 from appliance.wafer.machine import CS2, Machine, parse_machine
 from appliance.wire.cluster_details import GangSize
 from appliance.wire.executions import parse_execution

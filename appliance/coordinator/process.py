@@ -12,36 +12,36 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from appliance.coordinator.answers import AnswerInterceptor
-from appliance.coordinator.artifacts import ArtifactStore
-from appliance.coordinator.codec import ChunkInterceptor
-from appliance.coordinator.compilation import Compilation, Compiler
-from appliance.coordinator.compile_turn import CompileTurn
+from appliance.coordinator.client.answers import AnswerInterceptor
+from appliance.coordinator.client.codec import ChunkInterceptor
+from appliance.coordinator.client.monitor import Monitor
+from appliance.coordinator.client.repeats import RepeatInterceptor
+from appliance.coordinator.client.reports import ManagementLink
+from appliance.coordinator.client.servicer import ApplianceServicer, Desk
+from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.compile.compilation import Compilation, Compiler
+from appliance.coordinator.compile.compile_turn import CompileTurn
 from appliance.coordinator.console import Console
-from appliance.coordinator.control import CoordinatorServicer, JobControlServicer
-from appliance.coordinator.execution import Execution, Surroundings
-from appliance.coordinator.gang import Gang
-from appliance.coordinator.initializer import Initializer, is_expected
-from appliance.coordinator.monitor import Monitor
 from appliance.coordinator.options import CoordinatorOptions
-from appliance.coordinator.repeats import RepeatInterceptor
-from appliance.coordinator.reports import ManagementLink
-from appliance.coordinator.series import SeriesLog
-from appliance.coordinator.servicer import ApplianceServicer, Desk
+from appliance.coordinator.run.control import CoordinatorServicer, JobControlServicer
+from appliance.coordinator.run.execution import Execution, Surroundings
+from appliance.coordinator.run.gang import Gang
+from appliance.coordinator.run.series import SeriesLog
+from appliance.coordinator.weights.initializer import Initializer, is_expected
 from appliance.core.clock import Clock, SystemClock
-from appliance.core.jobs import JobType, Phase
-from appliance.core.micro_batches import WaferLimits
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.pods import PodSpec
+from appliance.core.plans.micro_batches import WaferLimits
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
-from appliance.pods.neighbours import Neighbours
-from appliance.pods.refusals import RefusalInterceptor
-from appliance.pods.user_programs import user_environment
+from appliance.pods.error_status import RefusalInterceptor
+from appliance.pods.peers import Neighbours
 from appliance.streams.endpoint import network_options
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
+from appliance.user_code.programs import user_environment
 from appliance.wire.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from appliance.core.readings import INPUT_WAIT, INPUT_WAIT_NOW
+from appliance.core.cluster.readings import INPUT_WAIT, INPUT_WAIT_NOW
 
 DEFAULT_STALL_SECONDS = 630.0
 """What the real cluster gives a job that does not move."""

@@ -12,6 +12,9 @@ PodName = NewType("PodName", str)
 JOB_PREFIX = "wsjob-"
 """How every job id begins."""
 
+AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
+"""Ending of every authority that clients call; the TLS certificate is for all names below it."""
+
 _ALPHABET = string.ascii_lowercase + string.digits
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SUFFIX_PAIRS = 11

@@ -17,70 +17,74 @@ from appliance.cluster.kubernetes.options import parse_options
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.pods import Device, PodSpec
+from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
-from appliance.core.jobs import JobType
-from appliance.core.plan import Execution
-from appliance.core.pods import Device, PodSpec
-from appliance.core.records import JobRecord
-from appliance.core.shard_count import MemoryNodes
-from appliance.management.access import open_access
-from appliance.management.access_edge import Gate
-from appliance.management.activity import ActivityService
-from appliance.management.admin_servicer import AdminServicer, MaintenanceServicer
-from appliance.management.attendants import Attendants
-from appliance.management.certificates import (
+from appliance.core.plans.plan import Execution
+from appliance.core.plans.shard_count import MemoryNodes
+from appliance.management.access.authorization import open_access
+from appliance.management.access.certificate_reload import Renewal
+from appliance.management.access.certificates import (
     Certificates,
     ensure_certificates,
     find_certificates,
 )
-from appliance.management.client_config import write_client_config
-from appliance.management.cluster_file import parse_cluster
-from appliance.management.cluster_model import ClusterModel
-from appliance.management.cluster_servicer import ClusterServicer
-from appliance.management.coordinators import CoordinatorAddresses, Coordinators, FarCoordinators
-from appliance.management.csctl_servicer import CsctlServicer
-from appliance.management.databases import open_own_database
-from appliance.management.demands import memory_nodes
-from appliance.management.driver_restarts import DriverRestarts
-from appliance.management.driver_servicer import (
+from appliance.management.access.driver_tokens import open_driver_tokens
+from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
+from appliance.management.background.activity_service import ActivityService
+from appliance.management.background.background_services import Attendants
+from appliance.management.background.messengers import NotifyOptions, read_notify_options
+from appliance.management.changes.feed import ChangeFeed, Topic
+from appliance.management.changes.watch import JobWatch
+from appliance.management.cluster.cluster_file import parse_cluster
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.cluster.collector import ApplianceCollector
+from appliance.management.cluster.demands import memory_nodes
+from appliance.management.cluster.inventory import Inventory, simulated_cluster, this_node
+from appliance.management.cluster.node_pool import NodePool
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.cluster.system_service import SystemService
+from appliance.management.front.client_config import write_client_config
+from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
+from appliance.management.jobs.driver_restarts import DriverRestarts
+from appliance.management.jobs.driver_service import DriverService
+from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_service import JobService
+from appliance.management.jobs.queue_view import QueueService
+from appliance.management.jobs.submissions import SubmissionOptions, SubmissionService
+from appliance.management.kubernetes.kubernetes_side import Candidacy, KubernetesSide
+from appliance.management.kubernetes.wsjobs import Services
+from appliance.management.logs.job_logs import LogService
+from appliance.management.logs.log_exports import LogExports
+from appliance.management.logs.log_retention import LogLimits
+from appliance.management.pods.coordinators import (
+    CoordinatorAddresses,
+    Coordinators,
+    FarCoordinators,
+)
+from appliance.management.pods.inner_listener import JobKeys, open_inner_door
+from appliance.management.pods.pod_specs import Surroundings, plan_pods
+from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.rpc.access_edge import Gate
+from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
+from appliance.management.rpc.cluster_servicer import ClusterServicer
+from appliance.management.rpc.csctl_servicer import CsctlServicer
+from appliance.management.rpc.driver_servicer import (
     DriverControlServicer,
     DriverServicer,
     LogServicer,
 )
-from appliance.management.driver_tokens import open_driver_tokens
-from appliance.management.drivers import DriverService
-from appliance.management.event_servicer import EventServicer
-from appliance.management.feed import ChangeFeed, Topic
-from appliance.management.front_port import Address, Backends, FrontPort, listen
-from appliance.management.gang import Surroundings, plan_pods
-from appliance.management.inner_door import JobKeys, open_inner_door
-from appliance.management.inner_servicer import InnerServicer
-from appliance.management.inventory import Inventory, simulated_cluster, this_node
-from appliance.management.job_edits import JobEdits
-from appliance.management.job_logs import LogService
-from appliance.management.jobs import JobService
-from appliance.management.kubernetes_side import Candidacy, KubernetesSide
-from appliance.management.log_exports import LogExports
-from appliance.management.log_retention import LogLimits
-from appliance.management.messengers import NotifyOptions, read_notify_options
-from appliance.management.metrics import ApplianceCollector
-from appliance.management.node_pool import NodePool
-from appliance.management.own_process import end_at_once, start_again
-from appliance.management.queue_servicer import QueueServicer
-from appliance.management.queue_view import QueueService
-from appliance.management.reconciler import Reconciler
-from appliance.management.renewal import Renewal
-from appliance.management.resource_views import ResourceViews
-from appliance.management.rpc_edge import RpcEdge, by_name
-from appliance.management.sessions import SessionService
-from appliance.management.state import State
-from appliance.management.stream_secrets import STREAMS_KEY, ensure_identity, ensure_secret
-from appliance.management.submissions import SubmissionOptions, SubmissionService
-from appliance.management.systems import SystemService
-from appliance.management.versions import NEWEST_CLIENT, client_build
-from appliance.management.watch import JobWatch
-from appliance.management.wsjobs import Services
+from appliance.management.rpc.event_servicer import EventServicer
+from appliance.management.rpc.inner_servicer import InnerServicer
+from appliance.management.rpc.queue_servicer import QueueServicer
+from appliance.management.rpc.resource_views import ResourceViews
+from appliance.management.rpc.rpc_edge import RpcEdge, by_name
+from appliance.management.store.databases import STREAMS_KEY, open_own_database
+from appliance.management.store.own_process import end_at_once, start_again
+from appliance.management.store.state import State
+from appliance.management.store.versions import NEWEST_CLIENT, client_build
 from appliance.scheduler.policy import Policy
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.topology import StreamMode

@@ -1,10 +1,10 @@
-"""Element types as torch knows them: the containers of `appliance.core.tensors`."""
+"""Element types as torch knows them: the containers of `appliance.core.ir.tensors`."""
 
 import torch
 
-from appliance.core.attributes import number
-from appliance.core.graph import Node
-from appliance.core.tensors import Constant, DType
+from appliance.core.ir.attributes import number
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import Constant, DType
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {
     DType.I1: torch.bool,

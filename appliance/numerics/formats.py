@@ -15,7 +15,7 @@ Source: Cerebras Systems, "Data formats" (CB16 half-precision), developer docume
 
 import torch
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 
 _CB16_DROPPED_BITS = 23 - 9
 _CB16_MIN_NORMAL = 2.0**-30

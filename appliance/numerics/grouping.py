@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.devices import on_device
 from appliance.numerics.groups import Group, Uses, in_order, uses_of
 from appliance.numerics.kernels import compile_node

@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.kernels import Kernel
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import torch
 
-from appliance.core.tensors import TensorType
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels import Kernel
 from appliance.numerics.orders import Order

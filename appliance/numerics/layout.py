@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from appliance.core.attributes import integers, text
-from appliance.core.graph import Attribute, Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integers, text
+from appliance.core.ir.graph import Attribute, Node
+from appliance.core.ir.tensors import TensorType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-from appliance.core.graph import Attribute, Node
-from appliance.core.tensors import Constant, TensorType
+from appliance.core.ir.graph import Attribute, Node
+from appliance.core.ir.tensors import Constant, TensorType
 from appliance.numerics.pool import TensorPool
 from appliance.numerics.program import Program
 

@@ -9,10 +9,10 @@ they lie.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from appliance.core.attributes import integers
-from appliance.core.graph import Node
-from appliance.core.ops import ELEMENTWISE
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integers
+from appliance.core.ir.graph import Node
+from appliance.core.ir.ops import ELEMENTWISE
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.groups import Group
 
 Order = tuple[int, ...]

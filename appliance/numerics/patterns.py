@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from appliance.core.attributes import integers, resolve_axes, text
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integers, resolve_axes, text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.groups import Group, Uses
 from appliance.numerics.kernels import Kernel
 

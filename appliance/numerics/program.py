@@ -15,9 +15,9 @@ from dataclasses import replace
 import torch
 
 from appliance.core.errors import InternalError, WscError
-from appliance.core.graph import Node
-from appliance.core.ops import ELEMENTWISE
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.ops import ELEMENTWISE
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.devices import to_device
 from appliance.numerics.grouping import group_nodes, single_group
 from appliance.numerics.groups import Group

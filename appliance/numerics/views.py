@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from appliance.core.attributes import integers
-from appliance.core.graph import Node
-from appliance.core.ops import VIEW_OPS
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integers
+from appliance.core.ir.graph import Node
+from appliance.core.ir.ops import VIEW_OPS
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 
 

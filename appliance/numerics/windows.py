@@ -8,9 +8,9 @@ only the shapes tell. `pooling_window` finds the reading that explains them.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appliance.core.attributes import flag, integers
 from appliance.core.errors import InternalError
-from appliance.core.graph import Node
+from appliance.core.ir.attributes import flag, integers
+from appliance.core.ir.graph import Node
 
 Sizes = tuple[int, ...]
 

@@ -1,7 +1,8 @@
 """What management counts and times while it works, for Prometheus.
 
 Names are `wsc_<part>_<what>_<unit>`; labels have few values each, whatever the load. What can be
-read from the database or from pods when somebody asks is not here but in `management/metrics.py`.
+read from the database or from pods when somebody asks is in
+`management/cluster/collector.py`.
 """
 
 from prometheus_client import (

@@ -15,8 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError
-from appliance.core.pods import PodSpec
 
 HEADER = "traceparent"
 """Key of gRPC metadata and HTTP header."""

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import grpc
 
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import ConflictError, StreamAbandonedError
-from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext, failure_of
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 

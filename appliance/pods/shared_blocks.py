@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.tensors import TensorType
+from appliance.core.ir.tensors import TensorType
 from appliance.wire import rtfx
 
 _DIRECTORY = Path("/dev/shm")  # where shm_open keeps its objects on Linux

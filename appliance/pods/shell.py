@@ -19,16 +19,16 @@ from pathlib import Path
 import grpc
 
 from appliance.core.clock import Clock, SystemClock
+from appliance.core.cluster.pods import PodSpec, member_name
 from appliance.core.errors import PodFailedError, WscError
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec, member_name
 from appliance.observability.logging import configure_logging
 from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel, traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.context import Failure, PodContext, failure_of
-from appliance.pods.neighbours import Neighbours
-from appliance.pods.refusals import RefusalInterceptor
+from appliance.pods.error_status import RefusalInterceptor
+from appliance.pods.peers import Neighbours
 from appliance.pods.sessions import PodRole, SessionServicer
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
@@ -252,7 +252,7 @@ def pod_main(argv: Sequence[str] | None, run: Callable[[PodSpec], int], *, progr
     Args:
         argv: Command line without the program's name; None means this process's.
         run: The role's `run_pod`.
-        program: How the program is called, as in `python -m appliance.memoryx`.
+        program: How the program is called, as in `python -m workers.memoryx`.
     """
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--spec", type=Path, required=True, help="JSON file with the pod's spec")

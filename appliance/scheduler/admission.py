@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.requirements import PodDemand
 from appliance.core.errors import UnschedulableError
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
-from appliance.core.requirements import PodDemand
 from appliance.scheduler.demand import GROUPS, Demand, NodeRoom
 from appliance.scheduler.order import order_keys
 from appliance.scheduler.placement import Capacity, Frame, Placement, place

@@ -8,7 +8,7 @@ split over nodes. `placement` has the last word.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from appliance.core.requirements import NODE_ROLES, GroupKind, PodDemand
+from appliance.core.cluster.requirements import NODE_ROLES, GroupKind, PodDemand
 
 ROLES = NODE_ROLES
 """Roles that CPU nodes have, in the order of their columns."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from appliance.core.jobs import JobType
+from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.policy import Policy
 
 _RUNS_KEPT = 8

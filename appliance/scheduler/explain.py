@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
 from appliance.scheduler.admission import Admit, Preempt, Promise, Round
 from appliance.scheduler.demand import SYSTEMS
 from appliance.scheduler.estimate import Basis

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.records import DEFAULT_SESSION
+from appliance.core.cluster.records import DEFAULT_SESSION
 
 NUM_CLASSES = 16
 """Classes of use, 0 to 15; a lower one goes first."""

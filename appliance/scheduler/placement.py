@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.requirements import GroupKind, PodDemand
+from appliance.core.cluster.requirements import GroupKind, PodDemand
 from appliance.scheduler.demand import Demand, NodeRoom, supply_columns
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, PodPlacement, WorkflowReservation
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import DEFAULT_SESSION
+from appliance.core.cluster.requirements import GroupKind, PodDemand
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType
-from appliance.core.records import DEFAULT_SESSION
-from appliance.core.requirements import GroupKind, PodDemand
 from appliance.scheduler.demand import NUM_COLUMNS, Demand
 from appliance.scheduler.estimate import Estimate, Origin, RunHistory
 from appliance.scheduler.fair_share import Account

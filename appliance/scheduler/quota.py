@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.jobs import JobType
+from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.demand import GROUPS
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.queue import LANES, JobQueue, PendingJob

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import DEFAULT_PRIORITY
+from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType
-from appliance.core.records import DEFAULT_PRIORITY
-from appliance.core.systems import Node, NodeGroup, System
 from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
 from appliance.scheduler.policy import Policy

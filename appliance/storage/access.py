@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from appliance.core.access import Account, UserRole
 from appliance.core.clock import Clock
+from appliance.core.cluster.access import Account, UserRole
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.storage.access_tables import AuditRow, TokenRow, UserRow
 from appliance.storage.database import Database

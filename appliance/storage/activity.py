@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import or_, select
 
-from appliance.core.jobs import JobType
+from appliance.core.cluster.jobs import JobType
 from appliance.storage.database import Database
 from appliance.storage.tables import JobRow
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, make_url, select
 
+from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
 from appliance.storage.tables import JobRow
 
 _ENDED = frozenset(phase.value for phase in Phase if phase.is_terminal)

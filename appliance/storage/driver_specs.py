@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from sqlalchemy import insert, select
 
-from appliance.core.drivers import DriverSpec
+from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.storage.database import Database

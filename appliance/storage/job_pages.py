@@ -16,8 +16,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType, Phase
 from appliance.storage.database import Database
 from appliance.storage.tables import GrantRow, JobRow, LabelRow
 

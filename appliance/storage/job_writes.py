@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, update
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import EventRecord, Holding, JobRecord
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.records import EventRecord, Holding, JobRecord
 from appliance.storage.tables import EventRow, GrantRow, JobRow, LabelRow, table_of
 from appliance.storage.writes import Row, Statement, Write
 

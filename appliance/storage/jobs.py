@@ -12,11 +12,11 @@ from sqlalchemy import Select, delete, func, select
 from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import JobType, Phase, may_follow
+from appliance.core.cluster.records import EventRecord, Holding, JobRecord, NewJob, User
+from appliance.core.cluster.requirements import Requirements
 from appliance.core.errors import ConflictError, InternalError
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType, Phase, may_follow
-from appliance.core.records import EventRecord, Holding, JobRecord, NewJob, User
-from appliance.core.requirements import Requirements
 from appliance.storage import job_writes
 from appliance.storage.database import Database
 from appliance.storage.job_numbers import JobNumbers

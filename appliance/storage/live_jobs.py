@@ -9,9 +9,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
-from appliance.core.records import JobRecord
 
 _NUM_ENDED = 4096
 """Ended jobs remembered: a client asks about its job for some seconds after its end."""

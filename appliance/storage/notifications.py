@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.notifications import Channel, Target, wants
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.notifications import Channel, Target, wants
 from appliance.storage.database import Database
 from appliance.storage.notification_tables import DeliveryRow, FollowedJobRow
 from appliance.storage.tables import EventRow

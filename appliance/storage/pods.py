@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import bindparam, or_, select, update
 
+from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import JobId, PodName, Role
-from appliance.core.records import PodRecord
 from appliance.storage.database import Database
 from appliance.storage.tables import PodRow, table_of
 from appliance.storage.writes import Row, Statement, Write, replacing

@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 from sqlalchemy import select
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.records import DEFAULT_SESSION
+from appliance.core.cluster.sessions import SessionRecord, SessionSpec, SessionUpdate
 from appliance.core.errors import ConflictError, NotFoundError
-from appliance.core.records import DEFAULT_SESSION
-from appliance.core.sessions import SessionRecord, SessionSpec, SessionUpdate
 from appliance.storage.database import Database
 from appliance.storage.tables import SessionRow, SessionUpdateRow
 

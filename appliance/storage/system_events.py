@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, select
 
-from appliance.core.systems import SystemEvent, SystemEventKind
+from appliance.core.cluster.systems import SystemEvent, SystemEventKind
 from appliance.storage.database import Database
 from appliance.storage.tables import SystemEventRow
 

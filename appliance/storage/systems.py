@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from appliance.core.errors import ConflictError, NotFoundError
-from appliance.core.requirements import GroupKind
-from appliance.core.systems import (
+from appliance.core.cluster.requirements import GroupKind
+from appliance.core.cluster.systems import (
     ClusterDescription,
     MaintenanceWindow,
     Node,
@@ -15,6 +14,7 @@ from appliance.core.systems import (
     System,
     SystemState,
 )
+from appliance.core.errors import ConflictError, NotFoundError
 from appliance.storage.database import Database
 from appliance.storage.tables import MaintenanceRow, NodeGroupRow, NodeRow, PodMemoryRow, SystemRow
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy import delete, select, update
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.records import Reservation, User, WorkflowRecord
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import WorkflowId
-from appliance.core.records import Reservation, User, WorkflowRecord
 from appliance.storage.database import Database
 from appliance.storage.tables import ReservationRow, WorkflowRow, table_of
 from appliance.storage.writes import Write, completing

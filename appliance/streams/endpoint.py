@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.pods import HOST_OPTION, PodSpec, stream_address
 from appliance.core.errors import InternalError
-from appliance.core.pods import HOST_OPTION, PodSpec, stream_address
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
 from appliance.streams.network.sender import RingService

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 
 ALIGNMENT_BYTES = 64
 """One cache line, and the widest vector load of the machines we run on."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import InternalError, NotFoundError, StreamClosedError, WscError
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.streams.doorbell import Bell, Deadline, listen, unlink_socket, wait_readable
 from appliance.streams.handshake import (
     close_all,

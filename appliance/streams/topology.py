@@ -13,8 +13,8 @@
 | `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
 | `outputs`       | weight-0          | coordinator       | step that keeps outputs            |
 
-The SwarmX pods of a job are a tree over its systems, `appliance.core.swarmx_tree`; where a share is
-computed in micro-batches, every pod but the root sums each of them by itself.
+The SwarmX pods of a job are a tree over its systems (`core/cluster/swarmx_tree.py`); where a share
+is computed in micro-batches, every pod but the root sums each of them by itself.
 
 The two ends of a stream meet in shared memory on one host and over the network on two; see
 `appliance.streams.endpoint`. Beside them weight-s serves `store-<s>`. Its segment `state` holds the
@@ -22,19 +22,19 @@ state tensors of shard s, `computed` the other values that layer steps load from
 `gradients`, `sums` and `totals` doubles as the doorbell "this layer step is done", so a layer step
 that sends nothing has one too. Where one system computes its whole share at once and MemoryX has
 one shard there is nothing to add up: `gradients-0` then goes to weight-0, and `totals-0` is not
-there. A shard's layouts are those of its own plan, `appliance.core.shard_plans`.
+there. A shard's layouts are those of its own plan, `appliance.core.plans.shard_plans`.
 """
 
 from collections.abc import Iterable
 from enum import StrEnum
 
+from appliance.core.cluster.pods import member_name
 from appliance.core.errors import InternalError
 from appliance.core.ids import Role
-from appliance.core.micro_batches import num_micro_batches
-from appliance.core.plan import LayerStep, Plan
-from appliance.core.pods import member_name
-from appliance.core.sharding import BatchShard
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.sharding import BatchShard
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.micro_batches import num_micro_batches
+from appliance.core.plans.plan import LayerStep, Plan
 from appliance.streams.layout import SlotLayout
 
 OUTPUTS = "outputs"

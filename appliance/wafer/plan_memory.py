@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from appliance.core.attributes import constant
-from appliance.core.micro_batches import segments
-from appliance.core.ops import VIEW_OPS
-from appliance.core.plan import Plan
+from appliance.core.ir.attributes import constant
+from appliance.core.ir.ops import VIEW_OPS
+from appliance.core.plans.micro_batches import segments
+from appliance.core.plans.plan import Plan
 
 READS = VIEW_OPS | {"Reshape", "Cast", "Transpose", "BroadcastInDim"}
 """Operations that are another way to read their operand's elements."""
@@ -33,7 +33,7 @@ class HeldValue:
         first_step: Layer step that touches it first.
         last_step: Layer step that touches it last.
         waits_for_batch: Whether a later segment touches it, so that all samples of a share wait
-            (see `appliance.core.micro_batches`).
+            (see `appliance.core.plans.micro_batches`).
     """
 
     name: str

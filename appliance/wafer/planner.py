@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from appliance.core.plan import Execution
+from appliance.core.plans.plan import Execution
 from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
 from appliance.wafer.layer_timing import InputPipeline, StepTiming, step_timing
 from appliance.wafer.machine import Machine

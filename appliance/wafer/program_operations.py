@@ -13,10 +13,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from appliance.core.graph import Direction, Node
-from appliance.core.micro_batches import segments
-from appliance.core.plan import LayerStep, Plan
-from appliance.core.tensors import DType
+from appliance.core.ir.graph import Direction, Node
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.micro_batches import segments
+from appliance.core.plans.plan import LayerStep, Plan
 from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
 from appliance.wafer.plan_memory import PlanMemory, is_narrow, num_bytes, plan_memory
 from appliance.wafer.step_program import StepProgram

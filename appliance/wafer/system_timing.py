@@ -6,9 +6,9 @@ system does in it (compute, streams, utilisation) follows from its own share of 
 
 from dataclasses import dataclass
 
-from appliance.core.micro_batches import num_micro_batches
-from appliance.core.plan import Execution, Plan
-from appliance.core.sharding import split_batch
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.micro_batches import num_micro_batches
+from appliance.core.plans.plan import Execution, Plan
 from appliance.wafer.layer_timing import LayerTiming, StepTiming, decided_step_timing
 from appliance.wafer.machine import Machine
 from appliance.wafer.pipelined import pipelined_timing

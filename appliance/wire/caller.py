@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from appliance.core.records import User
+from appliance.core.cluster.records import User
 
 _NUM_KNOWN = 256
 """Metadata remembered: a client says the same with every call."""

@@ -3,9 +3,9 @@
 import datetime as dt
 from collections.abc import Iterable
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import EventRecord
 from appliance.core.errors import UserError
-from appliance.core.jobs import Phase
-from appliance.core.records import EventRecord
 from protos.cluster import cluster_pb2 as pb
 
 _STATUS = {

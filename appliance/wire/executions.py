@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from appliance.core.errors import UserError
-from appliance.core.plan import Execution
+from appliance.core.plans.plan import Execution
 
 LABEL_KEY: Final = "wsc.execution"
 AUTO: Final = "auto"

@@ -7,10 +7,10 @@ system's has the pod in front, as in `chief-0/simulated_step_seconds`.
 
 from collections.abc import Iterable, Mapping
 
-from appliance.core import readings
+from appliance.core.cluster import readings
+from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import Role
-from appliance.core.plan import Execution
-from appliance.core.records import PodRecord
+from appliance.core.plans.plan import Execution
 
 _NAMES: Mapping[str, str] = {
     readings.SIMULATED_STEP: "simulated_step_seconds",

@@ -4,8 +4,8 @@ A number forces it, None switches splitting off, "auto" (the default) sets nothi
 search over hours on a real cluster, is taken for "auto".
 """
 
-from appliance.core.micro_batches import WaferLimits
-from appliance.core.plan import Execution
+from appliance.core.plans.micro_batches import WaferLimits
+from appliance.core.plans.plan import Execution
 from appliance.wire.executions import chosen_execution
 from protos.appliance.common_config_pb2 import DebugArgs
 

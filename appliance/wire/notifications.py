@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from appliance.core.cluster.notifications import DEFAULT_THRESHOLD, Channel, Target
 from appliance.core.errors import UserError
-from appliance.core.notifications import DEFAULT_THRESHOLD, Channel, Target
 from protos.cluster import cluster_pb2
 from protos.cluster.cluster_pb2 import UserNotification
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from appliance.core.jobs import Phase
-from appliance.core.records import EventRecord, JobRecord, PodRecord
-from appliance.core.systems import Node, NodeGroup, System, SystemState
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
+from appliance.core.cluster.systems import Node, NodeGroup, System, SystemState
 from appliance.wire.job_times import time_properties
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb

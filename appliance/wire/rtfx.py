@@ -1,7 +1,7 @@
 """Tensors on the client's wire: element types, and the bytes of each against our containers.
 
 The wire carries row-major little-endian bytes in the element type of the client's own arrays; we
-hold containers (`appliance.core.tensors`): 16-bit floats as float32, booleans as one byte. The
+hold containers (`appliance.core.ir.tensors`): 16-bit floats as float32, booleans as one byte. The
 client's bool takes two bytes. cbfloat16 exists only on the wafer: the client cannot read a tensor
 of that type, so the values travel as IEEE float16.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import UserError
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from protos.appliance.rtfx_pb2 import RtFxProto
 
 ElementType = RtFxProto.ElementType

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import UserError
-from appliance.core.run import RunSchedule
 from protos.appliance.appliance_service_pb2 import RunRequest
 
 

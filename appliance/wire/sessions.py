@@ -11,8 +11,8 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from appliance.core.cluster.sessions import SessionRecord, SessionSpec, SessionUpdate
 from appliance.core.errors import UserError
-from appliance.core.sessions import SessionRecord, SessionSpec, SessionUpdate
 from protos.csadm import csadm_pb2 as pb
 
 OWN_PROPERTIES = ("borrow_limit", "shares", "members", "is_paused")

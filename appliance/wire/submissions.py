@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.notifications import Target
+from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.core.cluster.requirements import GroupKind
 from appliance.core.errors import UserError
-from appliance.core.jobs import JobType
-from appliance.core.notifications import Target
-from appliance.core.records import DEFAULT_PRIORITY, MAX_PRIORITY
-from appliance.core.requirements import GroupKind
-from appliance.core.shard_count import MAX_SHARDS
+from appliance.core.plans.shard_count import MAX_SHARDS
 from appliance.wire.executions import chosen_execution
 from appliance.wire.notifications import read_targets
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode

@@ -1,6 +1,6 @@
 """Events of systems as `CsCtlV1` carries them."""
 
-from appliance.core.systems import SystemEvent, SystemEventKind
+from appliance.core.cluster.systems import SystemEvent, SystemEventKind
 from protos.csctl import api_pb2 as pb
 
 KINDS = {

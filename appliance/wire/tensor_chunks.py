@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import UserError
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.wire.rtfx import element_type, encode, encoded_dtype
 from protos.appliance.appliance_service_pb2 import GetOutputResponse, SendInputRequest
 from protos.appliance.rtfx_pb2 import RtFxProto

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from appliance.management.instance import Instance
+from appliance.management.store.instance import Instance
 
 HERE = Path(__file__).resolve().parent
 

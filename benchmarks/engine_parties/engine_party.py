@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 from numpy.typing import NDArray
 
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.errors import StreamClosedError
-from appliance.core.plan import Plan
-from appliance.core.run import RunSchedule
-from appliance.core.swarmx_tree import MAX_FAN_OUT
+from appliance.core.plans.plan import Plan
 from appliance.streams import topology
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring

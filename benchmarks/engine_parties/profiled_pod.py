@@ -19,16 +19,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec
-from appliance.memoryx.__main__ import run_pod as run_weight
 from appliance.numerics.groups import Group
 from appliance.numerics.program import Program
 from appliance.pods import shell
 from appliance.pods.context import Progress
 from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
-from appliance.swarmx.__main__ import run_pod as run_broadcastreduce
 from workers.csx.__main__ import run_pod as run_chief
+from workers.memoryx.__main__ import run_pod as run_weight
+from workers.swarmx.__main__ import run_pod as run_broadcastreduce
 
 PODS: dict[Role, Callable[[PodSpec], int]] = {
     Role.WEIGHT: run_weight,

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from appliance.core.plan import Plan
+from appliance.core.plans.plan import Plan
 from benchmarks.programs.gpt import BETAS, Gpt, GptShape
 
 HERE = Path(__file__).resolve().parent

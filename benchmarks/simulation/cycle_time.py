@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.requirements import PodDemand
+from appliance.core.cluster.systems import Node, System
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
-from appliance.core.requirements import PodDemand
-from appliance.core.systems import Node, System
 from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.estimate import Basis, Estimate, RunHistory
 from appliance.scheduler.fair_share import Account, UsageLedger

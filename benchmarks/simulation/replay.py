@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.systems import System
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
-from appliance.core.systems import System
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.estimate import RunHistory

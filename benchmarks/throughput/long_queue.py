@@ -4,11 +4,11 @@ import random
 from pathlib import Path
 
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import NewJob, User
+from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import new_job_id, new_workflow_id
-from appliance.core.jobs import JobType
-from appliance.core.records import NewJob, User
-from appliance.core.requirements import Requirements
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 
 _PORTION = 2000

@@ -7,8 +7,8 @@ import yaml
 
 from appliance.compiler.estimation import captured_program
 from appliance.core.errors import InternalError, UserError
-from appliance.core.plan import Execution
-from appliance.core.plan_text import parse_plan
+from appliance.core.plans.plan import Execution
+from appliance.core.plans.plan_text import parse_plan
 from appliance.wafer.curves import loss_picture, scaling_picture
 from appliance.wafer.layer_timing import InputPipeline
 from appliance.wafer.machine import Machine, find_machine, machine_from_mapping

@@ -10,7 +10,7 @@ from pathlib import Path
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
-from appliance.management.access import open_access
+from appliance.management.access.authorization import open_access
 from appliance.storage.database import Database
 
 STORED = Path(__file__).parent / "openapi.json"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from appliance.compiler.pipeline import compile_program
-from appliance.core.micro_batches import WaferLimits, num_micro_batches, segments
-from appliance.core.plan import Plan, Precision
+from appliance.core.plans.micro_batches import WaferLimits, num_micro_batches, segments
+from appliance.core.plans.plan import Plan, Precision
 from appliance.wafer.memory import need_bytes
 from appliance.wafer.program_operations import program_step
 from tests.support.plan_machine import PlanMachine

@@ -17,9 +17,9 @@ from appliance.compiler.importer import import_program
 from appliance.compiler.passes.canonicalise import canonicalise
 from appliance.compiler.passes.formats import carry_formats
 from appliance.compiler.passes.normalise import normalise
-from appliance.core.graph import Argument, Graph
-from appliance.core.ops import verify_ops
-from appliance.core.plan import Precision
+from appliance.core.ir.graph import Argument, Graph
+from appliance.core.ir.ops import verify_ops
+from appliance.core.plans.plan import Precision
 from appliance.numerics import reference
 from appliance.numerics.program import Program
 

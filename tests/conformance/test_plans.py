@@ -7,8 +7,8 @@ import pytest
 
 from appliance.compiler.passes.layers import layer_of_resource
 from appliance.compiler.pipeline import compile_program
-from appliance.core.plan import Plan, Precision
-from appliance.core.plan_text import parse_plan, print_plan
+from appliance.core.plans.plan import Plan, Precision
+from appliance.core.plans.plan_text import parse_plan, print_plan
 from tests.conformance.test_numerics import (
     LOOSE,
     NAMES,

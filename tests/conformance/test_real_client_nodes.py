@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from appliance.management.instance import Instance
+from appliance.management.store.instance import Instance
 from tests.conformance.test_real_client_training import state_of
 from tests.support.appliance import Appliance, running_appliance
 from tests.support.client import ClientRun, losses, start_client

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from appliance.core.plan import Precision
+from appliance.core.plans.plan import Precision
 from tests.conformance.test_plans import NAMES, load
 from tests.support.played_shards import play_shards
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from appliance.core.plan import Precision
-from appliance.core.step_count import changes_state, steps_taken
+from appliance.core.plans.plan import Precision
+from appliance.core.plans.step_count import changes_state, steps_taken
 from tests.conformance.test_numerics import num_steps
 from tests.conformance.test_plans import load
 

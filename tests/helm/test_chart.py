@@ -10,8 +10,8 @@ import yaml
 from kubernetes_validate.utils import all_versions
 
 from appliance.cluster.kubernetes.options import parse_options
-from appliance.management.certificates import AUTHORITY_NAMES
-from appliance.management.cluster_file import parse_cluster
+from appliance.management.access.certificates import AUTHORITY_NAMES
+from appliance.management.cluster.cluster_file import parse_cluster
 from tests.support.helm import CHART, ROOT, Helm, Settings
 
 VERSIONS = all_versions()[-3:]

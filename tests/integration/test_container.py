@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, Role
-from appliance.core.pods import PodSpec
 from tests.support.appliance import ROOT
 from tests.support.waiting import wait_until
 

@@ -10,7 +10,7 @@ import grpc
 import httpx
 import pytest
 
-from appliance.core.readings import HELP
+from appliance.core.cluster.readings import HELP
 from deploy.grafana.generate import documents
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 from tests.support.appliance_process import running_appliance, wait_for

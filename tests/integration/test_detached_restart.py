@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from appliance.management.instance import Instance
+from appliance.management.store.instance import Instance
 from tests.support.appliance_process import ROOT, run_command, wait_for
 from tests.support.ports import free_port
 

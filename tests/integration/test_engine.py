@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from appliance.core.plan import Precision
-from appliance.core.run import RunSchedule
-from appliance.core.tensors import DType, TensorType
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.plan import Precision
 from appliance.streams import topology
 from appliance.streams.layout import ALIGNMENT_BYTES
 from appliance.streams.store import attach_store

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from appliance.core.run import RunSchedule
+from appliance.core.cluster.run import RunSchedule
 from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine, separate_hosts
 from tests.support.faulty_network import Line, two_hosts

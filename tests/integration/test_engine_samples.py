@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from appliance.compiler.memory import limit_memory
-from appliance.core.micro_batches import WaferLimits, num_micro_batches
-from appliance.core.plan import Execution
+from appliance.core.plans.micro_batches import WaferLimits, num_micro_batches
+from appliance.core.plans.plan import Execution
 from appliance.wafer.memory import need_bytes
 from appliance.wafer.program_operations import program_step
 from tests.conformance.test_numerics import NAMES, assert_golden, has_noise_gradient, num_steps

@@ -13,9 +13,13 @@ import pytest
 
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, UserError
-from appliance.management.certificates import Certificates, ensure_certificates, find_certificates
-from appliance.management.front_port import Backends, FrontPort, listen
-from appliance.management.submissions import AUTHORITY_SUFFIX
+from appliance.core.ids import AUTHORITY_SUFFIX
+from appliance.management.access.certificates import (
+    Certificates,
+    ensure_certificates,
+    find_certificates,
+)
+from appliance.management.front.sni_proxy import Backends, FrontPort, listen
 
 JOB = "wsjob-0123456789abcdefghijkl"
 UNKNOWN_JOB = "wsjob-zzzzzzzzzzzzzzzzzzzzzz"

@@ -5,12 +5,12 @@ import uuid
 import numpy as np
 import pytest
 
-from appliance.coordinator.initializer import DeferredTensor, Initializer
+from appliance.coordinator.weights.initializer import DeferredTensor, Initializer
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import PodFailedError, UserError
 from appliance.core.ids import JobId, Role
-from appliance.core.pods import PodSpec
-from appliance.core.tensors import DType, TensorType
-from appliance.pods.user_programs import user_environment
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.user_code.programs import user_environment
 from appliance.wire.cluster_details import GangSize
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.cluster.cluster_pb2 import ExecuteJobRequest

@@ -9,9 +9,9 @@ import pytest
 
 from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit
 from appliance.cluster.processes import ProcessLauncher, ProcessOptions
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
-from appliance.core.pods import PodSpec
 from tests.support.appliance_process import processes_of, shared_memory_of, wait_for, wait_pods
 
 ROLES = (Role.COORDINATOR, Role.WEIGHT, Role.WORKER)

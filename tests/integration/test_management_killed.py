@@ -23,9 +23,9 @@ import pytest
 
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import Phase, may_follow
 from appliance.core.ids import Role
-from appliance.core.jobs import Phase, may_follow
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
 from protos.appliance.common_config_pb2 import JobMode

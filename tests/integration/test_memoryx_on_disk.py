@@ -10,14 +10,14 @@ import grpc
 import numpy as np
 import pytest
 
-from appliance.core.run import RunSchedule
-from appliance.memoryx.tensor_store import tensor_bytes
+from appliance.core.cluster.run import RunSchedule
 from appliance.streams import topology
 from protos.wsc.v1 import pods_pb2
 from tests.support.appliance_process import wait_for
 from tests.support.engine import make_engine
 from tests.support.memory_group import memory_group
 from tests.support.plans import deep_plan, two_layer_data, two_layer_plan, two_layer_reference
+from workers.memoryx.tensor_store import tensor_bytes
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import NotFoundError, StreamAbandonedError, StreamClosedError
 from appliance.core.ids import JobId, Role
-from appliance.core.pods import PodSpec
-from appliance.core.tensors import DType, TensorType
-from appliance.management.stream_secrets import ensure_identity
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.management.access.stream_secrets import ensure_identity
 from appliance.streams import endpoint as endpoint_module
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.streams.layout import SlotLayout

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.compile.artifacts import ArtifactStore
 from protos.cluster import cluster_pb2 as pb
 from protos.csctl import api_pb2
 from tests.support.appliance_process import USER, leave_artifact, running_appliance, wait_for

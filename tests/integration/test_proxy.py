@@ -16,10 +16,9 @@ from typer.testing import CliRunner
 
 from appliance.__main__ import app
 from appliance.core.clock import SystemClock
-from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.management.certificates import Certificates, ensure_certificates
-from appliance.management.submissions import AUTHORITY_SUFFIX
+from appliance.core.cluster.jobs import Phase
+from appliance.core.ids import AUTHORITY_SUFFIX, JobId
+from appliance.management.access.certificates import Certificates, ensure_certificates
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobRepository
 from tests.support.appliance import ROOT

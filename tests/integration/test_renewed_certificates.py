@@ -9,9 +9,9 @@ import pytest
 from cryptography import x509
 
 from appliance.core.clock import SystemClock
-from appliance.management.certificates import AUTHORITY_NAMES, find_certificates, issue
-from appliance.management.renewal import Renewal
-from appliance.management.submissions import AUTHORITY_SUFFIX
+from appliance.core.ids import AUTHORITY_SUFFIX
+from appliance.management.access.certificate_reload import Renewal
+from appliance.management.access.certificates import AUTHORITY_NAMES, find_certificates, issue
 from tests.support.appliance import running_appliance
 
 pytestmark = pytest.mark.slow

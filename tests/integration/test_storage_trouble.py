@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from appliance.management.instance import Instance
+from appliance.management.store.instance import Instance
 from tests.support.appliance_process import ApplianceProcess, run_command, wait_for
 from tests.support.disks import fill, remount, small_disk
 from tests.support.processes import is_alive

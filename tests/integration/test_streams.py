@@ -15,7 +15,7 @@ from appliance.core.errors import (
     StreamAbandonedError,
     StreamClosedError,
 )
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import StoreServer, attach_store

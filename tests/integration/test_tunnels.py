@@ -9,11 +9,15 @@ import grpc
 import pytest
 
 from appliance.core.clock import SystemClock
-from appliance.core.pods import PodSpec
-from appliance.management.coordinators import CoordinatorAddresses, Coordinators, FarCoordinators
-from appliance.management.inner_door import JobKeys, open_inner_door
-from appliance.management.stream_secrets import ensure_identity
-from appliance.pods.neighbours import Neighbours
+from appliance.core.cluster.pods import PodSpec
+from appliance.management.access.stream_secrets import ensure_identity
+from appliance.management.pods.coordinators import (
+    CoordinatorAddresses,
+    Coordinators,
+    FarCoordinators,
+)
+from appliance.management.pods.inner_listener import JobKeys, open_inner_door
+from appliance.pods.peers import Neighbours
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, Bridge, KnownOnce, TunnelService

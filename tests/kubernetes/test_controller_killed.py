@@ -22,10 +22,10 @@ from appliance.cluster.kubernetes.resources import (
     name_of,
 )
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import Phase, may_follow
+from appliance.core.cluster.records import User
 from appliance.core.ids import WorkflowId, new_job_id
-from appliance.core.jobs import Phase, may_follow
-from appliance.core.records import User
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
 from tests.support.fake_nodes import ROOT, FakeNodes

@@ -21,8 +21,8 @@ from appliance.cluster.kubernetes.resources import (
     WSJOB,
     name_of,
 )
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_jobs import (
     make_gang,

@@ -10,9 +10,9 @@ from appliance.cluster.kubernetes.api import ApiError
 from appliance.cluster.kubernetes.resources import FINALIZER, WSCSYSTEM, WSJOB
 from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
-from appliance.core.jobs import JobType, Phase
-from appliance.core.systems import SystemState
-from appliance.management.job_edits import JobEdit
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.systems import SystemState
+from appliance.management.jobs.job_edits import JobEdit
 from appliance.storage.access import AuditFilter
 from appliance.storage.jobs import JobFilter
 from tests.support.fake_nodes import FakeNodes

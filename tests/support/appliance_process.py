@@ -13,8 +13,8 @@ from pathlib import Path
 import grpc
 import psutil
 
-from appliance.coordinator.artifacts import ArtifactStore
-from appliance.management.instance import Instance
+from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.management.store.instance import Instance
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
 from protos.csctl import api_pb2_grpc

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from appliance.core.plan import Commit, LayerStep, Output, StateTensor, Sum, Update
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.plan import Commit, LayerStep, Output, StateTensor, Sum, Update
 from tests.support.plans import f32, node, two_layer_plan
 
 SCALAR = f32()

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from appliance.core.cluster.pods import stream_address
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, swarmx_tree
 from appliance.core.errors import StreamClosedError
-from appliance.core.plan_text import print_plan
-from appliance.core.pods import stream_address
-from appliance.core.run import RunSchedule
-from appliance.core.shard_plans import shard_plans
-from appliance.core.sharding import split_batch
-from appliance.core.swarmx_tree import MAX_FAN_OUT, swarmx_tree
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.plan_text import print_plan
+from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams import topology
 from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import attach_store
@@ -42,12 +42,11 @@ class Engine:
     def __init__(self, job, num_systems, fan_out, options, num_shards=1):
         self.job, self.num_systems, self.fan_out = job, num_systems, fan_out
         self.weights = [
-            job.launch("appliance.memoryx", "weight", shard, **options)
-            for shard in range(num_shards)
+            job.launch("workers.memoryx", "weight", shard, **options) for shard in range(num_shards)
         ]
         self.weight = self.weights[0]
         self.swarmx = [
-            job.launch("appliance.swarmx", "broadcastreduce", pod.index, **options)
+            job.launch("workers.swarmx", "broadcastreduce", pod.index, **options)
             for pod in swarmx_tree(num_systems, fan_out=fan_out)
         ]
         self.broadcastreduce = self.swarmx[0]

@@ -7,8 +7,8 @@ from concurrent import futures
 import grpc
 
 from appliance.core.clock import SystemClock
-from appliance.core.pods import JOB_KEY_METADATA, PodSpec
-from appliance.pods.neighbours import Neighbours
+from appliance.core.cluster.pods import JOB_KEY_METADATA, PodSpec
+from appliance.pods.peers import Neighbours
 from appliance.streams.endpoint import KEY_OPTION
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc

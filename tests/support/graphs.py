@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from appliance.core.graph import (
+from appliance.core.ir.graph import (
     UNKNOWN_LOCATION,
     Argument,
     Attribute,
@@ -15,8 +15,8 @@ from appliance.core.graph import (
     Result,
     verify,
 )
-from appliance.core.ops import SPECS, verify_ops
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.ops import SPECS, verify_ops
+from appliance.core.ir.tensors import Constant, DType, TensorType
 
 
 def constant(values, dtype: DType = DType.F32) -> Constant:

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.pods import PodSpec
 from tests.support.files import put
 
 

@@ -5,22 +5,22 @@ from pathlib import Path
 
 from appliance.cluster.kubernetes.launcher import KubernetesLauncher
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
-from appliance.core.jobs import JobType
-from appliance.core.pods import PodSpec
-from appliance.management.access import open_access
-from appliance.management.driver_tokens import open_driver_tokens
-from appliance.management.drivers import DriverService
-from appliance.management.feed import Topic
-from appliance.management.inventory import Inventory
-from appliance.management.job_edits import JobEdits
-from appliance.management.jobs import JobService
-from appliance.management.reconciler import Reconciler
-from appliance.management.sessions import SessionService
-from appliance.management.systems import SystemService
-from appliance.management.watch import JobWatch
-from appliance.management.wscsystems import WscSystems
-from appliance.management.wsjobs import Services, WsJobs
+from appliance.management.access.authorization import open_access
+from appliance.management.access.driver_tokens import open_driver_tokens
+from appliance.management.changes.feed import Topic
+from appliance.management.changes.watch import JobWatch
+from appliance.management.cluster.inventory import Inventory
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.cluster.system_service import SystemService
+from appliance.management.jobs.driver_service import DriverService
+from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_service import JobService
+from appliance.management.kubernetes.wscsystems import WscSystems
+from appliance.management.kubernetes.wsjobs import Services, WsJobs
+from appliance.management.reconciler.reconciler import Reconciler
 from tests.support.management import make_model, opened_state
 from tests.support.reconciling import SilentCoordinators
 

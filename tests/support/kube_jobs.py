@@ -9,9 +9,9 @@ from appliance.cluster.kubernetes.options import DataVolume, KubernetesOptions
 from appliance.cluster.kubernetes.resources import WSJOB
 from appliance.cluster.launcher import JobStopped, PodExit
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, Role, new_job_id
-from appliance.core.pods import PodSpec
-from appliance.management.wsjob_objects import owner_reference
+from appliance.management.kubernetes.wsjob_objects import owner_reference
 
 MEMBERS = (
     (Role.COORDINATOR, 0),

@@ -2,12 +2,12 @@
 
 from contextlib import contextmanager
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import NewJob, User
+from appliance.core.cluster.systems import ClusterDescription, Node, System
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType
-from appliance.core.records import NewJob, User
-from appliance.core.systems import ClusterDescription, Node, System
-from appliance.management.cluster_model import ClusterModel
-from appliance.management.state import State
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from tests.support.clock import FakeClock
 

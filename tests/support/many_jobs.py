@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import DEFAULT_SESSION, NewJob, User
+from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.ids import WorkflowId, new_job_id
-from appliance.core.jobs import JobType
-from appliance.core.records import DEFAULT_SESSION, NewJob, User
-from appliance.core.sessions import SessionSpec
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 
 USERS = ("ada", "grace", "edsger", "barbara")

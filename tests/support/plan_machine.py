@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from appliance.core.graph import Node
-from appliance.core.micro_batches import num_micro_batches, split_share, visits
-from appliance.core.plan import STEP_START, Plan
-from appliance.core.sharding import BatchShard, localise, split_batch
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.sharding import BatchShard, localise, split_batch
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.micro_batches import num_micro_batches, split_share, visits
+from appliance.core.plans.plan import STEP_START, Plan
 from appliance.numerics.program import Program
 
 Table = dict[str, torch.Tensor]

@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from appliance.core.graph import Node
-from appliance.core.plan import (
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import Constant, DType, TensorType
+from appliance.core.plans.plan import (
     STEP_START,
     Commit,
     InputTensor,
@@ -16,7 +17,6 @@ from appliance.core.plan import (
     Sum,
     Update,
 )
-from appliance.core.tensors import Constant, DType, TensorType
 
 LEARNING_RATE = 0.05
 DECAY = 0.9

@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import numpy as np
 
-from appliance.coordinator.compilation import Compiler
+from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import Coordinator
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.pods import PodSpec, control_address, stream_address
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import NotFoundError, ProgramError
 from appliance.core.ids import JobId, Role, pod_name
-from appliance.core.plan import InputTensor, Output, Plan, Precision, StateTensor
-from appliance.core.pods import PodSpec, control_address, stream_address
-from appliance.core.run import RunSchedule
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.plan import InputTensor, Output, Plan, Precision, StateTensor
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import serve_ring
 from appliance.streams.store import StoreServer

@@ -6,12 +6,12 @@ from collections import deque
 import numpy as np
 import torch
 
-from appliance.core.plan import STEP_START
-from appliance.core.shard_plans import shard_plans
-from appliance.memoryx.readiness import Readiness, late_sum_layout
-from appliance.memoryx.updates import Updates
+from appliance.core.plans.plan import STEP_START
+from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.topology import computed_layout
 from appliance.streams.torch_views import tensors_of
+from workers.memoryx.readiness import Readiness, late_sum_layout
+from workers.memoryx.updates import Updates
 
 
 @dataclasses.dataclass

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import grpc
 
+from appliance.core.cluster.pods import PodSpec, control_address
 from appliance.core.ids import JobId, Role
-from appliance.core.pods import PodSpec, control_address
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 SECONDS = 240.0

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from appliance.cluster.launcher import Exits, JobStopped, Survivor
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec
-from appliance.management.coordinators import Coordinators
-from appliance.management.job_edits import JobEdits
-from appliance.management.jobs import JobService
-from appliance.management.queue_view import QueueService
-from appliance.management.reconciler import Reconciler
-from appliance.management.sessions import SessionService
-from appliance.management.watch import JobWatch
+from appliance.management.changes.watch import JobWatch
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_service import JobService
+from appliance.management.jobs.queue_view import QueueService
+from appliance.management.pods.coordinators import Coordinators
+from appliance.management.reconciler.reconciler import Reconciler
 from tests.support.management import make_model, opened_state
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.requirements import PodDemand
+from appliance.core.cluster.systems import Node, System
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType
-from appliance.core.requirements import PodDemand
-from appliance.core.systems import Node, System
 from appliance.scheduler.admission import Admit
 from appliance.scheduler.cycle import CycleOutcome, run_cycle
 from appliance.scheduler.estimate import Basis, Estimate

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.pods import PodSpec
 
 
 def run_pod(spec: PodSpec) -> int:

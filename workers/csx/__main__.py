@@ -12,7 +12,7 @@ have compiled (default: none is kept).
 import sys
 from collections.abc import Sequence
 
-from appliance.core.pods import MACHINE_CODE_OPTION, PodSpec
+from appliance.core.cluster.pods import MACHINE_CODE_OPTION, PodSpec
 from appliance.numerics.loops.machine_code import keep_machine_code
 from appliance.pods import shell
 from appliance.pods.allocator import keep_freed_memory, use_one_arena

@@ -1,7 +1,7 @@
 """What layer steps load where a CS-2 computes on MemoryX's own memory."""
 
-from appliance.core.plan import Plan
-from appliance.core.shard_plans import shard_plans
+from appliance.core.plans.plan import Plan
+from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.protocol import Store
 from appliance.streams.topology import (
     COMPUTED_SEGMENT,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import torch
 
-from appliance.core.micro_batches import Visit, split_share
-from appliance.core.plan import Plan
-from appliance.core.sharding import BatchShard
-from appliance.core.tensors import TensorType
+from appliance.core.ir.sharding import BatchShard
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.micro_batches import Visit, split_share
+from appliance.core.plans.plan import Plan
 from appliance.streams.torch_views import Tensors
 from workers.csx.executor import Executor
 from workers.csx.wafer_part import WaferPart, are_computed_alike, wafer_part

@@ -2,8 +2,8 @@
 
 import torch
 
-from appliance.core.plan import Execution, Plan
-from appliance.core.tensors import TensorType
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.plan import Execution, Plan
 from appliance.numerics.elements import torch_dtype
 from appliance.streams.torch_views import Tensors
 

@@ -5,19 +5,19 @@ import sys
 
 import grpc
 
+from appliance.core.cluster.pods import DEVICE_OPTION, Device
+from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, pod_above, swarmx_tree
 from appliance.core.errors import InternalError
-from appliance.core.graph_text import parse_type
-from appliance.core.plan import verify
-from appliance.core.plan_text import parse_plan
-from appliance.core.pods import DEVICE_OPTION, Device
-from appliance.core.sharding import split_batch
-from appliance.core.swarmx_tree import MAX_FAN_OUT, pod_above, swarmx_tree
+from appliance.core.ir.graph_text import parse_type
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.plan import verify
+from appliance.core.plans.plan_text import parse_plan
 from appliance.numerics.devices import find_device
 from appliance.pods.context import PodContext
 from appliance.streams.topology import STREAMS_OPTION, StreamMode, broadcast
 from protos.wsc.v1 import pods_pb2
 from workers.csx.executor import set_compute_threads
-from workers.csx.renewal import Packed
+from workers.csx.repack import Packed
 from workers.csx.session import CsxSession, default_threads
 from workers.csx.simulated import SimulatedTime
 from workers.csx.strand_count import num_strands

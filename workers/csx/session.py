@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from appliance.core.errors import StreamClosedError
-from appliance.core.readings import (
+from appliance.core.cluster.readings import (
     INPUT_WAIT,
     INPUT_WAIT_NOW,
     RESIDENT_WEIGHTS,
     WALL_STEP,
     WALL_TOTAL,
 )
-from appliance.core.run import RunSchedule
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.errors import StreamClosedError
 from appliance.pods.allocator import give_back_free_memory
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops

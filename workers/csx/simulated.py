@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from appliance.core.plan import Plan
-from appliance.core.pods import PodSpec
-from appliance.core.readings import (
+from appliance.core.cluster.pods import PodSpec
+from appliance.core.cluster.readings import (
     SIMULATED_GRADIENT_STREAM,
     SIMULATED_RATE,
     SIMULATED_STEP,
@@ -13,6 +12,7 @@ from appliance.core.readings import (
     SIMULATED_UTILIZATION,
     SIMULATED_WEIGHT_STREAM,
 )
+from appliance.core.plans.plan import Plan
 from appliance.wafer.machine import CS2, parse_machine
 from appliance.wafer.system_timing import SystemTiming, system_timing
 

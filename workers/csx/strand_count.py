@@ -6,9 +6,9 @@ sums, which for an ordinary layer is three multiply-adds for each row of its act
 on two threads with GPTs of width 256 to 1024 (docs/engine-performance.md).
 """
 
-from appliance.core.micro_batches import num_micro_batches, split_share
-from appliance.core.plan import Plan
-from appliance.core.sharding import BatchShard
+from appliance.core.ir.sharding import BatchShard
+from appliance.core.plans.micro_batches import num_micro_batches, split_share
+from appliance.core.plans.plan import Plan
 from appliance.wafer.program_operations import program_step
 
 LEAST_WORK = 600.0

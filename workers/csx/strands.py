@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from appliance.core.micro_batches import Visit
+from appliance.core.plans.micro_batches import Visit
 from appliance.numerics.pool import TensorPool
 from appliance.streams.layout import Span
 from appliance.streams.topology import num_ring_slots

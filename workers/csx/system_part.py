@@ -4,10 +4,10 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from appliance.core.micro_batches import Visit, num_micro_batches, visits
-from appliance.core.plan import Plan
-from appliance.core.residency import Deliveries, deliveries
-from appliance.core.sharding import BatchShard
+from appliance.core.ir.sharding import BatchShard
+from appliance.core.plans.micro_batches import Visit, num_micro_batches, visits
+from appliance.core.plans.plan import Plan
+from appliance.core.plans.residency import Deliveries, deliveries
 from appliance.streams.layout import SlotLayout, Span
 from appliance.streams.topology import StreamMode, batch_layout, largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors

@@ -7,9 +7,9 @@ stay names. Making this needs the plan, running it does not (`workers.csx.execut
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from appliance.core.graph import Node
-from appliance.core.plan import LayerStep, Plan
-from appliance.core.sharding import BatchShard, localise
+from appliance.core.ir.graph import Node
+from appliance.core.ir.sharding import BatchShard, localise
+from appliance.core.plans.plan import LayerStep, Plan
 from appliance.numerics.likeness import Part, PartTable
 from appliance.numerics.program import compute_once
 from appliance.streams.torch_views import Tensors

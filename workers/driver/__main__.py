@@ -8,10 +8,10 @@ known as the driver's; `client_config`, the client's configuration file for scri
 import sys
 
 from appliance.core.clock import SystemClock
-from appliance.core.drivers import DriverSpec
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.pods import PodSpec
 from appliance.pods import shell
-from appliance.pods.neighbours import Neighbours
+from appliance.pods.peers import Neighbours
 from workers.driver.script import Script, ScriptUser
 from workers.driver.supervisor import ManagementLink, supervise
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from appliance.core.drivers import DriverSpec
-from appliance.core.pods import CLIENT_CONFIG_OPTION, PodSpec
-from appliance.pods import leash
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.pods import CLIENT_CONFIG_OPTION, PodSpec
+from appliance.pods import parent_death as leash
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 import grpc
 import numpy as np
 
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import StreamClosedError
-from appliance.core.run import RunSchedule
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.shared_memory import SharedMemoryRingReader

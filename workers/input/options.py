@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.pods import PodSpec
 from appliance.wire.cluster_details import GangSize
 
 

@@ -6,8 +6,8 @@ shares; here is the other half. Batch k of a system comes from the worker with l
 
 from dataclasses import dataclass
 
-from appliance.core.sharding import BatchShard, split_batch
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.sharding import BatchShard, split_batch
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.streams.layout import SlotLayout
 from protos.wsc.v1.pods_pb2 import LoadRequest
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from google.protobuf import json_format
 
-from appliance.core.pods import PodSpec
+from appliance.core.cluster.pods import PodSpec
 from appliance.pods.shared_blocks import SharedBlock, create_blocks
-from appliance.pods.user_programs import UserEnvironment, UserProgram
+from appliance.user_code.programs import UserEnvironment, UserProgram
 from appliance.wire import rtfx
 from appliance.wire.cluster_details import GangSize, TaskType, cluster_details
 from protos.appliance import appliance_service_pb2 as client

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import grpc
 
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import ConflictError, UserError
-from appliance.core.run import RunSchedule
 from appliance.pods.context import Failure, PodContext
 from appliance.pods.sessions import Loops
 from appliance.pods.shared_blocks import SharedBlock
-from appliance.pods.user_programs import user_environment
 from appliance.streams.shared_memory import SharedMemoryRingWriter
+from appliance.user_code.programs import user_environment
 from appliance.wire import rtfx
 from appliance.wire.cluster_details import GangSize
 from protos.appliance.appliance_service_pb2 import RunRequest

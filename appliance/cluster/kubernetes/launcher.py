@@ -34,9 +34,9 @@ from appliance.cluster.kubernetes.resources import (
 from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import Clock
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName
-from appliance.core.pods import PodSpec
 
 logger = logging.getLogger(__name__)
 

@@ -28,9 +28,14 @@ from appliance.cluster.kubernetes.resources import (
     Resource,
 )
 from appliance.cluster.pod_process import THREADS_OPTION
+from appliance.core.cluster.pods import (
+    CLIENT_CONFIG_OPTION,
+    MACHINE_CODE_OPTION,
+    MEMORY_OPTION,
+    PodSpec,
+)
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
-from appliance.core.pods import CLIENT_CONFIG_OPTION, MACHINE_CODE_OPTION, MEMORY_OPTION, PodSpec
 
 START_KEY = "start"
 """Key of the record that lets the pods start."""

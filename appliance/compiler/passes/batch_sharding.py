@@ -18,12 +18,12 @@ from appliance.compiler.passes import decompositions
 from appliance.compiler.passes.dim_maps import DimMap, find_dim_map
 from appliance.compiler.passes.rewriting import Names, simple_node, without_dead_nodes
 from appliance.compiler.passes.shardings import Sharding, fits, through_reshape
-from appliance.core.attributes import flag, integer, integers, text
 from appliance.core.errors import ProgramError
-from appliance.core.graph import UNKNOWN_LOCATION, Graph, Node
-from appliance.core.ops import RANDOM_OPS
-from appliance.core.shapes import channel_dim
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.attributes import flag, integer, integers, text
+from appliance.core.ir.graph import UNKNOWN_LOCATION, Graph, Node
+from appliance.core.ir.ops import RANDOM_OPS
+from appliance.core.ir.shapes import channel_dim
+from appliance.core.ir.tensors import Constant, DType, TensorType
 
 _MAX_DERIVATION = 200
 """Length of a chain of replicated nodes that is repeated in sharded form; longer ones are cut."""

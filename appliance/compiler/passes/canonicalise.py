@@ -9,10 +9,10 @@ activation checkpoint, in which the user pays time for memory.
 from dataclasses import replace
 
 from appliance.compiler.passes.rewriting import renamed, with_nodes, without_dead_nodes
-from appliance.core.attributes import integers
-from appliance.core.graph import Attribute, Graph, Node
-from appliance.core.ops import RANDOM_OPS, VIEW_OPS
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integers
+from appliance.core.ir.graph import Attribute, Graph, Node
+from appliance.core.ir.ops import RANDOM_OPS, VIEW_OPS
+from appliance.core.ir.tensors import TensorType
 
 _Key = tuple[str, tuple[str, ...], tuple[TensorType, ...], tuple[tuple[str, Attribute], ...]]
 

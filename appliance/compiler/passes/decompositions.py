@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from appliance.compiler.passes.rewriting import Names, constant_node
-from appliance.core.attributes import flag, integers, number, text
-from appliance.core.graph import Attribute, Node
-from appliance.core.shapes import channel_dim
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.attributes import flag, integers, number, text
+from appliance.core.ir.graph import Attribute, Node
+from appliance.core.ir.shapes import channel_dim
+from appliance.core.ir.tensors import DType, TensorType
 
 
 @dataclass(slots=True)

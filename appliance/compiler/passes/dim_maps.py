@@ -12,11 +12,11 @@ answers all three questions: which results are sharded, which operands must be, 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from appliance.core.attributes import flag, integer, integers, text
-from appliance.core.graph import Node
-from appliance.core.ops import ELEMENTWISE
-from appliance.core.shapes import channel_dim, takes_single_elements
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import flag, integer, integers, text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.ops import ELEMENTWISE
+from appliance.core.ir.shapes import channel_dim, takes_single_elements
+from appliance.core.ir.tensors import TensorType
 
 Labels = tuple[int | None, ...]
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from appliance.compiler.passes.rewriting import Names
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Graph, Node
-from appliance.core.plan import Plan, Precision
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Graph, Node
+from appliance.core.ir.tensors import Constant, DType, TensorType
+from appliance.core.plans.plan import Plan, Precision
 
 _COPY = re.compile(r"(?P<of>.+?)(\.(partial|sum|whole|padded|share|copy)|@\w+)(\.\d+)?")
 """Names of the parts and copies that passes after this one make of a value."""

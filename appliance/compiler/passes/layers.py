@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from appliance.core.graph import Direction
+from appliance.core.ir.graph import Direction
 
 _STATE_PREFIX = "state.model."
 _NAMELESS = "step"

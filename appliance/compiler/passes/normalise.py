@@ -1,4 +1,4 @@
-"""Pass: bring every node into the normal form of `appliance.core.ops`.
+"""Pass: bring every node into the normal form of `appliance.core.ir.ops`.
 
 Operands that are mere parameters (permutations, slice bounds, shapes, ranges, depths) become
 attributes, optional attributes are filled in, and markers that compute nothing disappear.
@@ -21,9 +21,9 @@ from appliance.compiler.passes.rewriting import (
 from appliance.compiler.passes.slices import SliceBounds, resolve_slice, resolve_strided_slice
 from appliance.compiler.passes.support import MARKERS, check_signatures, describe
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Attribute, Graph, Node
-from appliance.core.ops import SPECS
-from appliance.core.tensors import Constant, TensorType
+from appliance.core.ir.graph import Attribute, Graph, Node
+from appliance.core.ir.ops import SPECS
+from appliance.core.ir.tensors import Constant, TensorType
 
 _DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
     "Concat": {"axis": 0},
@@ -66,7 +66,7 @@ def normalise(graph: Graph) -> Graph:
         graph: A graph as imported whose operations are all supported.
 
     Returns:
-        The same computation; `appliance.core.ops.verify_ops` holds.
+        The same computation; `appliance.core.ir.ops.verify_ops` holds.
 
     Raises:
         ProgramError: A parameter is not constant, or a node contradicts its signature.

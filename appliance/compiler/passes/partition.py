@@ -16,9 +16,9 @@ from appliance.compiler.passes.batch_sharding import ShardedGraph
 from appliance.compiler.passes.layers import LayerKey, layer_of_module, layer_of_resource
 from appliance.compiler.passes.rewriting import Names, constant_values
 from appliance.compiler.passes.shardings import Sharding
-from appliance.core.graph import Graph, Node
-from appliance.core.plan import STEP_START, LayerStep, Sum
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Graph, Node
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.plan import STEP_START, LayerStep, Sum
 
 _CHEAP = frozenset(
     {"Cast", "Reshape", "Transpose", "BroadcastInDim", "StridedSlice", "Split", "wsc.Copy"}

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from appliance.core.graph import Attribute, Graph, Location, Node
-from appliance.core.ops import RANDOM_OPS
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Attribute, Graph, Location, Node
+from appliance.core.ir.ops import RANDOM_OPS
+from appliance.core.ir.tensors import Constant, DType, TensorType
 
 
 class Names:

@@ -7,7 +7,7 @@ text follows, masks included.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from appliance.core.graph import Attribute
+from appliance.core.ir.graph import Attribute
 
 Shape = tuple[int, ...]
 _Masked = Callable[[str, int], bool]

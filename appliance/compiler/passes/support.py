@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Graph, Node
-from appliance.core.ops import SPECS, check_node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Graph, Node
+from appliance.core.ir.ops import SPECS, check_node
+from appliance.core.ir.tensors import TensorType
 
 MARKERS = frozenset(
     {

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from appliance.core.ops import VIEW_OPS
-from appliance.core.plan import Commit, Update
-from appliance.core.tensors import TensorType
+from appliance.core.ir.ops import VIEW_OPS
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.plan import Commit, Update
 
 _SMALL_ELEMENTS = 1 << 16
 """Tensors below are put together with others that are loaded at the same time: a part costs some

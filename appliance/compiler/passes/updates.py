@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from appliance.compiler.passes.partition import Partition
 from appliance.compiler.passes.rewriting import Names, constant_values, simple_node
 from appliance.compiler.passes.update_groups import Uses, split_update
-from appliance.core.graph import UNKNOWN_LOCATION, Graph, Node
-from appliance.core.ops import VIEW_OPS
-from appliance.core.plan import STEP_START, Commit, Update
+from appliance.core.ir.graph import UNKNOWN_LOCATION, Graph, Node
+from appliance.core.ir.ops import VIEW_OPS
+from appliance.core.plans.plan import STEP_START, Commit, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from appliance.compiler.syntax.cursor import Cursor
 from appliance.compiler.syntax.types import parse_tensor_type, skip_scalar_type
-from appliance.core.graph import Attribute
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Attribute
+from appliance.core.ir.tensors import Constant, DType, TensorType
 
 AttributeDict = dict[str, Attribute]
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from appliance.compiler.syntax.cursor import Cursor
-from appliance.core.graph import UNKNOWN_LOCATION, Direction, Frame, Location
+from appliance.core.ir.graph import UNKNOWN_LOCATION, Direction, Frame, Location
 
 _ALIAS = re.compile(r"#[A-Za-z0-9_$.]+")
 _PLACE = re.compile(r":([0-9]+):([0-9]+)")

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from appliance.compiler.syntax.cursor import Cursor
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 
 _TENSOR = re.compile(r"tensor<((?:[0-9]+x)*)([a-z]+[0-9]+)>")
 _ANY_TENSOR = re.compile(r"tensor<[^>\n]*>?")

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from appliance.core.errors import InternalError
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.kernels import (
     convolution,
     elementwise,

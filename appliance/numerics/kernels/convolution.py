@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.nn import functional
 
-from appliance.core.attributes import flag, integer, integers, text
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import flag, integer, integers, text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel
 from appliance.numerics.windows import Window, pooling_window
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.nn import functional
 
-from appliance.core.attributes import number, text
 from appliance.core.errors import InternalError
-from appliance.core.graph import Node
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.attributes import number, text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel, direct, plain
 

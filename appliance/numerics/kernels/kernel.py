@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.formats import round_to
 
 Values = torch.Tensor | tuple[torch.Tensor, ...]

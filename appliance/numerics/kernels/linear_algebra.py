@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from appliance.core.attributes import flag, integers
-from appliance.core.graph import Node
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.attributes import flag, integers
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
 from appliance.numerics.onednn.products import Gemm, find_gemm
 

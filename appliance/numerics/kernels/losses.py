@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from appliance.core.attributes import integer, resolve_axis
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integer, resolve_axis
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel
 
 

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import torch
 
-from appliance.core.attributes import (
+from appliance.core.errors import InternalError
+from appliance.core.ir.attributes import (
     integer,
     integers,
     resolve_axis,
     text,
 )
-from appliance.core.errors import InternalError
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import scalar_attribute, torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel
 from appliance.numerics.windows import pad_parts

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from appliance.core.attributes import flag, integer, number
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import flag, integer, number
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
 from appliance.numerics.onednn.normalization import find_layer_norm
 

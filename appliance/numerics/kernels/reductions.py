@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from appliance.core.attributes import flag, integer, integers, resolve_axes, text
 from appliance.core.errors import InternalError
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import flag, integer, integers, resolve_axes, text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel
 
 Axes = tuple[int, ...]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from appliance.core.attributes import constant, integer, integers, number
-from appliance.core.graph import Node
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.attributes import constant, integer, integers, number
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.elements import torch_constant, torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel
 from appliance.numerics.philox import Placement, Stream, normal, uniform

@@ -11,7 +11,7 @@ ln 2; D. Hendrycks and K. Gimpel, Gaussian Error Linear Units, 2016, section 2, 
 import math
 from typing import Protocol
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 
 _POLYNOMIAL = (
     1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from appliance.core.attributes import text
-from appliance.core.graph import Node
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.attributes import text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.loops import functions, rounding
 
 VECTOR_WIDTH = 16

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from appliance.core.attributes import integers
-from appliance.core.graph import Node
-from appliance.core.tensors import TensorType
+from appliance.core.ir.attributes import integers
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.groups import Group, Uses
 from appliance.numerics.kernels import Kernel

@@ -8,9 +8,9 @@ joins the loop that reads it, or runs with everything else of its kind.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from appliance.core.attributes import text
-from appliance.core.graph import Node
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.attributes import text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.groups import Uses
 from appliance.numerics.loops.llvm_text import APPROXIMATE, LOWERINGS, NEVER_ROUNDED, REGISTER_TYPES
 

@@ -1,6 +1,6 @@
 """Rounding to the 16-bit formats inside a loop, with the bits of `numerics.formats`."""
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.numerics.loops.functions import Floats, Writer
 
 _CB16_DROPPED_BITS = 23 - 9

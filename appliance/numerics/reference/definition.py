@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.graph import Node
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
 
 Array = NDArray[Any]  # element types are a matter of the node, not of the definition
 """Floating-point operands arrive as float64, others in their container type."""

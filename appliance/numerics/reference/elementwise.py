@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from appliance.core.attributes import number, text
-from appliance.core.graph import Node
-from appliance.core.tensors import DType
+from appliance.core.ir.attributes import number, text
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType
 from appliance.numerics.reference.definition import Array, Definition, formula
 
 _SQRT_2 = math.sqrt(2.0)

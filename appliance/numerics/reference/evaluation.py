@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from appliance.core.errors import InternalError
-from appliance.core.graph import Node
+from appliance.core.ir.graph import Node
 from appliance.numerics.layout import to_channels_first
 from appliance.numerics.reference import (
     elementwise,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from appliance.core.attributes import integer, text
-from appliance.core.graph import Node
+from appliance.core.ir.attributes import integer, text
+from appliance.core.ir.graph import Node
 from appliance.numerics.elements import scalar_attribute
 from appliance.numerics.reference.definition import Array, Definition
 

@@ -4,8 +4,8 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from appliance.core.attributes import flag, integers
-from appliance.core.graph import Node
+from appliance.core.ir.attributes import flag, integers
+from appliance.core.ir.graph import Node
 from appliance.numerics.reference.definition import Array, Definition
 
 

@@ -12,8 +12,8 @@ Hinton, Layer normalization, 2016; Wu, He, Group normalization, 2018.
 
 import numpy as np
 
-from appliance.core.attributes import flag, integer, number
-from appliance.core.graph import Node
+from appliance.core.ir.attributes import flag, integer, number
+from appliance.core.ir.graph import Node
 from appliance.numerics.reference.definition import Array, Definition
 
 Axes = tuple[int, ...]

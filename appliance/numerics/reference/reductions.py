@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from appliance.core.attributes import flag, integer, integers, text
-from appliance.core.graph import Node
+from appliance.core.ir.attributes import flag, integer, integers, text
+from appliance.core.ir.graph import Node
 from appliance.numerics.reference.definition import Array, Definition
 
 

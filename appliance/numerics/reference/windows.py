@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from appliance.core.attributes import flag, integer, integers, text
-from appliance.core.graph import Node
+from appliance.core.ir.attributes import flag, integer, integers, text
+from appliance.core.ir.graph import Node
 from appliance.numerics.reference.definition import Array, Definition
 from appliance.numerics.windows import Window, pooling_window
 

@@ -10,9 +10,9 @@ import pytest
 from appliance.cluster.agents import AgentLauncher, AgentsOptions, ExpectedPod
 from appliance.cluster.launcher import JobStopped, PodExit
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, PodName, Role
-from appliance.core.pods import PodSpec
 from protos.wsc.v1 import nodes_pb2 as pb
 
 JOB = JobId("wsjob-a")

@@ -14,9 +14,9 @@ from appliance.cluster.kubernetes import gangs, manifests
 from appliance.cluster.kubernetes.gangs import Progress, Seen
 from appliance.cluster.kubernetes.options import UserVolume
 from appliance.cluster.kubernetes.resources import CONFIG_MAP, POD, SECRET, SERVICE_ACCOUNT
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
-from appliance.core.pods import PodSpec
 from tests.support.kube_jobs import make_gang, make_options
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

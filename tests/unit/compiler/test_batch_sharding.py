@@ -6,8 +6,8 @@ import pytest
 from appliance.compiler.passes.batch_sharding import ShardedGraph, shard_batch
 from appliance.compiler.passes.shardings import Sharding, through_reshape
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Node
-from appliance.core.tensors import DType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType
 from tests.support.graphs import GraphBuilder
 
 BATCH = 6

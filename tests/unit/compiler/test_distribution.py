@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from appliance.compiler.pipeline import compile_graph, lower, normal_form
-from appliance.core.plan import Precision
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.plan import Precision
 from appliance.numerics.program import Program
 from tests.support.graphs import GraphBuilder, at
 from tests.support.plan_machine import PlanMachine, tensor

@@ -5,8 +5,8 @@ import pytest
 
 from appliance.compiler.importer import import_program
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Direction, Frame
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.graph import Direction, Frame
+from appliance.core.ir.tensors import DType, TensorType
 
 ARGUMENTS = (
     '%arg0: tensor<4x8xf32> {tf.aliasing_output = 0 : i64, tf.resource_name = "state.model.w"}, '

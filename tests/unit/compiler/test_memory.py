@@ -8,8 +8,8 @@ import pytest
 from appliance.compiler.memory import limit_memory
 from appliance.compiler.pipeline import compile_program, plan_key
 from appliance.core.errors import ProgramError
-from appliance.core.micro_batches import UNLIMITED, WaferLimits
-from appliance.core.plan import Execution, Precision
+from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
+from appliance.core.plans.plan import Execution, Precision
 from appliance.wafer.memory import need_bytes, samples_that_fit
 from appliance.wafer.pipelined import resident_need
 from appliance.wafer.plan_memory import plan_memory

@@ -10,8 +10,8 @@ from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.slices import resolve_strided_slice
 from appliance.compiler.passes.support import check_support
 from appliance.core.errors import ProgramError
-from appliance.core.graph import Graph, verify
-from appliance.core.ops import verify_ops
+from appliance.core.ir.graph import Graph, verify
+from appliance.core.ir.ops import verify_ops
 
 
 def normalised(body: str, types: dict[str, str]) -> Graph:

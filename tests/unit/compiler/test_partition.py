@@ -2,9 +2,9 @@
 
 from appliance.compiler.passes.layers import layer_of_module, layer_of_resource
 from appliance.compiler.pipeline import compile_graph
-from appliance.core.graph import UNKNOWN_LOCATION
-from appliance.core.plan import STEP_START, LayerStep, Plan, Precision
-from appliance.core.tensors import DType
+from appliance.core.ir.graph import UNKNOWN_LOCATION
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.plan import STEP_START, LayerStep, Plan, Precision
 from tests.support.graphs import GraphBuilder, at
 
 BATCH = 4

@@ -6,8 +6,8 @@ import pytest
 from appliance.compiler.passes.canonicalise import canonicalise
 from appliance.compiler.passes.formats import carry_formats
 from appliance.core.errors import ProgramError
-from appliance.core.plan import Precision
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.plan import Precision
 from tests.support.graphs import GraphBuilder
 
 

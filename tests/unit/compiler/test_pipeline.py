@@ -6,8 +6,8 @@ import pytest
 
 from appliance.compiler.pipeline import compile_program, plan_key
 from appliance.core.errors import ProgramError
-from appliance.core.graph_text import parse_graph
-from appliance.core.plan import Precision
+from appliance.core.ir.graph_text import parse_graph
+from appliance.core.plans.plan import Precision
 
 TEXT = (Path(__file__).parent / "programs" / "mlp.mlir").read_text()
 

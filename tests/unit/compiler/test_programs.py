@@ -7,10 +7,11 @@ import pytest
 from appliance.compiler.importer import import_program
 from appliance.compiler.passes.layers import layer_of_resource
 from appliance.compiler.pipeline import compile_program
-from appliance.core import graph_text, plan_text
-from appliance.core.ops import check_node
-from appliance.core.plan import Plan, Precision
-from appliance.core.sharding import localise, split_batch
+from appliance.core.ir import graph_text
+from appliance.core.ir.ops import check_node
+from appliance.core.ir.sharding import localise, split_batch
+from appliance.core.plans import plan_text
+from appliance.core.plans.plan import Plan, Precision
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.mlir"))
 NAMES = [path.stem for path in PROGRAMS]

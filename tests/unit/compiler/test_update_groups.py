@@ -1,7 +1,7 @@
 """An update is cut into parts: what all need, then tensor by tensor in the order of need."""
 
 from appliance.compiler.passes.update_groups import Uses, split_update
-from appliance.core.plan import Commit, Update
+from appliance.core.plans.plan import Commit, Update
 from tests.support.graphs import GraphBuilder
 
 LARGE = 300  # elements on a side; more than the parts that are put together

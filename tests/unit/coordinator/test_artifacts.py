@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.coordinator.artifacts import ArtifactStore
+from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.errors import NotFoundError, UserError
 
 

@@ -1,10 +1,10 @@
 """What the compiler tells the client about the program that it has compiled."""
 
-from appliance.coordinator.artifacts import ArtifactStore
-from appliance.coordinator.compilation import Compilation
+from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.compile.compilation import Compilation
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
-from appliance.core.jobs import JobType
+from appliance.core.cluster.jobs import JobType
 from appliance.wire.cluster_details import GangSize, gang_size
 from protos.appliance.appliance_service_pb2 import CompileRequest
 from tests.support.deep_plans import chained_plan

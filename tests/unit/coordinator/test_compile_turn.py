@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from appliance.coordinator.compile_turn import CompileTurn
+from appliance.coordinator.compile.compile_turn import CompileTurn
 from appliance.coordinator.console import Console, Topic
 from appliance.core.errors import ClusterError
 from protos.wsc.v1.management_pb2 import RequestCompileReply

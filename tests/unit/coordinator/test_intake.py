@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from appliance.coordinator import intake
-from appliance.coordinator.intake import LARGE_BYTES, ROOM_BYTES, Intake
+from appliance.coordinator.weights import intake
+from appliance.coordinator.weights.intake import LARGE_BYTES, ROOM_BYTES, Intake
 
 THIRD = ROOM_BYTES // 3
 PATIENCE_SECONDS = 30.0

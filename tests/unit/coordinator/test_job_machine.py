@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.coordinator.failure import Blame, Failure, JobFailedError, UserFailedError, cause
-from appliance.coordinator.job_machine import (
+from appliance.coordinator.run.run_machine import (
     Close,
     Event,
     Fail,
@@ -23,8 +23,8 @@ from appliance.coordinator.job_machine import (
     Stream,
     advance,
 )
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import ConflictError, WscError
-from appliance.core.run import RunSchedule
 
 SCHEDULE = RunSchedule(num_steps=3, output_interval=1, checkpoint_steps=frozenset())
 LOAD = Load(state=frozenset({"w", "b"}))

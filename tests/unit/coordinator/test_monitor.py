@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from appliance.coordinator.monitor import Monitor, MonitorWord, told_at_seconds
+from appliance.coordinator.client.monitor import Monitor, MonitorWord, told_at_seconds
 from appliance.core.clock import SystemClock
 
 

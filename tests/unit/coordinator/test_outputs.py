@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from appliance.coordinator.outputs import OutputShelf
+from appliance.coordinator.run.outputs import OutputShelf
 from appliance.core.errors import NotFoundError, StreamClosedError
 
 SECONDS = 10.0

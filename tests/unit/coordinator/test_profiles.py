@@ -1,6 +1,6 @@
 import pytest
 
-from appliance.coordinator.profiles import profile, profiled_steps
+from appliance.coordinator.run.profiles import profile, profiled_steps
 from appliance.core.errors import UserError
 from appliance.wafer.machine import CS2
 from appliance.wafer.system_timing import plan_timing

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from appliance.coordinator.series import MAX_POINTS, SAMPLES_PER_SECOND, SeriesLog
+from appliance.coordinator.run.series import MAX_POINTS, SAMPLES_PER_SECOND, SeriesLog
 from tests.support.clock import FakeClock
 
 

@@ -1,5 +1,5 @@
-from appliance.coordinator.session_times import session_event
-from appliance.core import readings
+from appliance.coordinator.run.session_times import session_event
+from appliance.core.cluster import readings
 from protos.wsc.v1.management_pb2 import PodReport
 
 

@@ -1,7 +1,7 @@
 """Waiting for input is told once with numbers, and ends the job only when it lasts too long."""
 
 from appliance.coordinator.starvation import StarvationWatch
-from appliance.core.readings import INPUT_WAIT, INPUT_WAIT_NOW
+from appliance.core.cluster.readings import INPUT_WAIT, INPUT_WAIT_NOW
 
 
 def look(watch, now, *, waited=0.0, waiting=0.0, step=1, system=0, session=1):

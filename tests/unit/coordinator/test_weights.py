@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from appliance.coordinator.weights import WeightIngress
+from appliance.coordinator.weights.initial_weights import WeightIngress
 from appliance.core.errors import ConflictError, NotFoundError, UserError
-from appliance.core.plan import Plan, Precision, StateTensor
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.plan import Plan, Precision, StateTensor
 from appliance.wire.tensor_chunks import parse_chunk
 from protos.appliance.appliance_service_pb2 import SendInputRequest
 from protos.appliance.rtfx_pb2 import RtFxProto

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.core.access import Action, Principal, Target, UserRole, refusal
-from appliance.core.records import User
+from appliance.core.cluster.access import Action, Principal, Target, UserRole, refusal
+from appliance.core.cluster.records import User
 
 ADA = User(uid=1000, gid=100, name="ada")
 BOB = User(uid=1001, gid=100, name="bob")

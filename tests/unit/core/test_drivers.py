@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.drivers import (
+from appliance.core.cluster.drivers import (
     DriverSpec,
     FailureCategory,
     Losses,

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.errors import InternalError, UserError
-from appliance.core.micro_batches import (
+from appliance.core.ir.sharding import BatchShard, split_batch
+from appliance.core.plans.micro_batches import (
     WaferLimits,
     num_micro_batches,
     segments,
     split_share,
     visits,
 )
-from appliance.core.plan import verify
-from appliance.core.sharding import BatchShard, split_batch
+from appliance.core.plans.plan import verify
 from tests.support.plans import two_layer_plan
 
 

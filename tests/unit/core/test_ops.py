@@ -3,9 +3,9 @@
 import pytest
 
 from appliance.core.errors import InternalError
-from appliance.core.graph import Graph, Node
-from appliance.core.ops import SPECS, check_node, verify_ops
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.graph import Graph, Node
+from appliance.core.ir.ops import SPECS, check_node, verify_ops
+from appliance.core.ir.tensors import DType, TensorType
 from tests.support.graphs import GraphBuilder
 
 
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said(op, operands, results, attributes, problem):
 
 
 def test_every_operation_of_the_table_is_explained():
-    text = __import__("appliance.core.ops", fromlist=["__doc__"]).__doc__
+    text = __import__("appliance.core.ir.ops", fromlist=["__doc__"]).__doc__
     for op in SPECS:
         assert op in text, op
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.errors import InternalError
-from appliance.core.graph import Node
-from appliance.core.plan import (
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.plan import (
     Commit,
     InputTensor,
     LayerStep,
@@ -18,7 +19,6 @@ from appliance.core.plan import (
     Update,
     verify,
 )
-from appliance.core.tensors import DType, TensorType
 
 VECTOR = TensorType((4,), DType.F32)
 

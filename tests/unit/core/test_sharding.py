@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.sharding import BatchShard, localise, split_batch
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.sharding import BatchShard, localise, split_batch
+from appliance.core.ir.tensors import DType, TensorType
 from tests.support.graphs import GraphBuilder
 
 SHARD = BatchShard(batch_size=6, offset=2, size=3)

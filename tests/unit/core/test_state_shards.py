@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.plan import STEP_START, Commit, Output, StateTensor, Update
-from appliance.core.plan_text import parse_plan, print_plan
-from appliance.core.shard_count import MemoryNodes, count_shards
-from appliance.core.shard_plans import most_shards, shard_plans
-from appliance.core.state_shards import HOME, place_state
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.plan import STEP_START, Commit, Output, StateTensor, Update
+from appliance.core.plans.plan_text import parse_plan, print_plan
+from appliance.core.plans.shard_count import MemoryNodes, count_shards
+from appliance.core.plans.shard_plans import most_shards, shard_plans
+from appliance.core.plans.state_shards import HOME, place_state
 from tests.support.deep_plans import chained_plan, deep_plan
 from tests.support.plans import f32, node, two_layer_plan
 from tests.support.played_shards import play_shards

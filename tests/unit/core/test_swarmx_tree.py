@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.errors import InternalError
-from appliance.core.swarmx_tree import (
+from appliance.core.cluster.swarmx_tree import (
     FAN_OUTS,
     MAX_FAN_OUT,
     best_fan_out,
     pod_above,
     swarmx_tree,
 )
+from appliance.core.errors import InternalError
 
 sizes, fan_outs = st.integers(1, 300), st.sampled_from(FAN_OUTS)
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.errors import InternalError
-from appliance.core.graph import Direction, Frame, Graph, Location, Node
-from appliance.core.graph_text import parse_graph, print_graph
-from appliance.core.plan import Plan, Precision
-from appliance.core.plan_text import parse_plan, print_plan
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Direction, Frame, Graph, Location, Node
+from appliance.core.ir.graph_text import parse_graph, print_graph
+from appliance.core.ir.tensors import Constant, DType, TensorType
+from appliance.core.plans.plan import Plan, Precision
+from appliance.core.plans.plan_text import parse_plan, print_plan
 
 TYPES = st.builds(
     TensorType,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.core.plan_text import print_plan
+from appliance.core.plans.plan_text import print_plan
 from csctl.program import main
 from tests.support.plans import two_layer_plan
 

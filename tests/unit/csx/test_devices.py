@@ -18,10 +18,10 @@ from torch.utils.backend_registration import (
 )
 
 from appliance.compiler.pipeline import compile_program
+from appliance.core.cluster.pods import Device
 from appliance.core.errors import UserError
-from appliance.core.plan import Precision
-from appliance.core.pods import Device
-from appliance.core.sharding import split_batch
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.plan import Precision
 from appliance.numerics import devices
 from appliance.numerics.devices import find_device, to_device
 from appliance.numerics.pool import TensorPool

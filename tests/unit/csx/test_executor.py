@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import torch
 
-from appliance.core.plan import Sum
-from appliance.core.sharding import split_batch
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.plan import Sum
 from appliance.streams.topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import f32, node, two_layer_data, two_layer_plan

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from appliance.core.micro_batches import visits
-from appliance.core.plan import Execution
-from appliance.core.sharding import split_batch
+from appliance.core.ir.sharding import split_batch
+from appliance.core.plans.micro_batches import visits
+from appliance.core.plans.plan import Execution
 from appliance.streams.topology import StreamMode, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
 from workers.csx.micro_batches import MicroBatches
-from workers.csx.renewal import Packed
+from workers.csx.repack import Packed
 from workers.csx.system_part import system_part
 
 NUM_SYSTEMS = 2

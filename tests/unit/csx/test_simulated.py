@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from appliance.core import readings
+from appliance.core.cluster import readings
+from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role
-from appliance.core.pods import PodSpec
 from appliance.wafer.machine import CS2
 from appliance.wafer.system_timing import system_timing
 from tests.support.plans import two_layer_plan

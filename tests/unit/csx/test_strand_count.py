@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from appliance.core.sharding import split_batch
+from appliance.core.ir.sharding import split_batch
 from tests.support.plans import two_layer_plan
 from workers.csx.strand_count import LEAST_WORK, num_strands
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from appliance.core.errors import InternalError
-from appliance.core.micro_batches import num_micro_batches, visits
-from appliance.core.sharding import split_batch
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.sharding import split_batch
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.micro_batches import num_micro_batches, visits
 from appliance.streams.layout import SlotLayout, Span
 from appliance.streams.topology import StreamMode, largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors, tensors_of

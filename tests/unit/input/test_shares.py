@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.sharding import split_batch
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.sharding import split_batch
+from appliance.core.ir.tensors import DType, TensorType
 from protos.wsc.v1.pods_pb2 import BatchTensor, LoadRequest
 from workers.input.shares import InputPlan, InputTensor, input_plan
 

@@ -3,18 +3,18 @@
 import jwt
 import pytest
 
-from appliance.core.access import Action, Target, UserRole
+from appliance.core.cluster.access import Action, Target, UserRole
+from appliance.core.cluster.records import User
 from appliance.core.errors import (
     ForbiddenError,
     NotFoundError,
     UnauthenticatedError,
     UserError,
 )
-from appliance.core.records import User
-from appliance.management.access import Access, AccessOptions, open_access
-from appliance.management.access_edge import RULES, Gate
-from appliance.management.state import State
-from appliance.management.tokens import LOGIN_SECONDS, Tokens, ensure_key
+from appliance.management.access.authorization import Access, AccessOptions, open_access
+from appliance.management.access.tokens import LOGIN_SECONDS, Tokens, ensure_key
+from appliance.management.rpc.access_edge import RULES, Gate
+from appliance.management.store.state import State
 from appliance.storage.access import AuditFilter
 from appliance.storage.database import Database
 from appliance.wire.caller import caller

@@ -2,10 +2,10 @@
 
 import pytest
 
+from appliance.core.cluster.requirements import GroupKind
 from appliance.core.errors import UserError
-from appliance.core.requirements import GroupKind
-from appliance.management.cluster_file import describe_cluster, parse_cluster, write_cluster
-from appliance.management.inventory import simulated_cluster
+from appliance.management.cluster.cluster_file import describe_cluster, parse_cluster, write_cluster
+from appliance.management.cluster.inventory import simulated_cluster
 
 TEXT = """
 systems:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.core.requirements import GroupKind, PodDemand, Requirements
-from appliance.core.shard_count import MemoryNodes
-from appliance.core.systems import ClusterDescription, Node, NodeGroup, System
-from appliance.management.demands import memory_nodes, requirements_of
+from appliance.core.cluster.requirements import GroupKind, PodDemand, Requirements
+from appliance.core.cluster.systems import ClusterDescription, Node, NodeGroup, System
+from appliance.core.plans.shard_count import MemoryNodes
+from appliance.management.cluster.demands import memory_nodes, requirements_of
 from appliance.wire.submissions import compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest

@@ -1,10 +1,10 @@
 """When a detached run's script is started again, from what is kept of the run."""
 
-from appliance.core.drivers import DriverSpec, FailureCategory, RestartPolicy
-from appliance.core.jobs import JobType
-from appliance.core.records import EventRecord
-from appliance.management.driver_restarts import DriverRestarts
-from appliance.management.resumption import NODE_LOST
+from appliance.core.cluster.drivers import DriverSpec, FailureCategory, RestartPolicy
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import EventRecord
+from appliance.management.jobs.driver_restarts import DriverRestarts
+from appliance.management.reconciler.resumption import NODE_LOST
 from tests.support.management import new_job, opened_state
 
 POD = RestartPolicy(on=(FailureCategory.POD,), limit=1)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.ids import JobId
-from appliance.management.driver_tokens import DriverTokens, open_driver_tokens
+from appliance.management.access.driver_tokens import DriverTokens, open_driver_tokens
 
 JOB = JobId("wsjob-a")
 

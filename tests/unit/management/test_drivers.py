@@ -5,17 +5,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from appliance.core.access import Action, Target
 from appliance.core.clock import SystemClock
-from appliance.core.drivers import DriverSpec
+from appliance.core.cluster.access import Action, Target
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import User
 from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.records import User
-from appliance.management.access import open_access
-from appliance.management.driver_tokens import DriverTokens
-from appliance.management.drivers import MAX_DRIVERS, DriverService, DriverSubmission
-from appliance.management.state import State
+from appliance.management.access.authorization import open_access
+from appliance.management.access.driver_tokens import DriverTokens
+from appliance.management.jobs.driver_service import MAX_DRIVERS, DriverService, DriverSubmission
+from appliance.management.store.state import State
 from appliance.storage.access import AuditFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, opened_state

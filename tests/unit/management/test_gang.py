@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.pods import Device
+from appliance.core.cluster.records import JobRecord, User
+from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
-from appliance.core.jobs import JobType, Phase
-from appliance.core.pods import Device
-from appliance.core.records import JobRecord, User
-from appliance.core.requirements import Requirements
-from appliance.management.driver_tokens import DriverTokens
-from appliance.management.gang import Surroundings, plan_pods
+from appliance.management.access.driver_tokens import DriverTokens
+from appliance.management.pods.pod_specs import Surroundings, plan_pods
 from tests.support.clock import FakeClock
 
 SURROUNDINGS = Surroundings(

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.pods import JOB_KEY_METADATA
 from appliance.core.errors import ForbiddenError
-from appliance.core.pods import JOB_KEY_METADATA
-from appliance.management.inner_servicer import InnerServicer
+from appliance.management.rpc.inner_servicer import InnerServicer
 from protos.wsc.v1 import management_pb2 as pb
 
 REPORT = pb.JobReport(job="wsjob-a", phase="FAILED", message="over")

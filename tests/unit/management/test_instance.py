@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from appliance.core.errors import ConflictError
-from appliance.management.instance import Instance
+from appliance.management.store.instance import Instance
 
 
 @contextlib.contextmanager

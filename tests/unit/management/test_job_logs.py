@@ -3,7 +3,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.management.log_files import tail_offset
+from appliance.management.logs.log_files import tail_offset
 
 
 @given(st.binary(max_size=200), st.integers(0, 10))

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appliance.core.cluster.jobs import JobType, Phase, may_follow
 from appliance.core.ids import JobId, PodName, Role
-from appliance.core.jobs import JobType, Phase, may_follow
-from appliance.management import job_machine as machine
-from appliance.management.job_machine import (
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.job_machine import (
     Admitted,
     CompileFinalized,
     CoordinatorReady,

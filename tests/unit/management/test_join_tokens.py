@@ -4,9 +4,9 @@ import datetime as dt
 
 import pytest
 
+from appliance.core.cluster.join_token import JoinToken
 from appliance.core.errors import ForbiddenError, UserError
-from appliance.core.join_token import JoinToken
-from appliance.management.join_tokens import JoinTokens
+from appliance.management.access.join_tokens import JoinTokens
 from tests.support.clock import FakeClock
 
 

@@ -4,7 +4,7 @@ import logging
 import threading
 
 from appliance.core.ids import JobId
-from appliance.management.lanes import Lanes
+from appliance.management.reconciler.job_executors import Lanes
 
 A, B = JobId("wsjob-a"), JobId("wsjob-b")
 SECONDS = 20.0

@@ -1,6 +1,6 @@
 """What follows from a change."""
 
-from appliance.management.live_jobs import Sequel, run_errands
+from appliance.management.reconciler.live_jobs import Sequel, run_errands
 
 
 def test_an_errand_that_fails_does_not_keep_others_from_being_done(caplog):

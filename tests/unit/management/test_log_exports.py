@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import NewJob, User
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType
-from appliance.core.records import NewJob, User
-from appliance.management import log_exports
-from appliance.management.log_exports import Export, ExportStatus, ExportWish, LogExports
-from appliance.management.state import State
+from appliance.management.logs import log_exports
+from appliance.management.logs.log_exports import Export, ExportStatus, ExportWish, LogExports
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from tests.support.clock import FakeClock
 

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.management.log_files import kept_bytes, kept_from, read_log, tail_offset
-from appliance.management.log_retention import LogLimits, LogRetention
+from appliance.management.logs.log_files import kept_bytes, kept_from, read_log, tail_offset
+from appliance.management.logs.log_retention import LogLimits, LogRetention
 from tests.support.management import new_job
 
 DAY = 86_400

@@ -2,11 +2,11 @@
 
 import pytest
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.notifications import Channel, Target
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.notifications import Channel, Target
-from appliance.management.messengers import DeliveryError, NotifyOptions
-from appliance.management.notifier import Notifier
+from appliance.management.background.messengers import DeliveryError, NotifyOptions
+from appliance.management.background.notifier import Notifier
 from tests.support.management import new_job
 
 JOB = JobId("wsjob-a")

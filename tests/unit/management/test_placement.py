@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from appliance.cluster.node_links import NodeView
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import Holding
+from appliance.core.cluster.requirements import NODE_ROLES, Requirements
+from appliance.core.cluster.swarmx_tree import best_fan_out, swarmx_tree
+from appliance.core.cluster.systems import ClusterDescription, Node, NodeGroup, System
 from appliance.core.errors import ClusterError
-from appliance.core.jobs import JobType
-from appliance.core.records import Holding
-from appliance.core.requirements import NODE_ROLES, Requirements
-from appliance.core.swarmx_tree import best_fan_out, swarmx_tree
-from appliance.core.systems import ClusterDescription, Node, NodeGroup, System
-from appliance.management.placement import joined_nodes, missing_roles, place_pods
+from appliance.management.cluster.pod_placement import joined_nodes, missing_roles, place_pods
 from tests.unit.management.test_gang import record
 
 CLUSTER = ClusterDescription(

@@ -4,14 +4,14 @@ import datetime as dt
 
 import pytest
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import User
+from appliance.core.cluster.requirements import Requirements
+from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.records import User
-from appliance.core.requirements import Requirements
-from appliance.core.sessions import SessionSpec
-from appliance.management import job_machine as machine
-from appliance.management.queue_view import StartQuestion
+from appliance.management.jobs.queue_view import StartQuestion
+from appliance.management.reconciler import job_machine as machine
 from appliance.scheduler.explain import WaitReason
 from tests.support.appliance_process import wait_for
 from tests.support.management import new_job

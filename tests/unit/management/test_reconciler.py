@@ -10,12 +10,12 @@ from sqlalchemy.exc import IntegrityError
 
 from appliance.cluster.launcher import LauncherLost
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import EventRecord, User
+from appliance.core.cluster.requirements import PodDemand, Requirements
 from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType, Phase
-from appliance.core.records import EventRecord, User
-from appliance.core.requirements import PodDemand, Requirements
-from appliance.management import job_machine as machine
+from appliance.management.reconciler import job_machine as machine
 from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from appliance.cluster.launcher import PodExit, Survivor
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import JobRecord, User
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
-from appliance.core.jobs import JobType, Phase
-from appliance.core.records import JobRecord, User
-from appliance.management import job_machine as machine
-from appliance.management.resumption import resume
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.resumption import resume
 from tests.support.clock import FakeClock
 
 JOB = JobRecord(

@@ -2,11 +2,11 @@
 
 import pytest
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.sessions import SessionSpec
-from appliance.management.sessions import SessionService
+from appliance.management.cluster.session_service import SessionService
 from tests.support.clock import FakeClock
 from tests.support.management import make_model, new_job, opened_state
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from appliance.core.cluster.jobs import JobType
 from appliance.core.errors import UserError
-from appliance.core.jobs import JobType
-from appliance.core.shard_count import MAX_SHARDS
+from appliance.core.plans.shard_count import MAX_SHARDS
 from appliance.wire.caller import caller
 from appliance.wire.submissions import (
     check_labels,

@@ -5,20 +5,20 @@ import datetime as dt
 
 import pytest
 
-from appliance.core.errors import ConflictError, NotFoundError, UserError
-from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.core.sessions import SessionSpec
-from appliance.core.systems import (
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.sessions import SessionSpec
+from appliance.core.cluster.systems import (
     ClusterDescription,
     System,
     SystemEvent,
     SystemEventKind,
     SystemState,
 )
-from appliance.management.sessions import SessionService
-from appliance.management.snapshots import snapshot_of
-from appliance.management.systems import SystemService
+from appliance.core.errors import ConflictError, NotFoundError, UserError
+from appliance.core.ids import JobId
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.cluster.system_service import SystemService
+from appliance.management.reconciler.scheduler_snapshots import snapshot_of
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Maintenance, SessionQuota

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import PodRecord
+from appliance.core.cluster.requirements import Requirements
+from appliance.core.cluster.systems import System
 from appliance.core.ids import JobId, Role, pod_name
-from appliance.core.jobs import JobType
-from appliance.core.records import PodRecord
-from appliance.core.requirements import Requirements
-from appliance.core.systems import System
-from appliance.management.topology import job_topology
+from appliance.management.cluster.cluster_topology import job_topology
 from tests.unit.management.test_gang import record
 
 SYSTEMS = tuple(System(name=f"systemf{index}", block=f"leaf{index // 2}") for index in range(4))

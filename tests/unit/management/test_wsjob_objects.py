@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from appliance.cluster.kubernetes.resources import FINALIZER
-from appliance.core.drivers import DriverSpec
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.jobs import Phase
 from appliance.core.errors import UserError
-from appliance.core.jobs import Phase
-from appliance.management import wsjob_objects as objects
+from appliance.management.kubernetes import wsjob_objects as objects
 from tests.support.clock import FakeClock
 from tests.support.management import new_job, opened_state
 

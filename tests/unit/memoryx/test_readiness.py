@@ -1,5 +1,5 @@
-from appliance.memoryx.readiness import Readiness
 from tests.support.plans import two_layer_plan
+from workers.memoryx.readiness import Readiness
 
 # The events of a step of the two-layer plan, in order:
 #  1 the step begins    2 update 0 (gs)

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import torch
 
-from appliance.core.plan import Commit, Update
-from appliance.memoryx.readiness import Readiness, late_sum_layout
-from appliance.memoryx.updates import Updates
+from appliance.core.plans.plan import Commit, Update
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import f32, node, two_layer_data, two_layer_plan
+from workers.memoryx.readiness import Readiness, late_sum_layout
+from workers.memoryx.updates import Updates
 
 
 def prepare(plan):

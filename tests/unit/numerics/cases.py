@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from appliance.core.graph import Attribute, Node
-from appliance.core.ops import SPECS
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.graph import Attribute, Node
+from appliance.core.ir.ops import SPECS
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics import reference
 from appliance.numerics.kernels import compile_node
 

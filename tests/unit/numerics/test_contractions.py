@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from appliance.core.errors import InternalError
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.numerics.formats import round_to
 from tests.unit.numerics.cases import (
     assert_agree,

@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.numerics.formats import round_to
 from appliance.numerics.reference.definition import round_to_format
 from tests.unit.numerics.cases import (

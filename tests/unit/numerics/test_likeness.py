@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from appliance.core.graph import Node
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.likeness import Part, PartTable
 
 VECTOR = TensorType((4,), DType.F32)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.grouping import group_nodes, single_group
 from appliance.numerics.groups import uses_of
 from appliance.numerics.loops import machine_code

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.numerics.kernels import compile_node
 from tests.unit.numerics.cases import (
     assert_agree,

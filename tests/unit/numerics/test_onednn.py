@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from appliance.core.errors import InternalError
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.grouping import single_group
 from appliance.numerics.kernels import linear_algebra
 from appliance.numerics.onednn import library, products

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.grouping import group_nodes
 from appliance.numerics.program import Program
 from tests.unit.numerics.cases import examples, seeds

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from appliance.core.errors import InternalError
-from appliance.core.graph import Direction, Frame, Location, Node
-from appliance.core.ops import SPECS
-from appliance.core.tensors import Constant, DType, TensorType
+from appliance.core.ir.graph import Direction, Frame, Location, Node
+from appliance.core.ir.ops import SPECS
+from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.kernels import supported_ops
 from appliance.numerics.program import Program, compute_once
 from appliance.numerics.reference import defined_ops

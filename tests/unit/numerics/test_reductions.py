@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from tests.unit.numerics.cases import (
     assert_agree,
     examples,

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import JobId
-from appliance.core.jobs import Phase
-from appliance.management.job_traces import spans_of
+from appliance.management.logs.job_traces import spans_of
 from appliance.observability import tracing
 from tests.support.clock import FakeClock
 from tests.support.management import new_job, opened_state

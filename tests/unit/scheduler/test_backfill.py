@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from appliance.core.jobs import JobType
+from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.policy import EASY, FIRST_COME, Policy

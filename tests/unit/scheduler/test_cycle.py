@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.requirements import GroupKind
+from appliance.core.cluster.systems import NodeGroup, System
 from appliance.core.ids import WorkflowId
-from appliance.core.jobs import JobType
-from appliance.core.requirements import GroupKind
-from appliance.core.systems import NodeGroup, System
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle, would_start
 from appliance.scheduler.explain import Wait, WaitReason

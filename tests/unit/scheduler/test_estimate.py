@@ -2,7 +2,7 @@
 
 import math
 
-from appliance.core.jobs import JobType
+from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.estimate import Basis, RunHistory
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue

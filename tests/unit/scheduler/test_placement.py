@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.requirements import PodDemand
-from appliance.core.systems import Node
+from appliance.core.cluster.requirements import PodDemand
+from appliance.core.cluster.systems import Node
 from appliance.scheduler.admission import Admit
 from appliance.scheduler.placement import Capacity, Frame, choose_systems
 from tests.support.scheduling import GIB, admitted, cluster, cycle, execute, held

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import EventRecord, Holding, PodRecord
 from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId, Role, pod_name
-from appliance.core.jobs import Phase
-from appliance.core.records import EventRecord, Holding, PodRecord
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import WouldWaitError
 from appliance.storage.job_pages import PageFilter, Place
 from appliance.storage.jobs import JobFilter

@@ -3,10 +3,10 @@
 from alembic import command
 from alembic.config import Config
 
-from appliance.core.drivers import DriverSpec
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import JobId
-from appliance.core.jobs import JobType
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.management import new_job

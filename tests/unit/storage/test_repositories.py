@@ -8,13 +8,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import event
 
-from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
-from appliance.core.ids import JobId, Role, WorkflowId, pod_name
-from appliance.core.jobs import JobType, Phase
-from appliance.core.records import EventRecord, Holding, NewJob, PodRecord, Reservation, User
-from appliance.core.requirements import GroupKind, PodDemand, Requirements
-from appliance.core.sessions import SessionSpec
-from appliance.core.systems import (
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import (
+    EventRecord,
+    Holding,
+    NewJob,
+    PodRecord,
+    Reservation,
+    User,
+)
+from appliance.core.cluster.requirements import GroupKind, PodDemand, Requirements
+from appliance.core.cluster.sessions import SessionSpec
+from appliance.core.cluster.systems import (
     ClusterDescription,
     Node,
     NodeGroup,
@@ -23,7 +28,9 @@ from appliance.core.systems import (
     SystemEventKind,
     SystemState,
 )
-from appliance.management.state import State
+from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
+from appliance.core.ids import JobId, Role, WorkflowId, pod_name
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
 from appliance.storage.system_events import SystemEventFilter

@@ -4,10 +4,10 @@ import datetime as dt
 
 import pytest
 
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import NewJob, User
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.jobs import JobType, Phase
-from appliance.core.records import NewJob, User
-from appliance.management.state import State
+from appliance.management.store.state import State
 from appliance.storage.database import Database
 from appliance.storage.job_pages import JobOrder, PageFilter, Place
 from appliance.storage.series import Point, SeriesRepository

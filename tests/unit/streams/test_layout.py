@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.streams.layout import ALIGNMENT_BYTES, SlotLayout
 
 types = st.builds(

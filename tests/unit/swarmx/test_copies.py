@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 
 from appliance.streams.topology import computed_layout, load_layout, state_layout
-from appliance.swarmx.copies import broadcast_copies
 from tests.support.plans import two_layer_plan
+from workers.swarmx.copies import broadcast_copies
 
 
 def copies(plan):

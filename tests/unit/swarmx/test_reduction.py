@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.micro_batches import Visit
-from appliance.core.swarmx_tree import FAN_OUTS, swarmx_tree
-from appliance.core.tensors import DType, TensorType
+from appliance.core.cluster.swarmx_tree import FAN_OUTS, swarmx_tree
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.micro_batches import Visit
 from appliance.streams.layout import SlotLayout, Span
-from appliance.swarmx.reduction import Accumulation, Part, Pending, Reduction, parts
+from workers.swarmx.reduction import Accumulation, Part, Pending, Reduction, parts
 
 LAYOUT = SlotLayout.of([
     ("a", TensorType((3, 5), DType.F32)),

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.errors import InternalError
-from appliance.swarmx.tree import Addition, additions
+from workers.swarmx.tree import Addition, additions
 
 leaves = st.integers(1, 60)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.core.graph import Attribute, Direction, Node
-from appliance.core.plan import InputTensor, LayerStep, Plan, Precision, StateTensor, Sum
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.graph import Attribute, Direction, Node
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.plan import InputTensor, LayerStep, Plan, Precision, StateTensor, Sum
 from appliance.wafer.layer_timing import step_timing
 from appliance.wafer.machine import CS2
 from appliance.wafer.operations import Kind

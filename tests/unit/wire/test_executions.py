@@ -1,7 +1,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.core.plan import Execution
+from appliance.core.plans.plan import Execution
 from appliance.wire.executions import LABEL_KEY, chosen_execution, parse_execution
 from appliance.wire.micro_batches import wafer_limits
 from appliance.wire.submissions import check_labels

@@ -1,6 +1,6 @@
-from appliance.core import readings
+from appliance.core.cluster import readings
+from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import JobId, PodName, Role
-from appliance.core.records import PodRecord
 from appliance.wire.job_times import time_properties
 
 

@@ -1,4 +1,4 @@
-from appliance.core.micro_batches import WaferLimits
+from appliance.core.plans.micro_batches import WaferLimits
 from appliance.wire.micro_batches import wafer_limits
 from protos.appliance.common_config_pb2 import DebugArgs
 

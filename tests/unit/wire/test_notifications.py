@@ -2,9 +2,9 @@
 
 import pytest
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.notifications import Channel, Target, wants
 from appliance.core.errors import UserError
-from appliance.core.jobs import Phase
-from appliance.core.notifications import Channel, Target, wants
 from appliance.wire.notifications import MAX_TARGETS, read_targets
 from protos.cluster import cluster_pb2 as pb
 

@@ -3,9 +3,9 @@
 import datetime as dt
 from dataclasses import fields
 
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import EventRecord, JobRecord, NewJob, PodRecord
 from appliance.core.ids import Role
-from appliance.core.jobs import Phase
-from appliance.core.records import EventRecord, JobRecord, NewJob, PodRecord
 from appliance.wire import resources
 from protos.csctl import resources_pb2 as pb
 from tests.support.management import new_job

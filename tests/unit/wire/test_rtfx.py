@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from appliance.core.errors import UserError
-from appliance.core.tensors import DType, TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.wire import rtfx
 from appliance.wire.tensor_chunks import output_messages
 from protos.appliance.appliance_service_pb2 import GetOutputResponse

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
-from appliance.core.tensors import DType
+from appliance.core.ir.tensors import DType
 from appliance.wire.tensor_chunks import output_messages, parse_chunk
 from protos.appliance.appliance_service_pb2 import GetOutputResponse, SendInputRequest
 

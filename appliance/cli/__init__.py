@@ -1,0 +1,1 @@
+"""Commands of `appliance` beside `up`, `down` and `status`: one module each."""

@@ -1,0 +1,97 @@
+"""`appliance proxy`: pass clients on to management and coordinators, whichever management leads."""
+
+import logging
+import queue
+import signal
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from appliance.core.errors import UserError, WscError
+from appliance.core.ids import JobId
+from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
+from appliance.observability.logging import configure_logging
+from appliance.settings import read_settings
+from appliance.storage.coordinator_directory import CoordinatorDirectory
+
+logger = logging.getLogger(__name__)
+
+_PORT = 9000
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def proxy(
+    *,
+    management: Annotated[str, typer.Option(help="host:port of management's port for clients.")],
+    database: Annotated[
+        str, typer.Option(help="Management's database, as given to `up`.", show_default="")
+    ] = "",
+    host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
+    port: Annotated[
+        list[int] | None,
+        typer.Option(help="Port for clients, 0 for any; may be repeated.", show_default="9000"),
+    ] = None,
+    drain_seconds: Annotated[
+        float, typer.Option(help="How long clients of running jobs may stay when this ends.")
+    ] = 0.0,
+) -> None:
+    """Be the port that clients connect to, so that they stay connected when management changes.
+
+    What management's own port does with --tls, in a process of its own: connections are passed on
+    as they are to the coordinator of the job that they name, and all others to management.
+
+    Example: appliance proxy --management head:9000 --database postgresql+psycopg://wsc@db/wsc
+    """
+    settings = read_settings()
+    configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in _SIGNALS:
+        signal.signal(number, lambda number, _: signals.put(number))
+    try:
+        behind = _address(management)
+        directory = _directory(database or settings.database)
+        listeners = [listen(host, each, option="--port") for each in port or [_PORT]]
+    except WscError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(error.exit_code) from error
+    backends = Backends(management=behind, rest=behind, find_coordinator=_finder(directory))
+    front = FrontPort(listeners, backends)
+    front.start()
+    addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
+    logger.info("Clients are passed on", extra={"at": addresses, "management": management})
+    signals.get()
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
+    front.close(drain_seconds=drain_seconds)
+    directory.close()
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise UserError(f"{text!r} is no host:port of management.")
+    return host.strip("[]"), int(port)
+
+
+def _directory(url: str) -> CoordinatorDirectory:
+    hint = "Give --database what `appliance up` has, or set WSC_DATABASE."
+    if not url:
+        raise UserError("No database is given to find coordinators in.", hint=hint)
+    try:
+        return CoordinatorDirectory(url)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise UserError("The database's URL is not understood.", hint=hint) from error
+
+
+def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], str]:
+    def find(job: JobId) -> str:
+        try:
+            return directory.find(job)
+        except SQLAlchemyError as error:  # the client calls again
+            logger.warning("A job cannot be looked up", extra={"job": job, "reason": str(error)})
+            return ""
+
+    return find

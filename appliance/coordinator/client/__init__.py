@@ -1,0 +1,1 @@
+"""How a coordinator talks with the client: its service, answers, outputs and readings."""

@@ -1,0 +1,1 @@
+"""How a coordinator compiles a program, or takes it from the cache."""

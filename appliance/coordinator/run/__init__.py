@@ -1,0 +1,1 @@
+"""How a coordinator runs a job: its pods, sessions, outputs and readings."""

@@ -1,0 +1,84 @@
+"""The client's op profiler: which steps it asked for, and the trace that it is answered with. Pure.
+
+The client adds up the spans by name for its table of the most expensive modules, leaving out names
+with " = ", and takes the end of the last span for the whole time; so spans that enclose others have
+such names and come before what they enclose. Times are microseconds, as in Chrome's trace format,
+into which the client writes them; they are simulated.
+"""
+
+import json
+from dataclasses import asdict
+
+from appliance.core.errors import UserError
+from appliance.core.plans.plan import Plan
+from appliance.wafer.grid import wafer_picture
+from appliance.wafer.machine import Machine
+from appliance.wafer.profile import Span, SpanKind, run_spans
+from appliance.wafer.program_operations import program_step
+from appliance.wafer.system_timing import plan_timing
+from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
+
+_MICROSECONDS = 1e6
+_EVENT_TYPES = {
+    SpanKind.STEP: FinalizeResponse.EventTrace.STEP,
+    SpanKind.MICRO_BATCH: FinalizeResponse.EventTrace.MBATCH,
+    SpanKind.LAYER_STEP: FinalizeResponse.EventTrace.OP,
+}
+
+
+def profiled_steps(request: LoadRequest) -> range:
+    """Return the numbers (from 1) of the steps to profile; empty if none was asked for.
+
+    Raises:
+        UserError: The range runs backwards or begins before the first step.
+    """
+    if not request.HasField("op_profiler_config"):
+        return range(0)
+    config = request.op_profiler_config
+    if not 1 <= config.start_step <= config.end_step:
+        raise UserError(
+            f"Steps {config.start_step} to {config.end_step} cannot be profiled.",
+            hint="Begin at step 1 or later, and end no earlier than that.",
+        )
+    return range(config.start_step, config.end_step + 1)
+
+
+def profile(
+    plan: Plan, steps: range, *, machine: Machine, num_systems: int
+) -> list[FinalizeResponse.EventTrace]:
+    """Return the trace of some steps of a plan; all systems go in step, so it holds for each.
+
+    Args:
+        plan: What was run.
+        steps: The steps, those alone that were completed.
+        machine: What each system is.
+        num_systems: How many.
+    """
+    if not steps or not plan.layer_steps:
+        return []
+    timing = plan_timing(plan, machine=machine, num_systems=num_systems)
+    return [_event(span, plan) for span in run_spans(timing, steps)]
+
+
+def wafer_picture_text(plan: Plan, *, machine: Machine, num_systems: int) -> str:
+    """Return where a plan's layer steps lie on the wafer, a `WaferPicture` as JSON.
+
+    Args:
+        plan: What was loaded.
+        machine: What each system is.
+        num_systems: How many.
+    """
+    timing = plan_timing(plan, machine=machine, num_systems=num_systems)
+    return json.dumps(asdict(wafer_picture(program_step(plan), timing, machine=machine)))
+
+
+def _event(span: Span, plan: Plan) -> FinalizeResponse.EventTrace:
+    nodes = () if span.layer_step is None else plan.layer_steps[span.layer_step].nodes
+    return FinalizeResponse.EventTrace(
+        name=span.name,
+        event_type=_EVENT_TYPES[span.kind],
+        ts=span.start_seconds * _MICROSECONDS,
+        dur=span.seconds * _MICROSECONDS,
+        cat=span.direction or span.kind.value,
+        pytorch_ops=dict.fromkeys(node.op for node in nodes),
+    )

@@ -1,0 +1,1 @@
+"""How a coordinator takes and makes the initial weights."""

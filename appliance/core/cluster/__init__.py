@@ -1,0 +1,1 @@
+"""What a cluster consists of and what its jobs are: values that everybody shares."""

@@ -1,0 +1,254 @@
+"""What is kept of jobs, pods and workflows: values that every layer above shares."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any
+
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.requirements import Requirements
+from appliance.core.ids import JobId, PodName, Role, WorkflowId
+
+DEFAULT_SESSION = "job-operator"
+"""The session (namespace) that exists without being created."""
+
+DEFAULT_PRIORITY = 299
+"""Priority value of bucket P2, which a job gets unless it asks for another."""
+
+MAX_PRIORITY = 399
+"""Largest priority value; lower values go first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Who asked for something, as the client's metadata say.
+
+    Attributes:
+        uid: Numeric user id; -1 when the caller did not say.
+        gid: Numeric group id; -1 when the caller did not say.
+        name: Login name; may be empty.
+    """
+
+    uid: int = -1
+    gid: int = -1
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job as it is submitted.
+
+    Attributes:
+        id: Its id.
+        type: Compile or execute.
+        session: Namespace it belongs to.
+        workflow: Workflow it belongs to.
+        user: Who submitted it.
+        priority: Value from 0 to `MAX_PRIORITY`; lower goes first.
+        num_systems: Whole systems it needs; 0 for a compile job.
+        workers_per_system: Input workers for each system; 0 for a compile job.
+        labels: The user's tags.
+        work_dir: Directory that keeps its logs, specs and request.
+        client_workdir: Where the client runs, as it says.
+        service_authority: Authority under which the client calls the job's coordinator.
+        requirements: What it asks for beyond its systems.
+        request_digest: By which a call that comes again is known; empty if none is looked for.
+    """
+
+    id: JobId
+    type: JobType
+    session: str
+    workflow: WorkflowId
+    user: User
+    priority: int = DEFAULT_PRIORITY
+    num_systems: int = 0
+    workers_per_system: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    work_dir: str = ""
+    client_workdir: str = ""
+    service_authority: str = ""
+    requirements: Requirements = field(default_factory=Requirements)
+    request_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a job was granted beyond its systems.
+
+    Attributes:
+        node_groups: Names of its node groups.
+        pods: Where its pods count: node, role, how many, memory in bytes and cores of all of them.
+        reserved_systems: Systems that it holds for later jobs of its workflow.
+        is_lookup: Whether it is a compile job that was granted nothing yet: it looks into the
+            compile cache, or has done so in vain and waits for the memory that compiling takes.
+    """
+
+    node_groups: tuple[str, ...] = ()
+    pods: tuple[tuple[str, str, int, int, int], ...] = ()
+    reserved_systems: tuple[str, ...] = ()
+    is_lookup: bool = False
+
+    # `Any`: values of a JSON object.
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty, ready for JSON."""
+        return {name: value for name in self.__slots__ if (value := getattr(self, name))}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Holding":
+        """Return what `to_dict` wrote."""
+        return cls(
+            node_groups=tuple(fields.get("node_groups", ())),
+            pods=tuple(tuple(pod) for pod in fields.get("pods", ())),
+            reserved_systems=tuple(fields.get("reserved_systems", ())),
+            is_lookup=bool(fields.get("is_lookup")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord(NewJob):
+    """A job as it is kept.
+
+    Attributes:
+        sequence: Order of submission, unique and growing.
+        phase: Where it stands.
+        message: Reason of the present phase, for people; may be empty.
+        systems: Names of the systems granted to it, also after it ended.
+        holding: What it was granted beyond its systems.
+        verdict: How it will end, once that is decided and until it has; None otherwise.
+        num_starts: How often it was admitted.
+        held_by: Who holds it back while it waits; empty for nobody.
+        service_address: host:port of its coordinator; empty before it listens.
+        artifact_dir: For a finished compile, where its artifacts are.
+        created_at: When it was submitted.
+        started_at: When it got its resources; None before that.
+        ended_at: When it reached its final phase; None before that.
+    """
+
+    sequence: int
+    phase: Phase
+    message: str
+    systems: tuple[str, ...]
+    holding: Holding = field(default_factory=Holding)
+    # `Any`: a JSON object, read and written by the job machine.
+    verdict: Mapping[str, Any] | None = None
+    num_starts: int = 0
+    held_by: str = ""
+    service_address: str
+    artifact_dir: str
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+
+    # `Any`: values of the fields.
+    def changed(self, changes: Mapping[str, Any]) -> "JobRecord":
+        """Return the record with other values of some fields.
+
+        It does what `dataclasses.replace` does, which takes twice as long for so many fields;
+        each job of a busy queue changes some six times within a moment.
+        """
+        record = object.__new__(JobRecord)
+        for write, value in zip(_WRITERS.values(), _VALUES(self), strict=True):
+            write(record, value)
+        for name, value in changes.items():
+            _WRITERS[name](record, value)
+        return record
+
+
+_NAMES = tuple(each.name for each in fields(JobRecord))
+_VALUES = attrgetter(*_NAMES)
+_WRITERS = {name: getattr(JobRecord, name).__set__ for name in _NAMES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecord:
+    """A pod as it is kept.
+
+    Attributes:
+        name: Its name.
+        job: The job it belongs to.
+        role: What it does.
+        index: Number among the job's pods of that role.
+        node: Name of the node it runs on.
+        pid: Process id on the node; 0 before launch.
+        phase: `Pending`, `Running`, `Succeeded` or `Failed`, the words of pod listings.
+        exit_code: Exit code, 128 plus the number for a signal; None while it runs.
+        message: How it ended; empty while it runs.
+        step: Steps it has completed, as last reported.
+        resident_bytes: Resident memory, as last reported.
+        readings: Current values by metric name, as last reported.
+        ended_at: When it ended.
+    """
+
+    name: PodName
+    job: JobId
+    role: Role
+    index: int
+    node: str
+    pid: int = 0
+    phase: str = "Pending"
+    exit_code: int | None = None
+    message: str = ""
+    step: int = 0
+    resident_bytes: int = 0
+    readings: Mapping[str, float] = field(default_factory=dict)
+    ended_at: dt.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """Something that happened to a job.
+
+    Attributes:
+        job: The job.
+        at: When.
+        reason: One word in camel case, as in `PodFailed`.
+        message: One sentence.
+        subject: Name of the pod it concerns, else of the job.
+        is_warning: Whether the user should be told without asking.
+        phase: For a phase change, the phase entered; None for any other event.
+    """
+
+    job: JobId
+    at: dt.datetime
+    reason: str
+    message: str
+    subject: str
+    is_warning: bool = False
+    phase: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowRecord:
+    """A workflow as it is kept.
+
+    Attributes:
+        id: Its id.
+        session: Namespace it belongs to.
+        user: Who opened it.
+        reserves_resources: Whether its systems were asked to stay reserved between jobs.
+        is_released: Whether the client has given up the reservation.
+        created_at: When it was opened.
+    """
+
+    id: WorkflowId
+    session: str
+    user: User
+    reserves_resources: bool
+    is_released: bool
+    created_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What a workflow keeps between its jobs.
+
+    Attributes:
+        workflow: The workflow.
+        systems: All systems that it keeps, also those that a job of it uses now.
+        node_groups: All node groups that it keeps.
+    """
+
+    workflow: WorkflowRecord
+    systems: tuple[str, ...]
+    node_groups: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""The intermediate representation: graphs of typed operations, their text and their shapes."""

@@ -1,0 +1,76 @@
+"""Which values a layer step is sent, and which a CS-2 still has from before.
+
+Weight streaming sends every layer step all that it loads, and the CS-2 drops it afterwards. In
+pipelined execution a value that a layer step loads stays on the CS-2, so it is sent again only when
+it has changed: computed values and state tensors that the step overwrites come once in every step,
+with the first visit that loads them; everything else comes in the session's first step alone. No
+state tensor is overwritten before its last load, so nothing changes between two visits of a step.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from appliance.core.plans.micro_batches import Visit, visits
+from appliance.core.plans.plan import Execution, Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliveries:
+    """What the slots of the broadcast stream hold.
+
+    Attributes:
+        rows: The different contents, each the names of values in slot order.
+        first_step: Row of each visit in the first step of a session.
+        later_steps: Row of each visit in any other step.
+    """
+
+    rows: tuple[tuple[str, ...], ...]
+    first_step: tuple[int, ...]
+    later_steps: tuple[int, ...]
+
+    def row(self, step: int, visit: int) -> int:
+        """Return the row of a visit.
+
+        Args:
+            step: Step of the session, from 0.
+            visit: Position of the visit in the step.
+        """
+        return (self.later_steps if step else self.first_step)[visit]
+
+
+def deliveries(plan: Plan, num_systems: int) -> Deliveries:
+    """Return what SwarmX sends and every CS-2 takes, visit by visit."""
+    order = visits(plan, num_systems)
+    if plan.execution is Execution.WEIGHT_STREAMING:
+        rows = tuple(visit.layer_step for visit in order)
+        return Deliveries(
+            rows=tuple(step.loads for step in plan.layer_steps), first_step=rows, later_steps=rows
+        )
+    first = tuple(_fresh(plan, order, resident=set()))
+    later = tuple(_fresh(plan, order, resident=_unchanging(plan)))
+    rows_of = {names: index for index, names in enumerate(dict.fromkeys((*first, *later)))}
+    return Deliveries(
+        rows=tuple(rows_of),
+        first_step=tuple(rows_of[names] for names in first),
+        later_steps=tuple(rows_of[names] for names in later),
+    )
+
+
+def _fresh(plan: Plan, order: tuple[Visit, ...], resident: set[str]) -> Iterator[tuple[str, ...]]:
+    """Yield what each visit of a step loads and no earlier one has; adds it to `resident`."""
+    for visit in order:
+        loads = plan.layer_steps[visit.layer_step].loads
+        yield tuple(name for name in loads if name not in resident)
+        resident.update(loads)
+
+
+def _unchanging(plan: Plan) -> set[str]:
+    """Return the values that are the same in every step of a session."""
+    overwritten = {
+        commit.state
+        for update in plan.updates
+        for commit in update.commits
+        if commit.value != commit.state
+    }
+    constants = {name for node in plan.update_constants for name in node.results}
+    return constants | {tensor.value for tensor in plan.state} - overwritten

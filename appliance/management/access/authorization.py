@@ -1,0 +1,408 @@
+"""The one door of all doors: who calls, whether they may, and a record of what they changed.
+
+gRPC and REST both come here. Without tokens (on loopback alone) callers are believed: the user is
+who the client's metadata name, and a caller without a name is the operator, on whose machine this
+runs. With tokens nobody is believed: a call carries a token that we signed, and the metadata must
+agree with it.
+"""
+
+import asyncio
+import getpass
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.access import Account, Action, Principal, Target, UserRole, refusal
+from appliance.core.cluster.records import JobRecord, User
+from appliance.core.errors import ForbiddenError, UnauthenticatedError, UserError, WscError
+from appliance.management.access.tokens import Tokens, ensure_key
+from appliance.management.changes.watch import Awaited
+from appliance.storage.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
+from appliance.storage.database import Database
+
+logger = logging.getLogger(__name__)
+
+Keep = Callable[[Callable[[], None], Awaited], None]
+"""Takes something that writes to the database, and who is told once that is kept."""
+
+_MAX_UID = (1 << 32) - 2
+
+_NAMELESS = "pid."
+"""How a client calls a user whose uid has no name on its machine."""
+
+_ACCOUNTS_SECONDS = 1.0
+"""How late a change that another process made to an account may be noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessOptions:
+    """How strict the appliance is.
+
+    Attributes:
+        needs_token: Whether every call must carry a token.
+        operator: Who runs the appliance: callers without a name on loopback, and, without tokens,
+            the user id that administers the cluster beside root.
+    """
+
+    needs_token: bool
+    operator: User
+
+
+class Access:
+    """Who calls, whether they may, and a record of what they changed.
+
+    Args:
+        repository: Where accounts and the audit trail are kept.
+        tokens: Checks tokens.
+        options: See `AccessOptions`.
+        clock: Gives the times of audit records.
+    """
+
+    def __init__(
+        self, repository: AccessRepository, tokens: Tokens, options: AccessOptions, clock: Clock
+    ) -> None:
+        self._repository = repository
+        self._options = options
+        self._clock = clock
+        self._lock = Lock()
+        self._accounts: Mapping[str, Account] = {}
+        self._by_uid: Mapping[int, Account] = {}
+        self._read_at: float | None = None
+        self._delegates: list[Callable[[str], User | None]] = []
+        self._listeners: list[Callable[[str, str], None]] = []
+        self.tokens = tokens
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether every call must carry a token."""
+        return self._options.needs_token
+
+    def accept(self, delegate: Callable[[str], User | None]) -> None:
+        """Accept tokens of another kind, such as those that a detached run's script carries.
+
+        Args:
+            delegate: Returns in whose name a token acts; None if it is not of that kind.
+        """
+        self._delegates.append(delegate)
+
+    def on_change(self, listener: Callable[[str, str], None]) -> None:
+        """Tell somebody of the kind and name of each object that was changed, in any thread."""
+        self._listeners.append(listener)
+
+    def identify(self, claimed: User, token: str) -> Principal:
+        """Return who calls.
+
+        Args:
+            claimed: Who the call says it is of; uid -1 if it does not say.
+            token: The token it carries; may be empty.
+
+        Raises:
+            UnauthenticatedError: A token is needed and lacking, or not valid, or stands for
+                somebody else.
+        """
+        if token:
+            return self._delegated(claimed, token) or self._by_token(
+                claimed, self.tokens.check(token)
+            )
+        if self._options.needs_token:
+            raise UnauthenticatedError(
+                "This appliance wants a token with every call.",
+                hint="`appliance token create` mints one; put it into CSAUTH_TOKEN.",
+            )
+        if claimed.uid < 0 and not claimed.name:
+            return Principal(user=self._options.operator, role=UserRole.CLUSTER_ADMIN)
+        return self._believed(claimed)
+
+    def vouched(self, user: User) -> Principal:
+        """Return who asks where somebody else has made sure of it, such as Kubernetes."""
+        return self._believed(user)
+
+    def allow(self, principal: Principal, action: Action, target: Target) -> None:
+        """Let somebody do something, or raise `ForbiddenError`."""
+        if (why := refusal(principal, action, target)) is not None:
+            raise ForbiddenError(why)
+
+    def begin(
+        self, principal: Principal, action: Action, target: Target, *, door: str, detail: str = ""
+    ) -> "Change":
+        """Let somebody begin a change, whose end is to be told to what this returns.
+
+        Raises:
+            ForbiddenError: They may not; this is written down.
+        """
+        record = AuditRecord(
+            at=self._clock.now(),
+            user=principal.user.name,
+            uid=principal.user.uid,
+            door=door,
+            action=action.value,
+            kind=target.kind,
+            name=target.name,
+            detail=detail,
+        )
+        change = Change(self._repository, self._clock, record, self._listeners)
+        try:
+            self.allow(principal, action, target)
+        except ForbiddenError as error:
+            change.failed(error)
+            raise
+        return change
+
+    @contextmanager
+    def change(
+        self, principal: Principal, action: Action, target: Target, *, door: str, detail: str = ""
+    ) -> Iterator["Change"]:
+        """Let somebody change something inside the block, and write down that they did.
+
+        A refusal and a failure are written down too.
+
+        Raises:
+            ForbiddenError: They may not.
+        """
+        change = self.begin(principal, action, target, door=door, detail=detail)
+        try:
+            yield change
+        except WscError as error:
+            change.failed(error)
+            raise
+        change.done()
+
+    def audit(self, wanted: AuditFilter) -> Sequence[AuditRecord]:
+        """Return records of changes, newest first."""
+        return self._repository.audit(wanted)
+
+    def accounts(self) -> Sequence[Account]:
+        """Return all accounts, by name."""
+        return self._repository.accounts()
+
+    def load_account(self, name: str) -> Account:
+        """Return an account; raises `NotFoundError`."""
+        return self._repository.load_account(name)
+
+    def create_account(
+        self, name: str, *, uid: int, gid: int, role: UserRole, sessions: Sequence[str] = ()
+    ) -> Account:
+        """Make an account; raises `ConflictError` if the name or uid is taken."""
+        account = self._repository.create_account(
+            name, uid=uid, gid=gid, role=role, sessions=sessions
+        )
+        self._forget()
+        return account
+
+    def change_account(
+        self, name: str, *, role: UserRole | None = None, sessions: Sequence[str] | None = None
+    ) -> Account:
+        """Change what a user may do; raises `NotFoundError`."""
+        account = self._repository.change_account(name, role=role, sessions=sessions)
+        self._forget()
+        return account
+
+    def delete_account(self, name: str) -> None:
+        """Forget a user and their tokens; raises `NotFoundError`."""
+        self._repository.delete_account(name)
+        self._forget()
+
+    def block(self, uid: int) -> Account:
+        """Block a user, known or not: they may look and end what is theirs, no more."""
+        _check_uid(uid)
+        if uid not in self._known_uids():
+            name = f"uid-{uid}"
+            self._repository.create_account(name, uid=uid, gid=-1, role=UserRole.USER)
+        account = self._repository.set_blocked(uid, is_blocked=True)
+        self._forget()
+        return account
+
+    def unblock(self, uid: int) -> Account:
+        """Lift a block; raises `NotFoundError` for a user who is not known."""
+        _check_uid(uid)
+        account = self._repository.set_blocked(uid, is_blocked=False)
+        self._forget()
+        return account
+
+    def blocked(self) -> Sequence[Account]:
+        """Return the accounts that are blocked, by name."""
+        return [account for account in self.accounts() if account.blocked_at is not None]
+
+    def _by_token(self, claimed: User, token: TokenRecord) -> Principal:
+        accounts, _ = self._known()
+        account = accounts.get(token.user)
+        if account is None:
+            raise UnauthenticatedError(f"Token {token.id} is of a user who is gone.")
+        user = User(uid=account.uid, gid=account.gid, name=account.name)
+        _agree(claimed, user)
+        return _principal(user, account, token=token.id)
+
+    def _delegated(self, claimed: User, token: str) -> Principal | None:
+        for delegate in self._delegates:
+            if (user := delegate(token)) is not None:
+                _agree(claimed, user)
+                return self._believed(user)
+        return None
+
+    def _believed(self, claimed: User) -> Principal:
+        _, by_uid = self._known()
+        account = by_uid.get(claimed.uid)
+        if account is not None:
+            return _principal(claimed, account)
+        is_operator = claimed.uid in (0, self._options.operator.uid)
+        role = UserRole.CLUSTER_ADMIN if is_operator else UserRole.USER
+        return Principal(user=claimed, role=role)
+
+    def _known(self) -> tuple[Mapping[str, Account], Mapping[int, Account]]:
+        now = self._clock.monotonic_seconds()
+        with self._lock:
+            if self._read_at is not None and now - self._read_at <= _ACCOUNTS_SECONDS:
+                return self._accounts, self._by_uid
+        accounts = self._repository.accounts()
+        with self._lock:
+            self._accounts = {account.name: account for account in accounts}
+            self._by_uid = {account.uid: account for account in accounts}
+            self._read_at = now
+            return self._accounts, self._by_uid
+
+    def _known_uids(self) -> set[int]:
+        return {account.uid for account in self._repository.accounts()}
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._read_at = None
+
+
+_present: ContextVar["Change | None"] = ContextVar("change", default=None)
+"""The change that this call makes."""
+
+
+def write_down(name: str) -> None:
+    """Write down the change that this call makes together with what it makes, if it makes one.
+
+    Called within a batch; whoever tells the change of its end has nothing more to write.
+
+    Args:
+        name: What the new object is called.
+    """
+    if (change := _present.get()) is not None:
+        change.write_with(name)
+
+
+class Change:
+    """A change that is being made; told of its end, it writes itself down.
+
+    Args:
+        repository: Keeps the audit trail.
+        clock: Gives the time of the end.
+        record: What is written, but for the end.
+        listeners: Told of the kind and name of what was changed.
+    """
+
+    def __init__(
+        self,
+        repository: AccessRepository,
+        clock: Clock,
+        record: AuditRecord,
+        listeners: Sequence[Callable[[str, str], None]] = (),
+    ) -> None:
+        self._repository, self._clock, self._record = repository, clock, record
+        self._listeners = listeners
+        self._is_written = False
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Let `write_down` write this change in the block, and in what takes its context along."""
+        token = _present.set(self)
+        try:
+            yield
+        finally:
+            _present.reset(token)
+
+    def write_with(self, name: str) -> None:
+        """Write down, within a batch, that the change is made; see `write_down`."""
+        self._write(name=self._record.name or name, problem="")
+        self._is_written = True
+
+    def done(self, name: str = "") -> None:
+        """Write down that the change was made; `name` is what a new object is called."""
+        name = self._record.name or name
+        if not self._is_written:
+            self._write(name=name, problem="")
+        for listener in self._listeners:
+            listener(self._record.kind, name)
+
+    def failed(self, error: WscError) -> None:
+        """Write down that the change was refused or failed."""
+        self._write(name=self._record.name, problem=error.message)
+
+    async def done_with(self, keep: Keep, name: str = "") -> None:
+        """Do the same as `done`, but let somebody write who writes for many."""
+        name = self._record.name or name
+        if not self._is_written:
+            record = replace(self._record, at=self._clock.now(), name=name)
+            is_kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            keep(partial(self._repository.write_audit, record), is_kept)
+            await is_kept
+        for listener in self._listeners:
+            listener(self._record.kind, name)
+
+    def _write(self, *, name: str, problem: str) -> None:
+        record = replace(self._record, at=self._clock.now(), name=name, problem=problem)
+        self._repository.write_audit(record)
+
+
+def _check_uid(uid: int) -> None:
+    if not 0 <= uid <= _MAX_UID:
+        raise UserError(f"{uid} is no user id; they go from 0 to {_MAX_UID}.")
+
+
+def _agree(claimed: User, proved: User) -> None:
+    has_name = not claimed.name.startswith(_NAMELESS)
+    is_same = (claimed.uid, claimed.gid) == (proved.uid, proved.gid)
+    if claimed.uid >= 0 and not (is_same and (claimed.name == proved.name or not has_name)):
+        raise UnauthenticatedError(
+            f"The call says user {claimed.name!r} (uid {claimed.uid}, gid {claimed.gid}), its "
+            f"token says {proved.name!r} (uid {proved.uid}, gid {proved.gid}).",
+            hint="Use a token of your own, minted with your uid and gid.",
+        )
+
+
+def open_access(data_dir: Path, database: Database, clock: Clock, *, needs_token: bool) -> Access:
+    """Return the access to the appliance of a data directory, whose operator runs this process."""
+    repository = AccessRepository(database, clock)
+    tokens = Tokens(repository, ensure_key(data_dir), clock)
+    options = AccessOptions(needs_token=needs_token, operator=_this_user())
+    return Access(repository, tokens, options, clock)
+
+
+def job_target(job: JobRecord, *, priority: int | None = None) -> Target:
+    """Return a job as the rules see it."""
+    return Target(
+        kind="job",
+        name=job.id,
+        owner=job.user,
+        session=job.session,
+        priority=priority,
+        held_by=job.held_by,
+    )
+
+
+def _principal(user: User, account: Account, *, token: str = "") -> Principal:
+    return Principal(
+        user=user,
+        role=account.role,
+        sessions=account.sessions,
+        is_blocked=account.blocked_at is not None,
+        token=token,
+    )
+
+
+def _this_user() -> User:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's uid without an entry in passwd
+        name = "operator"
+    return User(uid=os.getuid(), gid=os.getgid(), name=name)

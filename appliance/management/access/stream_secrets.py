@@ -1,0 +1,87 @@
+"""What the pods of a job prove themselves with when their streams cross the network.
+
+Every job has a key of its own, made from one secret of the appliance, so that a restarted
+management makes the same one. Encrypted streams need an identity beside it: a key and its
+self-signed certificate, which both ends of a connection hold.
+"""
+
+import contextlib
+import datetime as dt
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from appliance.core.clock import Clock
+from appliance.core.errors import ClusterError
+from appliance.core.ids import JobId
+
+_SECRET_BYTES = 32
+_VALID_DAYS = 825
+_RENEW_DAYS = 30
+
+
+def ensure_secret(path: Path) -> bytes:
+    """Return the appliance's secret; make one if there is none.
+
+    Raises:
+        ClusterError: The file holds something else.
+    """
+    if not path.exists():
+        partial = path.with_name(f"{path.name}.{os.getpid()}")
+        partial.touch(mode=0o600)
+        partial.write_bytes(secrets.token_bytes(_SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(partial, path)
+        partial.unlink()
+    secret = path.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        raise ClusterError(
+            f"{path} holds {len(secret)} bytes instead of a secret of {_SECRET_BYTES}.",
+            hint="Remove it and start again; what was derived from it is then made anew.",
+        )
+    return secret
+
+
+def job_key(secret: bytes, job: JobId) -> str:
+    """Return the key of one job, as hexadecimal digits."""
+    return hmac.new(secret, job.encode(), hashlib.sha256).hexdigest()
+
+
+def ensure_identity(path: Path, clock: Clock) -> Path:
+    """Return the file with the identity; make a new one if there is none or it runs out soon."""
+    if not path.exists() or _remaining(path, clock) < dt.timedelta(days=_RENEW_DAYS):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(_identity(clock))
+    return path
+
+
+def _remaining(path: Path, clock: Clock) -> dt.timedelta:
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    return certificate.not_valid_after_utc - clock.now()
+
+
+def _identity(clock: Clock) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "wafer appliance streams")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(clock.now() - dt.timedelta(hours=1))
+        .not_valid_after(clock.now() + dt.timedelta(days=_VALID_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return text + certificate.public_bytes(pem)

@@ -1,0 +1,1 @@
+"""Threads beside the reconciler: notifications, retention of logs, accounts of use."""

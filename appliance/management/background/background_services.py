@@ -1,0 +1,65 @@
+"""Threads that look at jobs from beside: they tell people, trace, and keep logs within limits.
+
+None of them moves a job, and nothing waits for them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from appliance.core.ids import JobId
+from appliance.management.background.messengers import Messengers, NotifyOptions
+from appliance.management.background.notifier import Notifier
+from appliance.management.logs.job_traces import JobTraces
+from appliance.management.logs.log_retention import LogLimits, LogRetention
+from appliance.management.store.state import State
+from appliance.observability.tracing import Tracing, start_tracing, stop_tracing
+
+_OWN_LOGS = ("management.log", "fork-server.log")
+
+
+class Attendants:
+    """All of them.
+
+    Args:
+        state: What is kept.
+        data_dir: Holds the jobs' directories and the appliance's own logs.
+        notify: How people are told.
+        log_limits: How much is kept of logs.
+        otlp: Where traces go; empty for nowhere.
+        page_of: Address of a job's page.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        data_dir: Path,
+        notify: NotifyOptions,
+        log_limits: LogLimits,
+        otlp: str,
+        page_of: Callable[[JobId], str],
+    ) -> None:
+        if otlp:
+            start_tracing(Tracing(endpoint=otlp, service="wsc-management", fields={}))
+        self._messengers = Messengers(notify)
+        self._notifier = Notifier(state, notify, self._messengers.send, page_of)
+        own_logs = tuple(data_dir / name for name in _OWN_LOGS)
+        self._log_retention = LogRetention(state, data_dir / "jobs", own_logs, log_limits)
+        self._job_traces = JobTraces(state)
+
+    def start(self) -> None:
+        """Begin."""
+        self._notifier.start()
+        self._log_retention.start()
+
+    def job_ended(self, job: JobId) -> None:
+        """Take note that a job has ended; waits for nothing."""
+        self._job_traces.job_ended(job)
+
+    def close(self) -> None:
+        """Stop; what is unsent of notices stays kept, what is unsent of traces is sent."""
+        self._log_retention.close()
+        self._notifier.close()
+        self._messengers.close()
+        self._job_traces.close()
+        stop_tracing()

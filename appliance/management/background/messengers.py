@@ -1,0 +1,248 @@
+"""How notices reach people: mail, Slack and those like it, PagerDuty, any webhook.
+
+Every messenger waits `TIMEOUT_SECONDS` at most for each answer, follows no redirection, and never
+puts an address that is a secret into an error.
+"""
+
+import logging
+import smtplib
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any, assert_never
+
+import httpx
+import yaml
+
+from appliance.core.cluster.notifications import Channel, Notice, Target, severity_of
+from appliance.core.errors import UserError
+from appliance.wire.notifications import check_target
+
+TIMEOUT_SECONDS = 10.0
+_PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+_PAGERDUTY_SEVERITIES = {1: "critical", 2: "error", 3: "warning"}
+_OVERLOADED = (408, 425, 429)
+
+
+class DeliveryError(Exception):
+    """A notice did not reach its target.
+
+    Attributes:
+        is_final: Whether trying again cannot help.
+    """
+
+    def __init__(self, reason: str, *, is_final: bool) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """Where mail is handed in.
+
+    Attributes:
+        host: Its name.
+        port: Its port.
+        sender: Address that mail comes from.
+        user: Whom to log in as; empty for nobody.
+        password_file: File with the password, read at each delivery so that it can be changed.
+        has_tls: Whether to begin TLS (STARTTLS); a password needs it, unless the host is loopback.
+    """
+
+    host: str
+    port: int = 25
+    sender: str = "wafer-appliance@localhost"
+    user: str = ""
+    password_file: str = ""
+    has_tls: bool = False
+
+    def __post_init__(self) -> None:
+        is_near = self.host in ("localhost", "127.0.0.1", "::1")
+        if self.user and not (self.has_tls or is_near):
+            raise UserError(
+                f"The password of {self.user} would go to {self.host} unencrypted.",
+                hint="Set has_tls: true below mail.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyOptions:
+    """How an appliance tells people of jobs.
+
+    Attributes:
+        mail: Where mail is handed in; None if none can be sent.
+        targets: Told of every job, beside those whom its own request names.
+        pagerduty_url: Where PagerDuty takes events.
+        retry_seconds: Time until the second attempt; doubled from attempt to attempt.
+        max_attempts: A notice is given up after so many.
+    """
+
+    mail: MailServer | None = None
+    targets: tuple[Target, ...] = ()
+    pagerduty_url: str = _PAGERDUTY
+    retry_seconds: float = 5.0
+    max_attempts: int = 9
+
+    def __post_init__(self) -> None:
+        if not self.retry_seconds > 0 or self.max_attempts < 1:
+            raise UserError(
+                f"Notices cannot be tried {self.max_attempts} times, {self.retry_seconds} seconds "
+                "apart; both are above 0."
+            )
+
+
+def read_notify_options(path: Path) -> NotifyOptions:
+    """Read the file of `appliance up --notify`.
+
+    Raises:
+        UserError: It cannot be read, or says something else; secrets in it are not repeated.
+    """
+    try:
+        fields = yaml.safe_load(path.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        kind = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise UserError(f"The notification file {path} cannot be read: {kind}.") from None
+    try:
+        mail = MailServer(**fields.pop("mail")) if "mail" in fields else None
+        targets = tuple(_target(each) for each in fields.pop("targets", ()))
+        return NotifyOptions(mail=mail, targets=targets, **fields)
+    except (TypeError, AttributeError, KeyError, ValueError):
+        raise UserError(
+            f"The notification file {path} is not of the form that is documented.",
+            hint="See docs/notifications.md: mail, targets, pagerduty_url, retry_seconds.",
+        ) from None
+
+
+# `Any`: a mapping of a YAML file.
+def _target(fields: dict[str, Any]) -> Target:
+    target = Target(**{**fields, "channel": Channel(fields["channel"])})
+    check_target(target)
+    return target
+
+
+class Messengers:
+    """Sends notices.
+
+    Args:
+        options: See `NotifyOptions`.
+    """
+
+    def __init__(self, options: NotifyOptions) -> None:
+        self._options = options
+        for name in ("httpx", "httpcore"):  # they log whole addresses, which are secrets
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._http = httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False)
+
+    def close(self) -> None:
+        """Close connections."""
+        self._http.close()
+
+    def send(self, target: Target, notice: Notice) -> None:
+        """Tell one target.
+
+        Raises:
+            DeliveryError: It was not reached, or did not take the notice.
+        """
+        match target.channel:
+            case Channel.EMAIL:
+                self._mail(target, notice)
+            case Channel.SLACK:
+                self._post(target.address, {"text": notice.text})
+            case Channel.WEBHOOK:
+                self._post(target.address, _whole(notice))
+            case Channel.PAGERDUTY:
+                self._post(self._options.pagerduty_url, _incident(target.address, notice))
+            case _:
+                assert_never(target.channel)
+
+    def _post(self, url: str, body: dict[str, Any]) -> None:
+        try:
+            with self._http.stream("POST", url, json=body) as answer:
+                pass  # only the status counts; a body might be endless
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            # Its text may hold the address.
+            raise DeliveryError(f"no answer ({type(error).__name__})", is_final=False) from None
+        status = answer.status_code
+        if answer.is_success:
+            return
+        is_final = status < 500 and status not in _OVERLOADED
+        raise DeliveryError(f"it answered HTTP {status}", is_final=is_final)
+
+    def _mail(self, target: Target, notice: Notice) -> None:
+        server = self._options.mail
+        if server is None:
+            raise DeliveryError(
+                "this appliance has no mail server; name one with `appliance up --notify`",
+                is_final=True,
+            )
+        try:
+            _hand_in(server, _letter(server.sender, target.address, notice))
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = [code for code, _ in error.recipients.values()]
+            reason = f"the mail server refused the address with {codes[0]}"
+            raise DeliveryError(reason, is_final=codes[0] >= 500) from None
+        except smtplib.SMTPResponseException as error:
+            reason = f"the mail server answered {error.smtp_code}"
+            raise DeliveryError(reason, is_final=error.smtp_code >= 500) from None
+        except (smtplib.SMTPException, OSError) as error:
+            raise DeliveryError(
+                f"no mail server ({type(error).__name__})", is_final=False
+            ) from None
+
+
+def _hand_in(server: MailServer, letter: EmailMessage) -> None:
+    with smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_SECONDS) as session:
+        if server.has_tls:
+            session.starttls(context=ssl.create_default_context())
+        if server.user:
+            password = Path(server.password_file).read_text().strip()
+            session.login(server.user, password)
+        session.send_message(letter)
+
+
+def _letter(sender: str, recipient: str, notice: Notice) -> EmailMessage:
+    letter = EmailMessage()
+    letter["From"], letter["To"], letter["Subject"] = sender, recipient, notice.subject
+    letter["Auto-Submitted"] = "auto-generated"
+    letter["X-Wafer-Job"] = notice.job
+    letter.set_content(f"{notice.text}\n")
+    return letter
+
+
+def _whole(notice: Notice) -> dict[str, Any]:
+    return {
+        "job": notice.job,
+        "type": notice.type,
+        "user": notice.user,
+        "session": notice.session,
+        "phase": notice.phase.value,
+        "severity": severity_of(notice.phase),
+        "message": notice.message,
+        "at": notice.at,
+        "url": notice.url,
+        "text": notice.text,
+    }
+
+
+def _incident(key: str, notice: Notice) -> dict[str, Any]:
+    """Return an event of PagerDuty's Events API, version 2; events of a job are one incident."""
+    severity = _PAGERDUTY_SEVERITIES.get(severity_of(notice.phase) or 0, "info")
+    return {
+        "routing_key": key,
+        "event_action": "trigger",
+        "dedup_key": notice.job,
+        "payload": {
+            "summary": notice.subject,
+            "source": "wafer-appliance",
+            "severity": severity,
+            "timestamp": notice.at,
+            "custom_details": {"message": notice.message, "session": notice.session},
+        },
+        "links": [{"href": notice.url, "text": notice.job}],
+    }
+
+
+Send = Callable[[Target, Notice], None]
+"""`Messengers.send`, or what a test has instead."""

@@ -1,0 +1,1 @@
+"""What the cluster has: systems, nodes, sessions, what is in use and what is free."""

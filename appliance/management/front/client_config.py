@@ -1,0 +1,38 @@
+"""The `config_v2` file, by which a client finds the appliance without being told an address."""
+
+import base64
+import json
+from pathlib import Path
+
+from appliance.core.cluster.records import DEFAULT_SESSION
+from appliance.core.ids import AUTHORITY_SUFFIX
+
+_CLUSTER = "wafer-appliance"
+
+
+def write_client_config(path: Path, *, address: str, authority_pem: bytes | None) -> None:
+    """Write the file.
+
+    Args:
+        path: Where to; clients are pointed there by `CSCONFIG_PATH`.
+        address: host:port of management, as clients reach it.
+        authority_pem: Certificate of the appliance's authority; None for plain text. A client that
+            finds no certificate of a namespace talks plain text.
+    """
+    namespaces = []
+    if authority_pem is not None:
+        encoded = base64.b64encode(authority_pem).decode()
+        namespaces.append({"name": DEFAULT_SESSION, "certificateAuthorityData": encoded})
+    cluster = {
+        "name": _CLUSTER,
+        "server": address,
+        "authority": AUTHORITY_SUFFIX,
+        "fabricType": "cs2",
+        "namespaces": namespaces,
+    }
+    config = {
+        "currentContext": _CLUSTER,
+        "contexts": [{"name": _CLUSTER, "cluster": _CLUSTER}],
+        "clusters": [cluster],
+    }
+    path.write_text(json.dumps(config, indent=1) + "\n")

@@ -1,0 +1,1 @@
+"""Requests about jobs: submission, edits, views of the queue, detached runs."""

@@ -1,0 +1,160 @@
+"""Whether a detached run's script is started again: after its own end, or after its pod was lost.
+
+Restarts are counted by their events, so that a restart of management forgets none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from appliance.core.cluster.drivers import (
+    END_EVENT,
+    PREEMPTED_EVENT,
+    RESTART_EVENT,
+    Losses,
+    Restart,
+    decide,
+)
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import EventRecord, JobRecord
+from appliance.core.errors import NotFoundError, UserError
+from appliance.core.ids import JobId
+from appliance.management.reconciler.resumption import NODE_LOST
+from appliance.management.store.state import State
+from appliance.storage.jobs import JobFilter
+
+_PREEMPTED = "Preempted"
+"""Reason of the event that the reconciler writes for a job that is stopped for another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Starts:
+    """What is kept of a driver's starts.
+
+    Attributes:
+        count: Restarts so far.
+        counted: Those that count against the user's limit.
+        has_ended: Whether its script was told not to start again since the last one.
+    """
+
+    count: int
+    counted: int
+    has_ended: bool
+    events: Sequence[EventRecord]
+
+
+class DriverRestarts:
+    """Says whether scripts are started again, and writes it down.
+
+    Args:
+        state: What is kept.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def count(self, job: JobId) -> int:
+        """Return how often a driver's script was started again."""
+        return self._starts(job).count
+
+    def ended(self, job: JobId, exit_code: int) -> tuple[Restart, int]:
+        """Decide whether a script that has ended is started again, and write that down.
+
+        Args:
+            job: The driver.
+            exit_code: How the script ended; 128 and the number for a signal.
+
+        Returns:
+            The decision, and how often the script was started again, this time included.
+        """
+        record = self._state.jobs.load(job)
+        if record.type is not JobType.DRIVER:
+            raise UserError(f"Job {job} is no driver.")
+        starts = self._starts(job)
+        restart = self._decide(record, starts, self._losses(record, starts), exit_code=exit_code)
+        if not restart.is_wanted:
+            self._write_event(job, END_EVENT, restart.reason)
+        return restart, starts.count + int(restart.is_wanted)
+
+    def pod_lost(self, driver: JobRecord, exit_code: int, how: str) -> str:
+        """Decide whether a driver is started anew whose pod has ended, and write that down.
+
+        Args:
+            driver: The driver.
+            exit_code: How its pod ended.
+            how: The same in words.
+
+        Returns:
+            Why it is started again; empty if it is not, as the user's policy says no or the pod
+            has only passed on how the script has ended.
+        """
+        starts = self._starts(driver.id)
+        if starts.has_ended:
+            return ""
+        lost = [f"{driver.id}-driver-0 {how}"]
+        losses = Losses(nodes=lost) if NODE_LOST in how else Losses(pods=lost)
+        try:
+            restart = self._decide(driver, starts, losses, exit_code=exit_code)
+        except NotFoundError:
+            return ""  # what it runs is lost, so there is nothing to start again
+        return f"the driver's pod is started again: {restart.reason}" if restart.is_wanted else ""
+
+    def _decide(
+        self, driver: JobRecord, starts: _Starts, losses: Losses, *, exit_code: int
+    ) -> Restart:
+        spec = self._state.driver_specs.load(driver.id)
+        restart = decide(spec.restart, losses, exit_code=exit_code, num_restarts=starts.counted)
+        if restart.is_wanted:
+            number = f", {starts.counted + 1} of {spec.restart.limit}" if restart.is_counted else ""
+            event = RESTART_EVENT if restart.is_counted else PREEMPTED_EVENT
+            message = f"the script is started again{number}: {restart.reason}"
+            self._write_event(driver.id, event, message)
+        return restart
+
+    def _starts(self, job: JobId) -> _Starts:
+        events = [
+            event
+            for event in self._state.jobs.events(job)
+            if event.reason in (RESTART_EVENT, PREEMPTED_EVENT, END_EVENT)
+        ]
+        restarts = [event for event in events if event.reason != END_EVENT]
+        return _Starts(
+            count=len(restarts),
+            counted=sum(event.reason == RESTART_EVENT for event in restarts),
+            has_ended=bool(events) and events[-1].reason == END_EVENT,
+            events=restarts,
+        )
+
+    def _losses(self, driver: JobRecord, starts: _Starts) -> Losses:
+        since = starts.events[-1].at if starts.events else None
+        wanted = JobFilter(workflow=driver.workflow, with_finished=True)
+        members = [
+            job
+            for job in self._state.jobs.list(wanted)
+            if job.id != driver.id and (since is None or job.created_at > since)
+        ]
+        return Losses(
+            pods=[
+                f"{pod.name} {pod.message}"
+                for member in members
+                for pod in self._state.pods.of_job(member.id)
+                if pod.phase == "Failed"
+            ],
+            nodes=[f"{each.id}: {each.message}" for each in members if NODE_LOST in each.message],
+            preemptions=[
+                f"{member.id} was {event.message}"
+                for member in members
+                for event in self._state.jobs.events(member.id)
+                if event.reason == _PREEMPTED
+            ],
+        )
+
+    def _write_event(self, job: JobId, reason: str, message: str) -> None:
+        event = EventRecord(
+            job=job,
+            at=self._state.clock.now(),
+            reason=reason,
+            message=message,
+            subject=job,
+            is_warning=True,
+        )
+        self._state.jobs.add_event(event)

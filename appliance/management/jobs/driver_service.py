@@ -1,0 +1,217 @@
+"""Detached runs: takes in drivers, and knows the callers that are their scripts."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import JobRecord, NewJob, User
+from appliance.core.errors import ClusterError, ConflictError, UnschedulableError, UserError
+from appliance.core.ids import JobId, WorkflowId, new_job_id, new_workflow_id
+from appliance.management.access.authorization import write_down
+from appliance.management.access.driver_tokens import DriverTokens
+from appliance.management.changes.watch import Awaited
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.cluster.demands import driver_requirements
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.reconciler.live_jobs import wait_until_kept
+from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.store.state import State
+from appliance.storage.database import WouldWaitError
+from appliance.wire.submissions import check_labels
+
+logger = logging.getLogger(__name__)
+
+MAX_DRIVERS = 64
+"""Unfinished drivers of one user: each is a process of some hundred megabytes that mostly waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSubmission:
+    """A detached run as it is asked for.
+
+    Attributes:
+        spec: What to run.
+        session: Where the driver is listed; empty for the user's own.
+        user: Whom it runs as.
+        priority: From 0 to `MAX_PRIORITY`.
+        labels: The user's tags.
+        job: The id it gets; None draws one.
+    """
+
+    spec: DriverSpec
+    session: str
+    user: User
+    priority: int
+    labels: Mapping[str, str]
+    job: JobId | None = None
+
+
+class DriverService:
+    """Takes in drivers, and knows the callers that are their scripts.
+
+    Args:
+        state: What is kept.
+        reconciler: Runs them.
+        tokens: Their tokens.
+        sessions: Where they are listed.
+        data_dir: Where jobs' directories are.
+        model: What the cluster has.
+        is_any_user: Whether pods may run as other users than this process.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        reconciler: Reconciler,
+        tokens: DriverTokens,
+        sessions: SessionService,
+        data_dir: Path,
+        *,
+        model: ClusterModel,
+        is_any_user: bool = False,
+    ) -> None:
+        self._is_any_user = is_any_user or os.geteuid() == 0
+        self._sessions = sessions
+        self._state = state
+        self._reconciler = reconciler
+        self._tokens = tokens
+        self._data_dir = data_dir
+        self._model = model
+        self._lock = threading.Lock()
+        self._arriving: defaultdict[int, set[JobId]] = defaultdict(set)
+
+    async def submit(self, submission: DriverSubmission) -> JobRecord:
+        """Queue a driver; it waits for memory where the cluster counts that, and for nothing else.
+
+        It is kept when this returns.
+
+        Raises:
+            ConflictError: The user has too many drivers already.
+            UserError: We may not run a program as that user, or a label is not valid.
+            NotFoundError: There is no such session.
+            UnschedulableError: The cluster has fewer systems than the script will ask for.
+        """
+        is_kept: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
+        try:
+            with self._state.database.without_waiting():
+                self._hand_over(submission, is_kept)
+        except WouldWaitError:
+            await asyncio.to_thread(self._hand_over, submission, is_kept)
+        return await is_kept
+
+    def submit_and_wait(self, submission: DriverSubmission) -> JobRecord:
+        """Do the same from a thread that may wait; see `submit`.
+
+        Raises:
+            ClusterError: Keeping it takes too long; it may yet be kept.
+        """
+        is_kept: Future[JobRecord] = Future()
+        self._hand_over(submission, is_kept)
+        return wait_until_kept(is_kept, "The run was not kept", hint="See whether it is listed.")
+
+    def _hand_over(self, submission: DriverSubmission, is_kept: Awaited) -> None:
+        """Let the reconciler's next turn keep a driver."""
+        cluster = self._model.facts.description
+        self._check_user(submission.user)
+        _check_systems(submission.spec.num_systems, len(cluster.systems))
+        job = submission.job or new_job_id()
+        new = NewJob(
+            id=job,
+            type=JobType.DRIVER,
+            session=self._sessions.session_for(submission.session, submission.user.name),
+            workflow=new_workflow_id(),
+            user=submission.user,
+            priority=submission.priority,
+            labels=check_labels(submission.labels),
+            work_dir=f"{self._data_dir}/jobs/{job}",
+            client_workdir=submission.spec.work_dir,
+            requirements=driver_requirements(cluster),
+        )
+        self._take_place(job, submission.user)
+        keep = partial(self._keep, new, submission.spec)
+        self._reconciler.take_in(job, partial(copy_context().run, keep), is_kept)
+
+    def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
+        """Keep a driver with what it runs and its workflow; called within a batch.
+
+        It has no directory yet: its launcher makes that, when it opens the log.
+        """
+        self._state.database.after_commit(lambda: self._give_place(new.id, new.user))
+        try:
+            self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
+            record = self._state.jobs.create(new)
+            self._state.driver_specs.keep(new.id, spec)
+            write_down(new.id)
+        except BaseException:
+            self._give_place(new.id, new.user)
+            raise
+        logger.info("Driver submitted", extra={"job": new.id, "user": new.user.name})
+        return record
+
+    def workflow_of(self, token: str) -> WorkflowId | None:
+        """Return the workflow that a caller's jobs belong to; None if it is no driver's script."""
+        driver = self._running(token)
+        return driver.workflow if driver else None
+
+    def owner_of(self, token: str) -> User | None:
+        """Return whose driver a token is of; None if it is no running driver's."""
+        driver = self._running(token)
+        return driver.user if driver else None
+
+    def _running(self, token: str) -> JobRecord | None:
+        driver = self._tokens.find(token) if token else None
+        record = self._state.jobs.find(driver) if driver else None
+        return record if record and not record.phase.is_terminal else None
+
+    def _check_user(self, user: User) -> None:
+        if user.uid < 0:
+            raise UserError("The call does not say whom to run the script as.")
+        ours = os.geteuid()
+        if not self._is_any_user and user.uid != ours:
+            raise UserError(
+                f"This appliance runs as uid {ours} and cannot run a script as uid {user.uid}.",
+                hint="Submit as that user, or run the appliance as root.",
+            )
+
+    def _take_place(self, job: JobId, user: User) -> None:
+        """Count a driver that is about to be kept, or refuse one too many."""
+        with self._lock:
+            mine = self._arriving[user.uid]
+            known = self._state.jobs.unfinished_drivers(user.uid) | mine
+            if job in known:
+                raise ClusterError(
+                    f"Run {job} is being taken in already.", hint="Look at it, and wait."
+                )
+            if (count := len(known)) >= MAX_DRIVERS:
+                raise ConflictError(
+                    f"User {user.name or user.uid} has {count} unfinished drivers; the most is "
+                    f"{MAX_DRIVERS}.",
+                    hint="Wait for one, or cancel one.",
+                )
+            mine.add(job)
+
+    def _give_place(self, job: JobId, user: User) -> None:
+        """Stop to count a driver that is kept, and so counted as such, or never will be."""
+        with self._lock:
+            mine = self._arriving[user.uid]
+            mine.discard(job)
+            if not mine:
+                del self._arriving[user.uid]
+
+
+def _check_systems(wanted: int, there: int) -> None:
+    if wanted > there:
+        raise UnschedulableError(
+            f"The run asks for {wanted} systems; the cluster has {there}.",
+            hint="Ask for fewer.",
+        )

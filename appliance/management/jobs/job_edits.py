@@ -1,0 +1,116 @@
+"""Changes to a job that must not undo somebody else's.
+
+Whoever changes a job says which state of it they looked at, by its *mark*: a digest of what can be
+edited. Comparing and changing are one transaction.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.core.cluster.access import name_of
+from appliance.core.cluster.records import JobRecord, User
+from appliance.core.errors import ConflictError, StaleError
+from appliance.core.ids import JobId
+from appliance.management.jobs.job_service import JobService
+from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.store.state import State
+from appliance.storage.jobs import JobFilter
+from appliance.wire.submissions import check_labels, parse_priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEdit:
+    """What to change of a job.
+
+    Attributes:
+        priority: Bucket or number, as a person writes it; None leaves it.
+        labels: Labels to add or replace; None as a value removes one.
+        mark: The state that the change was made for; empty changes any state.
+    """
+
+    priority: str | None = None
+    labels: Mapping[str, str | None] | None = None
+    mark: str = ""
+
+
+def mark_of(job: JobRecord) -> str:
+    """Return the digest of what can be edited of a job."""
+    editable = {"priority": job.priority, "labels": dict(job.labels)}
+    text = json.dumps(editable, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class JobEdits:
+    """Changes jobs.
+
+    Args:
+        state: What is kept.
+        jobs: The jobs.
+        reconciler: Serves jobs by their priorities.
+    """
+
+    def __init__(self, state: State, jobs: JobService, reconciler: Reconciler) -> None:
+        self._state = state
+        self._jobs = jobs
+        self._reconciler = reconciler
+
+    def edit(self, job: JobId, edit: JobEdit) -> JobRecord:
+        """Change a job; a new priority is that of its workflow's other unfinished jobs as well.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            StaleError: The job is not as it was when the change was made up.
+            ConflictError: The job has ended, and its priority is to change.
+            UserError: A label or the priority is not well formed.
+        """
+        priority = None if edit.priority is None else parse_priority(edit.priority)
+        labels = edit.labels or {}
+        check_labels({key: value if value is not None else "x" for key, value in labels.items()})
+
+        def change(record: JobRecord) -> None:
+            mark = mark_of(record)
+            if edit.mark and mark != edit.mark:
+                raise StaleError(
+                    f"Job {job} has changed: it is at {mark}, the change is for {edit.mark}.",
+                    hint="Get the job again and repeat the change.",
+                )
+            if priority is not None and record.phase.is_terminal:
+                raise ConflictError(f"Job {job} is {record.phase.value}; its priority is history.")
+
+        record = self._state.jobs.edit(job, check=change, labels=labels, priority=priority)
+        if priority is not None:
+            self._follow(record, priority)
+        return record
+
+    def hold(self, job: JobId, by: User) -> None:
+        """Let a waiting job keep its place but not start.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: It does not wait, or somebody holds it already.
+        """
+        record = self._jobs.load(job)
+        if not record.phase.is_terminal and record.held_by:
+            raise ConflictError(f"Job {job} is held by {record.held_by} already.")
+        self._reconciler.hold_back(job, name_of(by))
+
+    def release(self, job: JobId) -> None:
+        """Let a held job start again.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: It is not held.
+        """
+        record = self._jobs.load(job)
+        if not record.held_by:
+            raise ConflictError(f"Job {job} is {record.phase.value} and is not held.")
+        self._reconciler.hold_back(job, "")
+
+    def _follow(self, record: JobRecord, priority: int) -> None:
+        self._reconciler.reprioritise(record.id, priority)
+        for member in self._jobs.list(JobFilter(workflow=record.workflow)):
+            if member.id != record.id:
+                self._state.jobs.set_priority(member.id, priority)
+                self._reconciler.reprioritise(member.id, priority)

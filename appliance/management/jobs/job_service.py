@@ -1,0 +1,366 @@
+"""Questions about jobs, and what may be done to them, behind every door: gRPC, csctl, REST."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.protobuf.json_format import MessageToDict
+
+from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
+from appliance.core.errors import ConflictError, NotFoundError, UserError
+from appliance.core.ids import JobId
+from appliance.management.changes.watch import Awaited
+from appliance.management.pods.pod_specs import REQUEST_FILE
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.store.state import State
+from appliance.scheduler.explain import Wait
+from appliance.storage.database import WouldWaitError
+from appliance.storage.jobs import JobFilter
+from appliance.storage.series import Point
+from appliance.wire.submissions import check_labels, parse_priority
+from protos.appliance.common_config_pb2 import ClusterDetails
+from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
+
+_Answer = TypeVar("_Answer")
+
+BY_CSCTL = "canceled-by-csctl"
+"""Word in a job's message by which the client tells such an end from a failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job with all that belongs to it."""
+
+    job: JobRecord
+    pods: Sequence[PodRecord]
+    events: Sequence[EventRecord]
+    wait: Wait | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingress:
+    """How far a job's door is.
+
+    Attributes:
+        message: What it waits for, for people.
+        is_scheduled: Whether it has its resources.
+        is_ready: Whether the coordinator listens.
+        has_failed: Whether it never will.
+        service_address: host:port of the coordinator.
+        service_authority: Authority to call it by.
+    """
+
+    message: str
+    is_scheduled: bool
+    is_ready: bool = False
+    has_failed: bool = False
+    service_address: str = ""
+    service_authority: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the answer will not change any more."""
+        return self.is_ready or self.has_failed
+
+
+class JobService:
+    """Questions about jobs, and what may be done to them.
+
+    Args:
+        state: What is kept.
+        reconciler: Moves the jobs.
+        dashboard_root: URL below which jobs have their pages.
+        compile_root: The compile cache.
+        door: host:port that clients reach every coordinator by; empty if each has its own.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        reconciler: Reconciler,
+        dashboard_root: str,
+        *,
+        compile_root: Path,
+        door: str = "",
+    ) -> None:
+        self._compile_root = compile_root
+        self._state = state
+        self._reconciler = reconciler
+        self._dashboard_root = dashboard_root
+        self._door = door
+
+    async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
+        """Ask one of the questions below: at once if the answer is at hand, else in a thread."""
+        try:
+            with self._state.database.without_waiting():
+                return question(*arguments)
+        except WouldWaitError:
+            return await asyncio.to_thread(question, *arguments)
+
+    def find(self, job: JobId) -> JobRecord | None:
+        """Return a job, or None if there is none of that id."""
+        return self._state.jobs.find(job)
+
+    def load(self, job: JobId) -> JobRecord:
+        """Return a job; raises `NotFoundError`."""
+        return self._state.jobs.load(job)
+
+    def list(self, wanted: JobFilter) -> Sequence[JobRecord]:
+        """Return jobs by priority, newest first within equal priority."""
+        return self._state.jobs.list(wanted)
+
+    def view(self, job: JobId) -> JobView:
+        """Return a job with its pods and events; raises `NotFoundError`."""
+        return JobView(
+            job=self.load(job),
+            pods=self._state.pods.of_job(job),
+            events=self._state.jobs.events(job),
+            wait=self.wait_of(job),
+        )
+
+    def events(self, job: JobId) -> Sequence[EventRecord]:
+        """Return what happened to a job, oldest first."""
+        return self._state.jobs.events(job)
+
+    def warnings(self, job: JobId) -> Sequence[EventRecord]:
+        """Return the events that the user should be told without asking."""
+        events = self._state.jobs.events(job)
+        return [event for event in events if event.is_warning and event.phase is None]
+
+    def wait_of(self, job: JobId) -> Wait | None:
+        """Return why a job waits; None if it does not."""
+        return self._reconciler.published.find(job)
+
+    def dashboard(self, job: JobId) -> str:
+        """Return the address of the job's page."""
+        return f"{self._dashboard_root}/jobs/{job}"
+
+    def ingress(self, job: JobId) -> Ingress:
+        """Return how far a job's door is; raises `NotFoundError`."""
+        record = self.load(job)
+        is_scheduled = record.started_at is not None
+        match record.phase:
+            case Phase.CREATED | Phase.QUEUED:
+                self._state.database.about_to_wait()  # explaining a long queue takes a while
+                wait = self.wait_of(job)
+                reason = wait.reason if wait else "job is queueing."
+                return Ingress(message=_waiting("Queueing", reason), is_scheduled=False)
+            case Phase.SCHEDULED:
+                on = f" on {', '.join(record.systems)}" if record.systems else ""
+                return Ingress(
+                    message=_waiting("Scheduled", f"job scheduled{on}."), is_scheduled=True
+                )
+            case Phase.INITIALIZING:
+                return Ingress(message="Waiting for job ingress readiness.", is_scheduled=True)
+            case Phase.RUNNING:
+                return Ingress(
+                    message=f"Job ingress ready, dashboard: {self.dashboard(job)}",
+                    is_scheduled=True,
+                    is_ready=True,
+                    service_address=self._door or record.service_address,
+                    service_authority=record.service_authority,
+                )
+            case _:
+                message = record.message or f"job is {record.phase.value} already"
+                return Ingress(message=message, is_scheduled=is_scheduled, has_failed=True)
+
+    def coordinator_address(self, job: JobId) -> str:
+        """Return host:port of a job's coordinator; empty if it has none yet or any more."""
+        record = self.find(job)
+        return "" if record is None or record.phase.is_terminal else record.service_address
+
+    def end(self, job: JobId, phase: Phase, message: str) -> None:
+        """Let a job end as its client says; nothing happens to a job that has ended."""
+        self.load(job)
+        self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
+
+    def cancel_by_csctl(self, job: JobId, user: str) -> None:
+        """Cancel a job from outside its client; with a driver, the jobs of its script too.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: It has ended already.
+        """
+        self.cancel(job, f"cancelled by {user or 'a user'} with csctl")
+
+    def cancel(self, job: JobId, why: str) -> None:
+        """Cancel a job from outside its client, by whichever door; see `cancel_by_csctl`."""
+        record = self.load(job)
+        if record.phase.is_terminal:
+            raise ConflictError(f"Job {job} is {record.phase.value} already.")
+        message = f"{BY_CSCTL}: {why}"
+        end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
+        self._reconciler.post(job, end)
+        if record.type is not JobType.DRIVER:
+            return
+        for member in self.list(JobFilter(workflow=record.workflow)):
+            if member.id != job:
+                self._reconciler.post(member.id, end)
+
+    def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
+        """Keep where a compile job left its artifacts; the job has served its purpose.
+
+        Args:
+            job: The job.
+            artifact_dir: What its coordinator has answered; empty if the caller does not say.
+
+        Raises:
+            UserError: It is no compile job, or the path leads out of the compile cache.
+            NotFoundError: No job of the same user has compiled what lies there.
+        """
+        record = self.load(job)
+        if record.type is not JobType.COMPILE:
+            raise UserError(f"Job {job} is no compile job.")
+        if artifact_dir:
+            found = ArtifactStore(self._compile_root, record.user.uid).of_user(artifact_dir)
+            self._state.jobs.set_artifact_dir(job, str(found))
+        self._reconciler.post(job, machine.CompileFinalized())
+
+    def delete(self, job: JobId) -> None:
+        """Forget a job that has ended."""
+        self._state.jobs.delete(job)
+
+    def patch_labels(self, job: JobId, changes: Mapping[str, str | None]) -> JobRecord:
+        """Add, replace or (None) remove labels.
+
+        Raises:
+            UserError: A label is not well formed.
+            NotFoundError: There is no job of that id.
+        """
+        check_labels({key: value if value is not None else "x" for key, value in changes.items()})
+        return self._state.jobs.patch_labels(job, changes)
+
+    def set_priority(self, job: JobId, text: str) -> int:
+        """Change the priority of a job and of its workflow's other unfinished jobs.
+
+        Returns:
+            The new value.
+
+        Raises:
+            UserError: The text is no priority.
+            ConflictError: The job has ended.
+        """
+        priority = parse_priority(text)
+        record = self.load(job)
+        if record.phase.is_terminal:
+            raise ConflictError(f"Job {job} is {record.phase.value}; its priority is history.")
+        for member in self.list(JobFilter(workflow=record.workflow)):
+            self._state.jobs.set_priority(member.id, priority)
+            self._reconciler.reprioritise(member.id, priority)
+        return priority
+
+    def cluster_details(self, job: JobId) -> ClusterDetails:
+        """Return the tasks that a job's request asked for, with addresses where there are any."""
+        record = self.load(job)
+        details = _request(record).job_mode.cluster_details
+        for task in details.tasks:
+            if task.task_type == ClusterDetails.TaskInfo.CRD:
+                for entry in task.task_map:
+                    entry.address_book.task_ip_port = record.service_address
+        return details
+
+    def request_of(self, job: JobId) -> dict[str, Any]:
+        """Return the request by which a job was submitted, as JSON; raises `NotFoundError`.
+
+        Whom it asks to be told is left out: webhooks and keys are secrets.
+        """
+        request = _request(self.load(job))
+        request.ClearField("user_notifications")
+        return MessageToDict(request, preserving_proto_field_name=True)
+
+    def coordinator_registered(
+        self, job: JobId, address: str, is_kept: Awaited | None = None
+    ) -> None:
+        """Take note that a job's coordinator listens; raises `NotFoundError`.
+
+        Args:
+            job: The job.
+            address: host:port at which it listens.
+            is_kept: Told once that is kept; None if nobody waits.
+        """
+        self.load(job)
+        self._reconciler.register(job, address, is_kept)
+
+    def reported(
+        self,
+        job: JobId,
+        *,
+        phase: str,
+        message: str,
+        pods: Sequence[PodRecord],
+        events: Sequence[EventRecord],
+        points: Sequence[Point] = (),
+    ) -> None:
+        """Take note of what a coordinator says of its job."""
+        self.load(job)
+        for pod in pods:
+            self._state.pods.set_readings(
+                pod.name,
+                step=pod.step,
+                resident_bytes=pod.resident_bytes,
+                readings=pod.readings,
+            )
+        for event in events:
+            self._state.jobs.add_event(event)
+        self._state.series.add(job, points)
+        self._reconciler.tell_progress(job)
+        if phase:
+            reported = machine.Reported(phase=Phase(phase), message=message)
+            self._reconciler.post_and_wait(job, reported)
+
+    def request_compile(self, job: JobId, *, num_systems: int = 0, is_cached: bool = False) -> None:
+        """Queue a compile job that has looked into the cache in vain for what compiling takes.
+
+        Args:
+            job: The job.
+            num_systems: Systems that its program is for; if its workflow reserves, and keeps
+                nothing yet, that begins with them.
+            is_cached: Whether the look was not in vain; then nothing is queued.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            UserError: It is no compile job.
+        """
+        if self.load(job).type is not JobType.COMPILE:
+            raise UserError(f"Job {job} is no compile job.")
+        self._reconciler.request_compile(job, num_systems=num_systems, is_cached=is_cached)
+
+    def may_compile(self, job: JobId) -> bool:
+        """Whether a compile job has what compiling takes.
+
+        Raises:
+            ConflictError: It has ended.
+        """
+        record = self.load(job)
+        if record.phase.is_terminal:
+            raise ConflictError(f"Job {job} is {record.phase.value} already.")
+        return not record.holding.is_lookup
+
+    def has_lease(self, lease_id: str) -> bool:
+        """Whether a job or workflow has a lease that was not ended."""
+        return self._state.leases.exists(lease_id)
+
+    def renew_lease(self, lease_id: str, *, holder: str, seconds: int) -> bool:
+        """Take note of a sign of life; False if there is no such lease."""
+        return self._state.leases.renew(lease_id, holder=holder, seconds=seconds)
+
+
+def _request(job: JobRecord) -> CompileJobRequest | ExecuteJobRequest:
+    path = Path(job.work_dir) / REQUEST_FILE
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NotFoundError(
+            f"The request of job {job.id} is not kept: {error.strerror}."
+        ) from error
+    kind = CompileJobRequest if job.type is JobType.COMPILE else ExecuteJobRequest
+    return kind.FromString(data)
+
+
+def _waiting(status: str, message: str) -> str:
+    return f"Waiting for job running, current job status: {status}, msg: {message}"

@@ -1,0 +1,244 @@
+"""Taking in jobs and workflows."""
+
+import asyncio
+import logging
+import os
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from appliance.core.cluster.notifications import Target
+from appliance.core.cluster.records import EventRecord, JobRecord, NewJob
+from appliance.core.ids import (
+    AUTHORITY_SUFFIX,
+    JobId,
+    Role,
+    WorkflowId,
+    new_job_id,
+    new_workflow_id,
+    pod_name,
+)
+from appliance.files.beneath import Beneath
+from appliance.management.access.authorization import write_down
+from appliance.management.changes.watch import Awaited
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.cluster.demands import requirements_of
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.driver_service import DriverService
+from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
+from appliance.management.pods.pod_specs import REQUEST_FILE
+from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.store.state import State
+from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
+from appliance.observability import tracing
+from appliance.storage.database import WouldWaitError
+from appliance.wire.caller import Caller
+from appliance.wire.submissions import Submission
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionOptions:
+    """How jobs are taken in.
+
+    Attributes:
+        data_dir: Where jobs' directories and the compile cache are.
+        lease_seconds: How long a job lives without a sign of its client.
+        notifies: Who is told of every job, beside those whom its request names.
+    """
+
+    data_dir: Path
+    lease_seconds: int
+    notifies: tuple[Target, ...] = ()
+
+    @property
+    def compile_root(self) -> Path:
+        """The compile cache."""
+        return self.data_dir / "compile"
+
+
+class SubmissionService:
+    """Takes in jobs and workflows.
+
+    Args:
+        state: What is kept.
+        reconciler: Takes over the new jobs.
+        options: See `SubmissionOptions`.
+        drivers: Knows which callers are scripts of drivers; their jobs are the driver's.
+        model: What the cluster has.
+        sessions: Where jobs go.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        reconciler: Reconciler,
+        options: SubmissionOptions,
+        *,
+        drivers: DriverService,
+        model: ClusterModel,
+        sessions: SessionService,
+    ) -> None:
+        self._drivers = drivers
+        self._state = state
+        self._model = model
+        self._sessions = sessions
+        self._reconciler = reconciler
+        self._options = options
+        self._repeats = RepeatedCalls(state)
+
+    def client_knows(self, job: JobId) -> None:
+        """Take note that the client of a job has heard of it; see `repeated_calls`."""
+        self._repeats.client_knows(job)
+
+    async def submit(self, submission: Submission, caller: Caller) -> JobRecord:
+        """Queue a job; it is kept when this returns.
+
+        A call that comes again gets the job that it made before, if it made one.
+
+        Raises:
+            NotFoundError: It names a session that does not exist.
+        """
+        job = new_job_id()
+        is_kept: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
+        try:
+            with self._state.database.without_waiting():
+                self._hand_over(job, submission, caller, is_kept)
+        except WouldWaitError:
+            await asyncio.to_thread(self._hand_over, job, submission, caller, is_kept)
+        record = await is_kept
+        logger.info(
+            "Job submitted" if record.id == job else "Job of a repeated call was there already",
+            extra={"job": record.id, "type": record.type.value, "user": caller.user.name},
+        )
+        return record
+
+    def _hand_over(
+        self, job: JobId, submission: Submission, caller: Caller, is_kept: Awaited
+    ) -> None:
+        """Let the reconciler's next turn keep a job."""
+        session = self._session(submission.session, caller)
+        workflow = (
+            self._drivers.workflow_of(caller.token)
+            or WorkflowId(submission.workflow or caller.workflow)
+            or new_workflow_id()
+        )
+        new = NewJob(
+            id=job,
+            type=submission.type,
+            session=session,
+            workflow=workflow,
+            user=caller.user,
+            priority=submission.priority,
+            num_systems=submission.num_systems,
+            workers_per_system=submission.workers_per_system,
+            labels=submission.labels,
+            work_dir=f"{self._options.data_dir}/jobs/{job}",
+            client_workdir=submission.client_workdir,
+            service_authority=f"{pod_name(job, Role.COORDINATOR, 0)}.{AUTHORITY_SUFFIX}",
+            requirements=requirements_of(
+                submission,
+                self._model.facts.description,
+                max_groups=self._max_groups(session) if submission.num_shards > 1 else None,
+            ),
+            request_digest=digest_of(submission, caller),
+        )
+        keep = partial(self._keep, new, submission, caller)
+        # It keeps the job's place in a trace too, which is below the call that is served here.
+        self._reconciler.take_in(job, partial(copy_context().run, keep), is_kept)
+
+    def _max_groups(self, session: str) -> int | None:
+        record = self._state.sessions.find(session)
+        return None if record is None else record.spec.max_node_groups
+
+    def _keep(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
+        """Keep a job with its request, its workflow and its lease; called within a batch."""
+        if (first := self._repeats.find_first(new.request_digest, caller)) is not None:
+            write_down(first.id)
+            return first
+        _write_request(Path(new.work_dir), submission.request)
+        self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
+        record = self._state.jobs.create(new)
+        self._warn_of_version(new.id, caller.client_version)
+        self._state.leases.grant(new.id, seconds=self._options.lease_seconds)
+        targets = (*self._options.notifies, *submission.notifications)
+        self._state.notifications.follow(new.id, targets)
+        write_down(new.id)
+        return record
+
+    def open_workflow(self, caller: Caller, *, seconds: int, reserve: bool) -> WorkflowId:
+        """Open a workflow under a fresh id; its client keeps it alive by heartbeats.
+
+        Args:
+            caller: Who opens it.
+            seconds: Length of its lease; 0 for the appliance's own.
+            reserve: Whether what its jobs get stays its own between jobs.
+        """
+        workflow = self._drivers.workflow_of(caller.token) or new_workflow_id()
+        self._state.workflows.ensure(
+            workflow,
+            session=self._session("", caller),
+            user=caller.user,
+            reserves_resources=reserve,
+        )
+        self._state.leases.grant(workflow, seconds=seconds or self._options.lease_seconds)
+        if reserve:
+            self._reconciler.hold(workflow)
+        return workflow
+
+    def release_workflow(self, workflow: WorkflowId) -> None:
+        """Give up what a workflow reserved, and its lease."""
+        self._state.workflows.release(workflow)
+        self._state.leases.end(workflow)
+        self._reconciler.release(workflow)
+
+    def reserve_for(self, job: JobRecord) -> None:
+        """Let the workflow of a job keep what its jobs get; raises `NotFoundError`."""
+        self._state.workflows.reserve(job.workflow)
+        self._reconciler.hold(job.workflow)
+
+    def release_for(self, job: JobRecord) -> None:
+        """Let the workflow of a job give up what it keeps; raises `NotFoundError`."""
+        self._state.workflows.release(job.workflow)
+        self._reconciler.release(job.workflow)
+
+    def _session(self, wanted: str, caller: Caller) -> str:
+        return self._sessions.session_for(wanted or caller.session, caller.user.name)
+
+    def compile_dir(self, relative: str) -> Path:
+        """Return the directory for compile artifacts that a client names.
+
+        Raises:
+            UserError: The path would leave the cluster's compile directory.
+        """
+        root = self._options.compile_root.resolve()
+        return Beneath.parse(relative, root, what="compile directory").path
+
+    def _warn_of_version(self, job: JobId, version: str) -> None:
+        if not version or version in CLIENT_BUILDS:
+            return
+        message = (
+            f"Warning: client version {version} is inconsistent with cluster server version "
+            f"{NEWEST_CLIENT}, there's a risk job could fail due to inconsistent setup."
+        )
+        event = EventRecord(
+            job=job,
+            at=self._state.clock.now(),
+            reason="InconsistentVersion",
+            message=message,
+            subject=job,
+            is_warning=True,
+        )
+        self._state.jobs.add_event(event)
+
+
+def _write_request(work_dir: Path, request: bytes) -> None:
+    """Write a job's request into a new directory; its logs get theirs when it is launched."""
+    work_dir.mkdir(parents=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    # It may hold addresses of notifications, which are secrets.
+    with os.fdopen(os.open(work_dir / REQUEST_FILE, flags, 0o600), "wb") as file:
+        file.write(request)
+    tracing.begin_job(work_dir)

@@ -1,0 +1,1 @@
+"""The side of management that keeps a Kubernetes cluster's objects in step with jobs."""

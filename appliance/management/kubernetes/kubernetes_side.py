@@ -1,0 +1,116 @@
+"""What management is beside, when its pods are pods of a Kubernetes cluster: all in one place."""
+
+import logging
+import platform
+import secrets
+from collections.abc import Callable
+
+from appliance.cluster.kubernetes.api import ApiError, ApiServer
+from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.leadership import Leadership
+from appliance.cluster.kubernetes.options import KubernetesOptions, parse_options
+from appliance.cluster.kubernetes.resources import LEADER_LABEL, POD
+from appliance.core.clock import Clock
+from appliance.management.cluster.inventory import Inventory
+from appliance.management.cluster.system_service import SystemService
+from appliance.management.kubernetes.wscsystems import WscSystems
+from appliance.management.kubernetes.wsjobs import Services, WsJobs
+from appliance.management.store.own_process import end_at_once
+from appliance.management.store.state import State
+
+logger = logging.getLogger(__name__)
+
+
+class Candidacy:
+    """One management's wish to lead; nothing else of it may begin before it does.
+
+    Args:
+        text: The settings, as YAML.
+        clock: Times the lease.
+    """
+
+    def __init__(self, text: str, clock: Clock) -> None:
+        self.options: KubernetesOptions = parse_options(text, source="The Kubernetes settings")
+        self.api = ApiServer.connect(self.options.namespace)
+        self._own_pod = platform.node()
+        self._leadership = Leadership(
+            self.api.impatient(self.options.lease_seconds / 15.0),
+            name=self.options.lease_name,
+            identity=f"{self._own_pod}-{secrets.token_hex(4)}",
+            seconds=self.options.lease_seconds,
+            clock=clock,
+            on_lost=end_at_once,
+        )
+
+    def lead(self) -> bool:
+        """Wait until this management leads; False if `withdraw` came first."""
+        self._say_leads(leads=False)
+        if not self._leadership.acquire():
+            return False
+        self._say_leads(leads=True)
+        return True
+
+    def withdraw(self) -> None:
+        """Give the lead back, or wait for it no longer."""
+        try:
+            self._say_leads(leads=False)
+        except ApiError:  # the lease runs out by itself, and the next leader labels its own pod
+            logger.warning("The leader's label is not taken away", exc_info=True)
+        finally:
+            self._leadership.release()
+            self.api.close()
+
+    def _say_leads(self, *, leads: bool) -> None:
+        """Label our own pod, which a Service picks the leader by; without a pod nothing is said."""
+        if not self.api.is_inside:
+            return
+        label = {LEADER_LABEL: "true" if leads else None}
+        self.api.patch(POD, self._own_pod, {"metadata": {"labels": label}})
+
+
+class KubernetesSide:
+    """The launcher and the objects that show jobs and systems.
+
+    Args:
+        candidacy: Knows the cluster; leads.
+        state: What is kept.
+        clock: Source of time.
+    """
+
+    def __init__(self, candidacy: Candidacy, state: State, clock: Clock) -> None:
+        self._api, self._options, self._clock = candidacy.api, candidacy.options, clock
+        kept_seconds = self._options.kept_seconds
+        self.wsjobs = WsJobs(self._api, state, clock, kept_seconds=kept_seconds)
+        self.launcher = KubernetesLauncher(
+            self._api, self._options, self.wsjobs.owner_of, self._clock
+        )
+        self._systems: WscSystems | None = None
+
+    def start(
+        self,
+        services: Services,
+        inventory: Inventory,
+        systems: SystemService,
+        *,
+        listen: Callable[[Callable[[str], None]], None],
+    ) -> None:
+        """Begin to show jobs and systems, and to take orders.
+
+        Args:
+            services: What jobs are asked of, and changed by.
+            inventory: Which systems there are.
+            systems: Changes them.
+            listen: Takes whom to tell of each job that changes.
+        """
+        self._systems = WscSystems(self._api, inventory, systems, self._clock)
+        listen(self.wsjobs.look_at)
+        listen(self._systems.look)
+        self.wsjobs.start(services, stop_pods=self.launcher.stop)
+        self._systems.start()
+
+    def close(self) -> None:
+        """Stop; pods and objects stay as they are, for the next management."""
+        if self._systems is not None:
+            self._systems.close()
+        self.wsjobs.close()
+        self.launcher.close()

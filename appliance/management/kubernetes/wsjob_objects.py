@@ -1,0 +1,318 @@
+"""Between jobs as they are kept and wsjobs as Kubernetes shows them. Pure.
+
+A job has one wsjob, from its submission until some time after its end. Which way news go is settled
+for each part: the status is the job's, and only written; the spec is whoever's who created the
+object. Of the spec, priority and labels may change later; `status.taken` says what of them has been
+taken over, so that an edit with kubectl is told from one with csctl, and neither undoes the other.
+"""
+
+import datetime as dt
+import hashlib
+import re
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.cluster.kubernetes.manifests import labels_of
+from appliance.cluster.kubernetes.resources import (
+    FINALIZER,
+    GROUP,
+    Resource,
+    is_being_deleted,
+    job_label,
+    name_of,
+    uid_of,
+)
+from appliance.core.cluster.drivers import DriverSpec, FailureCategory, RestartPolicy
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import DEFAULT_PRIORITY, JobRecord, User
+from appliance.core.errors import UserError
+from appliance.core.ids import JOB_PREFIX, JobId
+from appliance.wire.resources import duration_text, priority_text
+from appliance.wire.submissions import parse_priority
+
+TAG_PREFIX = f"label.{GROUP}/"
+"""Prefix of the object's labels that mirror the job's tags, for `kubectl get wsjobs -l`."""
+
+_ALPHABET = string.ascii_lowercase + string.digits
+_SUFFIX_CHARACTERS = 22
+_KUBERNETES_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+NO_JOB = "only a client makes compile and execute jobs; submit a driver, whose script is a client"
+UNKNOWN_JOB = "the appliance does not know this job any more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What somebody has asked for by changing the spec of a job that is there.
+
+    Attributes:
+        priority: The new priority; None leaves it.
+        labels: Labels to add or replace; None as a value removes one.
+    """
+
+    priority: str | None
+    labels: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A driver that somebody has created a wsjob for.
+
+    Attributes:
+        spec: What to run.
+        session: Where it is listed; empty for the user's own.
+        user: Whom it runs as.
+        priority: From 0 to `MAX_PRIORITY`.
+        labels: The user's tags.
+    """
+
+    spec: DriverSpec
+    session: str
+    user: User
+    priority: int
+    labels: Mapping[str, str]
+
+
+def job_of(resource: Resource) -> JobId:
+    """Return the job of a wsjob: the one that we have made it for, else one by its uid.
+
+    So a wsjob is submitted once, whenever management is killed in between.
+    """
+    if is_ours(resource):
+        return JobId(name_of(resource))
+    number = int.from_bytes(hashlib.sha256(uid_of(resource).encode()).digest())
+    letters = []
+    for _ in range(_SUFFIX_CHARACTERS):
+        number, place = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[place])
+    return JobId(JOB_PREFIX + "".join(letters))
+
+
+def owner_reference(resource: Resource) -> Resource:
+    """Return the reference by which a job's objects name their wsjob."""
+    return {
+        "apiVersion": resource["apiVersion"],
+        "kind": resource["kind"],
+        "name": name_of(resource),
+        "uid": uid_of(resource),
+        "controller": True,
+    }
+
+
+def new_object(job: JobRecord, driver: DriverSpec | None) -> Resource:
+    """Return the wsjob of a job that did not come from one.
+
+    Args:
+        job: The job.
+        driver: What a driver runs. Its environment is not shown: it may hold secrets.
+    """
+    spec: dict[str, Any] = {
+        "type": job.type.value,
+        "session": job.session,
+        "priority": str(job.priority),
+        "labels": dict(job.labels),
+        "numSystems": job.num_systems,
+        "workersPerSystem": job.workers_per_system,
+    }
+    if job.user.uid > 0 and job.user.name:
+        spec["user"] = _user_fields(job.user)
+    if driver is not None:
+        spec["driver"] = {"command": list(driver.argv), "workingDir": driver.work_dir}
+    labels = {**labels_of(job.id), **tags_of(job.labels)}
+    return {
+        "metadata": {"name": job.id, "labels": labels, "finalizers": [FINALIZER]},
+        "spec": spec,
+    }
+
+
+def read_request(resource: Resource) -> Request:
+    """Return what a wsjob that somebody has created asks for.
+
+    Raises:
+        UserError: It cannot be done.
+    """
+    spec = resource["spec"]
+    if spec.get("type", JobType.DRIVER) != JobType.DRIVER:
+        raise UserError(f"Job {name_of(resource)} was not submitted: {NO_JOB}.")
+    if not (user := spec.get("user")):
+        raise UserError(
+            f"Job {name_of(resource)} does not say whom it runs as.",
+            hint="Set spec.user to uid, gid and name.",
+        )
+    driver = spec["driver"]
+    restart = driver.get("restart") or {}
+    return Request(
+        spec=DriverSpec(
+            argv=tuple(driver["command"]),
+            work_dir=driver["workingDir"],
+            environment=dict(driver.get("environment") or {}),
+            num_systems=int(spec.get("numSystems") or 0),
+            restart=RestartPolicy(
+                on=tuple(FailureCategory(each) for each in restart.get("on") or ()),
+                limit=int(restart.get("limit") or 0),
+            ),
+        ),
+        session=spec.get("session") or "",
+        user=User(uid=int(user["uid"]), gid=int(user.get("gid", user["uid"])), name=user["name"]),
+        priority=parse_priority(spec["priority"]) if spec.get("priority") else DEFAULT_PRIORITY,
+        labels=dict(spec.get("labels") or {}),
+    )
+
+
+def status_of(
+    job: JobRecord, resource: Resource, *, now: dt.datetime, dashboard: str, why_waits: str
+) -> dict[str, Any]:
+    """Return the status of a job's wsjob.
+
+    Args:
+        job: The job.
+        resource: The wsjob as it is.
+        now: Wall time.
+        dashboard: Address of the job's page.
+        why_waits: Why the job is not served yet; empty if it is.
+    """
+    end = job.ended_at or now
+    return {
+        "job": job.id,
+        "type": job.type.value,
+        "phase": job.phase.value,
+        "message": job.message or why_waits,
+        "session": job.session,
+        "workflow": job.workflow,
+        "user": job.user.name,
+        "priority": priority_text(job.priority),
+        "labels": dict(job.labels),
+        "labelText": ",".join(f"{key}={value}" for key, value in sorted(job.labels.items())),
+        "systems": list(job.systems),
+        "systemNames": ",".join(job.systems) or (f"({job.num_systems})" if job.num_systems else ""),
+        "dashboard": dashboard,
+        "startedAt": _time_text(job.started_at),
+        "endedAt": _time_text(job.ended_at),
+        "duration": duration_text(end - job.started_at) if job.started_at else "",
+        "observedGeneration": resource["metadata"].get("generation", 0),
+        "taken": _taken(resource),
+    }
+
+
+def refused_status(resource: Resource, message: str) -> dict[str, Any]:
+    """Return the status of a wsjob from which no job could be made."""
+    return {
+        "phase": Phase.FAILED.value,
+        "message": message,
+        "observedGeneration": resource["metadata"].get("generation", 0),
+    }
+
+
+def status_changes(resource: Resource, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is to be merged into a status; empty if it is as wanted.
+
+    What is empty is left out, or taken away: older API servers make nulls of empty texts. That time
+    goes by is no reason to write: the duration is written with other news.
+    """
+    present = resource.get("status") or {}
+    changes: dict[str, Any] = {}
+    for name, value in wanted.items():
+        if isinstance(value, Mapping):
+            merged = _merge(present.get(name) or {}, value)
+            if merged or name not in present:
+                changes[name] = merged
+        elif value in (None, ""):
+            changes |= {name: None} if name in present else {}
+        elif present.get(name) != value:
+            changes[name] = value
+    return {} if set(changes) <= {"duration"} and not wanted.get("endedAt") else changes
+
+
+def label_changes(job: JobRecord, resource: Resource) -> dict[str, str | None]:
+    """Return what is to be merged into a wsjob's labels, so that they show the job's tags."""
+    present = {
+        key: value
+        for key, value in (resource["metadata"].get("labels") or {}).items()
+        if key.startswith(TAG_PREFIX) or key in labels_of(job.id)
+    }
+    return _merge(present, {**labels_of(job.id), **tags_of(job.labels)})
+
+
+def read_wish(resource: Resource) -> Wish | None:
+    """Return what an edit of the spec asks for that was not taken over yet; None for nothing."""
+    status = resource.get("status") or {}
+    if status.get("observedGeneration") == resource["metadata"].get("generation"):
+        return None
+    before, now = status.get("taken") or {}, _taken(resource)
+    priority = now.get("priority")
+    labels = _merge(before.get("labels") or {}, now["labels"])
+    wish = Wish(priority=None if priority == before.get("priority") else priority, labels=labels)
+    return wish if wish.priority is not None or wish.labels else None
+
+
+def has_finalizer(resource: Resource) -> bool:
+    """Whether the object stays until we let it go."""
+    return FINALIZER in (resource["metadata"].get("finalizers") or ())
+
+
+def finalizers(resource: Resource, *, wanted: bool) -> Resource:
+    """Return the change that sets or takes away our finalizer, for this version of the object."""
+    others = [each for each in resource["metadata"].get("finalizers") or () if each != FINALIZER]
+    return {
+        "metadata": {
+            "finalizers": [*others, FINALIZER] if wanted else others,
+            "resourceVersion": resource["metadata"]["resourceVersion"],
+        }
+    }
+
+
+def is_ours(resource: Resource) -> bool:
+    """Whether the appliance has made the object, for a job that came by another door."""
+    return name_of(resource) == job_label(resource)
+
+
+def was_submitted(resource: Resource) -> bool:
+    """Whether a wsjob has led to a job, or to a refusal of this very spec."""
+    status = resource.get("status") or {}
+    if status.get("job"):
+        return True
+    generation = resource["metadata"].get("generation")
+    return bool(status.get("phase")) and status.get("observedGeneration") == generation
+
+
+def is_submittable(resource: Resource) -> bool:
+    """Whether a job is to be made from a wsjob."""
+    return not (is_ours(resource) or was_submitted(resource) or is_being_deleted(resource))
+
+
+def tags_of(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return a job's tags as labels of an object, all that may be one."""
+    return {
+        f"{TAG_PREFIX}{key}": value
+        for key, value in labels.items()
+        if _KUBERNETES_NAME.fullmatch(key) and (not value or _KUBERNETES_NAME.fullmatch(value))
+    }
+
+
+def _taken(resource: Resource) -> dict[str, Any]:
+    spec = resource["spec"]
+    taken: dict[str, Any] = {"labels": dict(spec.get("labels") or {})}
+    return {**taken, "priority": spec["priority"]} if spec.get("priority") else taken
+
+
+def _merge(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch from one mapping to another; empty if they are alike."""
+    changes: dict[str, Any] = {key: None for key in present if key not in wanted}
+    for key, value in wanted.items():
+        if isinstance(value, Mapping) and isinstance(present.get(key), Mapping):
+            if inner := _merge(present[key], value):
+                changes[key] = inner
+        elif present.get(key) != value:
+            changes[key] = value
+    return changes
+
+
+def _user_fields(user: User) -> dict[str, Any]:
+    fields: dict[str, Any] = {"uid": user.uid, "name": user.name}
+    return {**fields, "gid": user.gid} if user.gid > 0 else fields
+
+
+def _time_text(time: dt.datetime | None) -> str | None:
+    return None if time is None else time.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

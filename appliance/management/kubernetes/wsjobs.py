@@ -1,0 +1,334 @@
+"""Keeps the wsjobs of Kubernetes and the jobs of the appliance in step, both ways.
+
+One thread looks at a job and its wsjob whenever either has changed, and now and then at all: it
+does what is missing for the pair, whoever has caused it and whatever was missed. What each side may
+change of the other is in `wsjob_objects`.
+"""
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.cluster.kubernetes.api import ApiError, ApiServer
+from appliance.cluster.kubernetes.informer import Informer
+from appliance.cluster.kubernetes.resources import (
+    FINALIZER,
+    WSJOB,
+    Resource,
+    is_being_deleted,
+    name_of,
+)
+from appliance.cluster.kubernetes.workqueue import WorkQueue
+from appliance.core.clock import Clock
+from appliance.core.cluster.access import Action, Principal, Target
+from appliance.core.cluster.drivers import DriverSpec
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import JobRecord
+from appliance.core.errors import ClusterError, UserError, WscError
+from appliance.core.ids import JobId
+from appliance.management.access.authorization import Access, job_target
+from appliance.management.jobs.driver_service import DriverService, DriverSubmission
+from appliance.management.jobs.job_edits import JobEdit, JobEdits
+from appliance.management.jobs.job_service import JobService
+from appliance.management.kubernetes import wsjob_objects as objects
+from appliance.management.store.state import State
+
+logger = logging.getLogger(__name__)
+
+DOOR = "kubernetes"
+"""Word in the audit trail for what was changed with kubectl."""
+
+_SYNC_SECONDS = 60.0
+_RESYNC_SECONDS = 60.0
+_EVERYTHING = ""
+"""Name in the work queue that stands for all jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What jobs are asked of, and changed by.
+
+    Attributes:
+        state: What is kept.
+        jobs: Questions about jobs, and their ends.
+        edits: Changes of jobs.
+        drivers: Takes in drivers.
+        access: Who may do what.
+    """
+
+    state: State
+    jobs: JobService
+    edits: JobEdits
+    drivers: DriverService
+    access: Access
+
+
+class WsJobs:
+    """The wsjobs of one namespace. `ensure` works before `start`.
+
+    Args:
+        api: The Kubernetes API.
+        state: What is kept.
+        clock: Source of time.
+        kept_seconds: A wsjob that we have made goes so long after its job's end.
+    """
+
+    def __init__(self, api: ApiServer, state: State, clock: Clock, *, kept_seconds: float) -> None:
+        self._api, self._state, self._clock = api, state, clock
+        self._kept_seconds = kept_seconds
+        self._services: Services | None = None
+        self._stop_pods: Callable[[JobId], None] = lambda _: None
+        self._work = WorkQueue(clock)
+        self._names: dict[JobId, str] = {}
+        self._lock = threading.Lock()
+        self._informer = Informer(api, WSJOB, "", self._look_at)
+        self._thread = threading.Thread(target=self._run, name="wsjobs", daemon=True)
+        self._informer.start(timeout_seconds=_SYNC_SECONDS)
+
+    def start(self, services: Services, *, stop_pods: Callable[[JobId], None]) -> None:
+        """Begin to keep both sides in step.
+
+        Args:
+            services: See `Services`.
+            stop_pods: Ends what runs of a job that nobody knows any more.
+        """
+        self._services, self._stop_pods = services, stop_pods
+        self._work.add(_EVERYTHING)
+        self._thread.start()
+
+    def look_at(self, job: str) -> None:
+        """Take note that a job has changed; in any thread."""
+        if job:
+            self._work.add(job)
+
+    def owner_of(self, job: JobId) -> Resource:
+        """Return the reference to a job's wsjob, which is made if there is none yet.
+
+        Raises:
+            ClusterError: The Kubernetes API does not take it.
+        """
+        return objects.owner_reference(self._find(job) or self._make(self._state.jobs.load(job)))
+
+    def close(self) -> None:
+        """Stop; nothing is changed any more."""
+        self._work.close()
+        self._informer.close()
+
+    def _look_at(self, resource: Resource) -> None:
+        job = objects.job_of(resource)
+        with self._lock:
+            self._names[job] = name_of(resource)
+        self._work.add(job)
+
+    def _find(self, job: JobId) -> Resource | None:
+        with self._lock:
+            name = self._names.get(job, job)
+        return self._informer.find(name)
+
+    def _run(self) -> None:
+        while (name := self._work.take()) is not None:
+            try:
+                if name == _EVERYTHING:
+                    self._resync()
+                else:
+                    self._sync(JobId(name))
+                self._work.done(name)
+            except ClusterError as error:
+                is_race = isinstance(error, ApiError) and error.is_conflict
+                level = logging.DEBUG if is_race else logging.WARNING
+                story = {"job": name, "why": error.message}
+                logger.log(level, "Wsjob is looked at again", extra=story)
+                self._work.retry(name)
+            except Exception:  # outermost loop of the thread that keeps every wsjob
+                logger.exception("Wsjob cannot be kept in step", extra={"job": name})
+                self._work.retry(name)
+
+    def _resync(self) -> None:
+        for job in self._state.jobs.unfinished():
+            self._work.add(job.id)
+        for resource in self._informer.all().values():
+            self._work.add(objects.job_of(resource))
+        self._work.add_after(_EVERYTHING, _RESYNC_SECONDS)
+
+    def _sync(self, job: JobId) -> None:
+        resource, record = self._find(job), self._state.jobs.find(job)
+        if resource is None:
+            if record is not None and not record.phase.is_terminal:
+                self._make(record)
+            elif record is None or record.phase.is_terminal:
+                with self._lock:
+                    self._names.pop(job, None)
+            return
+        if record is None:
+            self._sync_jobless(job, resource)
+        else:
+            self._sync_pair(record, resource)
+
+    def _make(self, record: JobRecord) -> Resource:
+        driver = _driver_of(self._state, record)
+        try:
+            return self._api.create(WSJOB, objects.new_object(record, driver))
+        except ApiError as error:
+            found = self._api.find(WSJOB, record.id) if error.is_conflict else None
+            if found is None:
+                raise
+            return found
+
+    def _sync_jobless(self, job: JobId, resource: Resource) -> None:
+        """Submit a wsjob that somebody has created; let one go whose job is not known any more."""
+        if objects.is_submittable(resource):
+            self._submit(job, resource)
+            return
+        if objects.has_finalizer(resource):
+            self._stop_pods(job)
+            self._let_go(resource)
+        phase = (resource.get("status") or {}).get("phase")
+        if not is_being_deleted(resource) and not _is_final(phase):
+            self._write_status(resource, objects.refused_status(resource, objects.UNKNOWN_JOB))
+
+    def _submit(self, job: JobId, resource: Resource) -> None:
+        if not objects.has_finalizer(resource):
+            change = objects.finalizers(resource, wanted=True)
+            held = self._api.patch(WSJOB, name_of(resource), change)
+            if held is None:
+                return
+            resource = held
+        try:
+            request = objects.read_request(resource)
+            self._submit_request(job, request)
+        except UserError as error:
+            logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(error)})
+            self._write_status(resource, objects.refused_status(resource, str(error)))
+            self._let_go(resource)
+            return
+        self._work.add(job)
+
+    def _submit_request(self, job: JobId, request: objects.Request) -> None:
+        services = self._present()
+        principal = services.access.vouched(request.user)
+        target = Target(kind="job", session=request.session, priority=request.priority)
+        change = services.access.begin(principal, Action.SUBMIT, target, door=DOOR)
+        submission = DriverSubmission(
+            spec=request.spec,
+            session=request.session,
+            user=request.user,
+            priority=request.priority,
+            labels=request.labels,
+            job=job,
+        )
+        try:
+            services.drivers.submit_and_wait(submission)
+        except WscError as error:
+            change.failed(error)
+            raise
+        change.done(job)
+
+    def _sync_pair(self, record: JobRecord, resource: Resource) -> None:
+        is_over = record.phase.is_terminal
+        if is_being_deleted(resource):
+            if not is_over:
+                self._cancel(record)
+                return
+        elif not is_over:
+            record = self._take_wish(record, resource)
+        changed = self._show(record, resource)
+        if is_over and objects.has_finalizer(changed):
+            self._let_go(changed)
+        if is_over and objects.is_ours(resource) and not is_being_deleted(resource):
+            self._expire(record, resource)
+
+    def _take_wish(self, record: JobRecord, resource: Resource) -> JobRecord:
+        """Change a job as an edit of its wsjob's spec asks for."""
+        wish = objects.read_wish(resource)
+        if wish is None or not (resource.get("status") or {}).get("taken"):
+            return record
+        services = self._present()
+        edit = JobEdit(priority=wish.priority, labels=wish.labels)
+        action = Action.EDIT_JOB if wish.priority is None else Action.PRIORITISE_JOB
+        try:
+            with services.access.change(
+                self._owner(record), action, job_target(record), door=DOOR, detail=str(edit)
+            ):
+                return services.edits.edit(record.id, edit)
+        except UserError as error:  # what is wished for cannot be; the status shows what is
+            logger.warning("Edit of a wsjob is refused", extra={"job": record.id}, exc_info=error)
+            return record
+
+    def _cancel(self, record: JobRecord) -> None:
+        services = self._present()
+        message = "its wsjob was deleted from Kubernetes"
+        try:
+            with services.access.change(
+                self._owner(record), Action.END_JOB, job_target(record), door=DOOR
+            ):
+                services.jobs.cancel(record.id, message)
+        except UserError:  # it has ended meanwhile
+            logger.info("Job ended before it was cancelled", extra={"job": record.id})
+
+    def _show(self, record: JobRecord, resource: Resource) -> Resource:
+        """Let the object show the job; return it as it is then."""
+        services = self._present()
+        wait = services.jobs.wait_of(record.id)
+        wanted = objects.status_of(
+            record,
+            resource,
+            now=self._clock.now(),
+            dashboard=services.jobs.dashboard(record.id),
+            why_waits=wait.reason if wait else "",
+        )
+        resource = self._write_status(resource, wanted) or resource
+        metadata: dict[str, Any] = {}
+        if labels := objects.label_changes(record, resource):
+            metadata["labels"] = labels
+        is_held = objects.has_finalizer(resource) or is_being_deleted(resource)
+        if not is_held and not record.phase.is_terminal:
+            metadata |= objects.finalizers(resource, wanted=True)["metadata"]
+        if metadata:
+            change = {"metadata": metadata}
+            return self._api.patch(WSJOB, name_of(resource), change) or resource
+        return resource
+
+    def _expire(self, record: JobRecord, resource: Resource) -> None:
+        ended_at = record.ended_at or record.created_at
+        left = self._kept_seconds - (self._clock.now() - ended_at) / dt.timedelta(seconds=1)
+        if left <= 0:
+            self._api.delete(WSJOB, name_of(resource), uid=resource["metadata"]["uid"])
+        elif left < _RESYNC_SECONDS:
+            self._work.add_after(record.id, left)
+
+    def _let_go(self, resource: Resource) -> None:
+        """Take our finalizer away, as nothing of the job runs any more."""
+        fresh = self._api.find(WSJOB, name_of(resource))
+        if fresh is not None and FINALIZER in (fresh["metadata"].get("finalizers") or ()):
+            self._api.patch(WSJOB, name_of(fresh), objects.finalizers(fresh, wanted=False))
+
+    def _write_status(self, resource: Resource, wanted: Mapping[str, Any]) -> Resource | None:
+        changes = objects.status_changes(resource, wanted)
+        if not changes:
+            return None
+        name = name_of(resource)
+        return self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
+
+    def _owner(self, record: JobRecord) -> Principal:
+        return self._present().access.vouched(record.user)
+
+    def _present(self) -> Services:
+        if self._services is None:
+            raise ClusterError("The wsjobs are looked at before the appliance has started.")
+        return self._services
+
+
+def _driver_of(state: State, record: JobRecord) -> DriverSpec | None:
+    if record.type is not JobType.DRIVER:
+        return None
+    try:
+        return state.driver_specs.load(record.id)
+    except (ValueError, KeyError, WscError) as error:
+        raise ClusterError(f"What driver {record.id} runs cannot be read: {error}.") from error
+
+
+def _is_final(phase: str | None) -> bool:
+    return phase in ("SUCCEEDED", "FAILED", "CANCELLED")

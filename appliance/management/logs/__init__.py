@@ -1,0 +1,1 @@
+"""What pods print: files, followers, exports, retention and traces."""

@@ -1,0 +1,73 @@
+"""What pods have printed: the log files in a job's work directory, kept after the job ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import JobRecord
+from appliance.core.errors import NotFoundError
+from appliance.core.ids import JobId, Role
+from appliance.management.store.state import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLog:
+    """One log of a job.
+
+    Attributes:
+        pod: The pod's name; for a program inside a pod, the pod's with the program's.
+        path: The file, which need not exist yet.
+    """
+
+    pod: str
+    path: Path
+
+
+class LogService:
+    """Finds logs.
+
+    Args:
+        state: What is kept.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def load_job(self, job: JobId) -> JobRecord:
+        """Return the job; raises `NotFoundError`."""
+        return self._state.jobs.load(job)
+
+    def logs(self, job: JobId) -> Sequence[JobLog]:
+        """Return the logs that a job has, by pod; raises `NotFoundError`."""
+        record = self.load_job(job)
+        files = sorted(_directory(record).glob("*.log"))
+        return [JobLog(pod=f"{job}-{path.stem}", path=path) for path in files]
+
+    def find(self, job: JobId, pod: str) -> JobLog:
+        """Return one log of a job, which need not exist yet if it is that of the main pod.
+
+        Args:
+            job: The job.
+            pod: Name of a pod, or the end of it; empty for the main pod: a driver's script, or the
+                coordinator.
+
+        Raises:
+            NotFoundError: There is no such job, or no such log.
+        """
+        record = self.load_job(job)
+        main = Role.DRIVER if record.type is JobType.DRIVER else Role.COORDINATOR
+        name = pod.removeprefix(f"{job}-") or f"{main.value}-0"
+        known = {each.path.stem: each for each in self.logs(job)}
+        if name in known:
+            return known[name]
+        if name == f"{main.value}-0":
+            return JobLog(pod=f"{job}-{name}", path=_directory(record) / f"{name}.log")
+        raise NotFoundError(
+            f"Job {job} has no log of {pod!r}.",
+            hint=f"It has: {', '.join(known) or 'none yet'}.",
+        )
+
+
+def _directory(record: JobRecord) -> Path:
+    return Path(record.work_dir) / "logs"

@@ -1,0 +1,300 @@
+"""Log exports: one archive of a job's logs, gathered in the background and fetched page by page.
+
+An archive and what is said of it are two files in the data directory, so that an export outlives a
+restart; one that was being gathered then has failed. Exports are removed when their time is over.
+"""
+
+import datetime as dt
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+
+from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.core.clock import Clock
+from appliance.core.cluster.records import JobRecord
+from appliance.core.errors import ConflictError, NotFoundError, UserError, WscError
+from appliance.core.ids import JobId, Role
+from appliance.files.beneath import Beneath, is_file, open_file, read_file
+from appliance.management.logs.log_files import kept_from, tail_offset
+from appliance.management.store.state import State
+
+logger = logging.getLogger(__name__)
+
+PAGE_BYTES = 1 << 20
+RETENTION = dt.timedelta(days=7)
+"""How long an export is kept unless somebody says otherwise."""
+
+_ID = re.compile(r"export-[0-9a-f]{16}")
+_TASKS = tuple(role.value for role in Role)
+
+
+class ExportStatus(StrEnum):
+    """How far an export is."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportWish:
+    """What to gather.
+
+    Attributes:
+        job: Whose logs.
+        tasks: Only of these roles, as in `coordinator`; empty for all.
+        num_lines: Only so many last lines of each log; 0 for all.
+        has_artifacts: What the compiler left, too.
+        has_pod_logs: The pods' logs; without, only events and request.
+    """
+
+    job: JobId
+    tasks: tuple[str, ...] = ()
+    num_lines: int = 0
+    has_artifacts: bool = False
+    has_pod_logs: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """An export as it is kept.
+
+    Attributes:
+        id: Its id.
+        job: Whose logs.
+        status: How far it is.
+        detail: What was gathered, or why not.
+        num_bytes: Size of the archive.
+        signature: SHA-256 of the archive, in hexadecimal digits.
+        kept_until: When it is removed, in ISO format.
+    """
+
+    id: str
+    job: str
+    status: ExportStatus
+    detail: str
+    num_bytes: int
+    signature: str
+    kept_until: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A part of an archive.
+
+    Attributes:
+        data: The part.
+        next_token: Asks for the next; empty at the end.
+        remaining_bytes: How much is left.
+        signature: SHA-256 of the whole archive.
+    """
+
+    data: bytes
+    next_token: str
+    remaining_bytes: int
+    signature: str
+
+
+class LogExports:
+    """All log exports.
+
+    Args:
+        state: Where jobs and events are.
+        directory: Keeps the archives.
+        clock: Tells which exports are over.
+        compile_root: The compile cache.
+    """
+
+    def __init__(self, state: State, directory: Path, clock: Clock, *, compile_root: Path) -> None:
+        self._compile_root = compile_root
+        self._state = state
+        self._directory = directory
+        self._clock = clock
+        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-export")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fail_interrupted()
+
+    def close(self) -> None:
+        """Give up on exports that have not begun."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def create(self, wish: ExportWish) -> Export:
+        """Begin to gather.
+
+        Raises:
+            NotFoundError: There is no such job.
+            UserError: There is no such role.
+            NotFoundError: It is to hold what is gone, or the job's user has not compiled.
+        """
+        job = self._state.jobs.load(wish.job)
+        for task in wish.tasks:
+            if task not in _TASKS:
+                raise UserError(
+                    f"There are no pods of role {task!r}.", hint=f"Roles are {', '.join(_TASKS)}."
+                )
+        list(self._artifacts(job, wish))  # what cannot be gathered is refused at once
+        self._remove_old()
+        export = Export(
+            id=f"export-{secrets.token_hex(8)}",
+            job=job.id,
+            status=ExportStatus.RUNNING,
+            detail="gathering",
+            num_bytes=0,
+            signature="",
+            kept_until=(self._clock.now() + RETENTION).isoformat(),
+        )
+        self._keep(export)
+        self._pool.submit(self._gather, export, job, wish)
+        return export
+
+    def load(self, export_id: str) -> Export:
+        """Return an export; raises `NotFoundError`."""
+        path = self._directory / f"{export_id}.json"
+        if not _ID.fullmatch(export_id) or not path.exists():
+            raise NotFoundError(
+                f"There is no export {export_id!r}; it may have been removed after its time.",
+                hint="Make another with `csctl log-export JOB`.",
+            )
+        fields = json.loads(path.read_text())
+        return Export(**{**fields, "status": ExportStatus(fields["status"])})
+
+    def page(self, export_id: str, token: str) -> Page:
+        """Return one page of an archive.
+
+        Args:
+            export_id: The export.
+            token: From the page before; empty for the first.
+
+        Raises:
+            NotFoundError: There is no such export.
+            ConflictError: It is not completed.
+            UserError: The token is none of ours.
+        """
+        export = self.load(export_id)
+        archive = self.archive_of(export)
+        if token and not (token.isdecimal() and int(token) <= export.num_bytes):
+            raise UserError(f"{token!r} is no page of export {export_id}.")
+        offset = int(token or 0)
+        with archive.open("rb") as file:
+            file.seek(offset)
+            data = file.read(PAGE_BYTES)
+        end = offset + len(data)
+        return Page(
+            data=data,
+            next_token=str(end) if end < export.num_bytes else "",
+            remaining_bytes=export.num_bytes - end,
+            signature=export.signature,
+        )
+
+    def archive_of(self, export: Export) -> Path:
+        """Return where the archive of an export is; raises `ConflictError` if it is not there."""
+        if export.status is not ExportStatus.COMPLETED:
+            raise ConflictError(f"Export {export.id} is {export.status.value}: {export.detail}.")
+        return self._archive(export.id)
+
+    def keep_until(self, export_id: str, until: dt.datetime) -> Export:
+        """Change until when an export is kept.
+
+        Raises:
+            NotFoundError: There is no such export.
+            UserError: The time is over.
+        """
+        if until <= self._clock.now():
+            raise UserError(f"Export {export_id} cannot be kept until {until.isoformat()}: over.")
+        return self._change(export_id, kept_until=until.isoformat())
+
+    def _gather(self, export: Export, job: JobRecord, wish: ExportWish) -> None:
+        archive = self._archive(export.id)
+        try:
+            count = self._write_archive(archive, job, wish)
+        except (OSError, WscError) as error:
+            logger.exception("Log export failed", extra={"job": job.id, "export": export.id})
+            self._change(export.id, status=ExportStatus.FAILED, detail=str(error))
+            return
+        data = archive.read_bytes()
+        self._change(
+            export.id,
+            status=ExportStatus.COMPLETED,
+            detail=f"{count} file(s)",
+            num_bytes=len(data),
+            signature=hashlib.sha256(data).hexdigest(),
+        )
+
+    def _change(self, export_id: str, **fields: str | int | ExportStatus) -> Export:
+        with self._lock:  # gathering and a change of its time may meet
+            export = replace(self.load(export_id), **fields)  # type: ignore[arg-type]  # by name
+            self._keep(export)
+        return export
+
+    def _write_archive(self, path: Path, job: JobRecord, wish: ExportWish) -> int:
+        count = 1
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            lines = (
+                f"{event.at.isoformat()} {event.reason} {event.subject}: {event.message}\n"
+                for event in self._state.jobs.events(job.id)
+            )
+            archive.writestr(f"{job.id}/events.txt", "".join(lines))
+            for source in _logs(job, wish):
+                data = _last_lines(source, wish.num_lines)
+                archive.writestr("/".join((job.id, *source.parts)), data)
+                count += 1
+            for source in self._artifacts(job, wish):
+                archive.writestr("/".join((job.id, *source.parts[-2:])), read_file(source))
+                count += 1
+        return count
+
+    def _artifacts(self, job: JobRecord, wish: ExportWish) -> Iterator[Beneath]:
+        if wish.has_artifacts and job.artifact_dir:
+            yield from ArtifactStore(self._compile_root, job.user.uid).files(job.artifact_dir)
+
+    def _fail_interrupted(self) -> None:
+        for path in self._directory.glob("export-*.json"):
+            export = self.load(path.stem)
+            if export.status is ExportStatus.RUNNING:
+                detail = "the appliance was restarted"
+                self._keep(replace(export, status=ExportStatus.FAILED, detail=detail))
+
+    def _remove_old(self) -> None:
+        for path in self._directory.glob("export-*.json"):
+            export = self.load(path.stem)
+            if dt.datetime.fromisoformat(export.kept_until) <= self._clock.now():
+                self._archive(export.id).unlink(missing_ok=True)
+                path.unlink()
+
+    def _archive(self, export_id: str) -> Path:
+        return self._directory / f"{export_id}.zip"
+
+    def _keep(self, export: Export) -> None:
+        path = self._directory / f"{export.id}.json"
+        partial = path.with_suffix(".new")
+        partial.write_text(json.dumps(asdict(export), indent=1))
+        partial.replace(path)
+
+
+def _last_lines(path: Beneath, num_lines: int) -> bytes:
+    """Return what is kept of a log, or only its last lines (0 for all)."""
+    start = tail_offset(path.path, num_lines) if num_lines else kept_from(path.path)
+    with open(open_file(path), "rb") as file:
+        file.seek(start)
+        return file.read()
+
+
+def _logs(job: JobRecord, wish: ExportWish) -> Iterator[Beneath]:
+    if not wish.has_pod_logs:
+        return
+    directory = Beneath(root=Path(job.work_dir), parts=("logs",))
+    for name in sorted(os.listdir(directory.path)) if directory.path.is_dir() else ():
+        role = name.split("-", 1)[0]
+        if is_file(directory / name) and (not wish.tasks or role in wish.tasks):
+            yield directory / name

@@ -1,0 +1,1 @@
+"""Which pods a job consists of, and how management reaches its coordinator."""

@@ -1,0 +1,475 @@
+"""A job's life as a pure function: (state, event) -> (state, actions).
+
+        QUEUED --Admitted--> SCHEDULED --Launched--> INITIALIZING --CoordinatorReady--> RUNNING
+
+From any of these a *verdict* (succeeded, failed, cancelled) may be reached: the client says so, a
+pod dies, a lease runs out. The verdict does not end the job yet: its coordinator is told, gets some
+seconds in which the client can learn of it, then every pod is stopped; the final phase is entered
+when nothing of the job runs any more. A job that fails while it holds resources is FAILING until
+then.
+
+The verdict may also be that the job goes back into the queue: it was stopped for a higher priority.
+The client's word that it ends counts even then.
+
+A driver has no coordinator: it runs as soon as its pod does, and its pod's end is its own; if the
+pod was lost and the user's policy says so, it goes back into the queue.
+
+A verdict is *provisional* when the coordinator ended in order before the client said how the run
+went; the client's word, if it comes in time, replaces it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.ids import JobId, PodName, Role
+
+FAILURE_GRACE_SECONDS = 5.0
+"""From a failure to the kill: the client learns of it and calls UnaryDone and CancelJobV2."""
+
+REPORT_GRACE_SECONDS = 20.0
+"""The same when the coordinator itself reported the failure and so can answer the client."""
+
+END_GRACE_SECONDS = 2.0
+"""From an orderly end to the kill: the coordinator stops its pods in order."""
+
+VERDICT_SECONDS = 5.0
+"""How long a finished job waits for the client's word on how the run went."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How the job ends.
+
+    Attributes:
+        phase: The final phase.
+        message: Why, for people.
+        is_provisional: Whether the client's word may still replace it.
+        is_inferred: Whether it was concluded from a pod's end; the coordinator's own report, which
+            knows more, may then replace the message.
+    """
+
+    phase: Phase
+    message: str
+    is_provisional: bool = False
+    is_inferred: bool = False
+
+    # `Any`: values of a JSON object.
+    def to_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Verdict":
+        """Return what `to_dict` wrote."""
+        return cls(**{**fields, "phase": Phase(fields["phase"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """What decides about a job's next step.
+
+    Attributes:
+        job: The job.
+        type: Its type.
+        phase: Its phase.
+        verdict: How it will end; None while it goes on.
+        is_coordinator_ready: Whether the coordinator listened before the launch was confirmed.
+        is_finalized: Whether the client has what a compile job was for.
+        is_stopping: Whether its pods are being stopped.
+        is_stopped: Whether nothing of it runs any more, after it was launched.
+    """
+
+    job: JobId
+    type: JobType
+    phase: Phase
+    verdict: Verdict | None = None
+    is_coordinator_ready: bool = False
+    is_finalized: bool = False
+    is_stopping: bool = False
+    is_stopped: bool = False
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it will give back what it holds, and soon."""
+        return self.verdict is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """The scheduler grants the job what it needs."""
+
+    systems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The scheduler found that the job can never run."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """All pods were started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchFailed:
+    """Not all pods could be started, so none was."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorReady:
+    """The coordinator listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileFinalized:
+    """The client has what a compile job was for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The coordinator says how the job fares."""
+
+    phase: Phase
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodExited:
+    """A pod has ended."""
+
+    pod: PodName
+    role: Role
+    exit_code: int
+    reason: str
+    revival: str = ""
+    """For a driver's pod that was lost: why it is started again; empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRequested:
+    """The client or an administrator ends the job."""
+
+    phase: Phase
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseExpired:
+    """The client has not been heard of for too long."""
+
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeElapsed:
+    """The time that the last `Remind` asked for has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """Nothing of the job runs any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempted:
+    """The scheduler stops the job for one of higher priority; it is queued again."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached:
+    """The job has held its resources for as long as it may."""
+
+    seconds: float
+
+
+Event = (
+    Admitted
+    | Rejected
+    | Launched
+    | LaunchFailed
+    | CoordinatorReady
+    | CompileFinalized
+    | Reported
+    | PodExited
+    | EndRequested
+    | LeaseExpired
+    | TimeElapsed
+    | Stopped
+    | Preempted
+    | LimitReached
+)
+
+
+_AfterLaunch = (
+    Reported | PodExited | Stopped | TimeElapsed | CompileFinalized | Preempted | LimitReached
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enter:
+    """Keep a new phase."""
+
+    phase: Phase
+    message: str = ""
+    systems: tuple[str, ...] | None = None
+    through: Phase | None = None
+    """Phase that the job enters and leaves at once on its way, if it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """Keep a better message for the present phase."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Start the job's pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellCoordinator:
+    """Let the coordinator know that the job is to end."""
+
+    reason: str
+    is_failure: bool
+    pod: str = ""
+    is_preemption: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopPods:
+    """End every process of the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remind:
+    """Send `TimeElapsed` after some seconds; replaces an earlier request."""
+
+    seconds: float
+
+
+Errand = Explain | Launch | TellCoordinator | StopPods | Remind
+Action = Enter | Errand
+Step = tuple[JobState, tuple[Action, ...]]
+
+
+def step(state: JobState, event: Event) -> Step:
+    """Return the state after an event, and what is to be done.
+
+    An event that comes too late to matter (a pod's end while the job is stopped anyway) changes
+    nothing.
+    """
+    if state.phase.is_terminal or (_is_queued(state) and isinstance(event, _AfterLaunch)):
+        return state, ()
+    match event:
+        case Admitted() | Rejected() | Launched() | LaunchFailed() | CoordinatorReady():
+            return _on_start(state, event)
+        case CompileFinalized():
+            return replace(state, is_finalized=True), ()
+        case Reported():
+            return _on_report(state, event)
+        case PodExited():
+            return _on_pod_exit(state, event)
+        case EndRequested() | LeaseExpired():
+            return _on_end_request(state, _verdict_of_request(event))
+        case TimeElapsed():
+            return _on_time(state)
+        case Stopped():
+            return _on_stopped(replace(state, is_stopped=True))
+        case Preempted() | LimitReached():
+            return _on_bound(state, event)
+        case _:
+            assert_never(event)
+
+
+def _is_queued(state: JobState) -> bool:
+    return state.phase in (Phase.CREATED, Phase.QUEUED)
+
+
+def _is_driver(state: JobState) -> bool:
+    return state.type is JobType.DRIVER
+
+
+def _on_start(
+    state: JobState, event: Admitted | Rejected | Launched | LaunchFailed | CoordinatorReady
+) -> Step:
+    match event, state.phase:
+        case Admitted(systems=systems), Phase.QUEUED:
+            return _enter(state, Phase.SCHEDULED, Launch(), systems=systems)
+        case Rejected(message=message), Phase.QUEUED:
+            return _finish(replace(state, verdict=Verdict(phase=Phase.FAILED, message=message)))
+        case CoordinatorReady(), Phase.SCHEDULED:  # faster than the launcher's own answer
+            return replace(state, is_coordinator_ready=True), ()
+        case Launched(), Phase.SCHEDULED if state.is_coordinator_ready or _is_driver(state):
+            entry = Enter(phase=Phase.RUNNING, through=Phase.INITIALIZING)
+            return replace(state, phase=Phase.RUNNING), (entry,)
+        case Launched(), Phase.SCHEDULED:
+            return _enter(state, Phase.INITIALIZING)
+        case LaunchFailed(), Phase.SCHEDULED if state.verdict is not None:  # ended meanwhile
+            return (state, ()) if state.is_stopping else _stop(state)
+        case LaunchFailed(message=message), Phase.SCHEDULED:
+            return _conclude(state, Verdict(phase=Phase.FAILED, message=message), StopPods())
+        case CoordinatorReady(), Phase.INITIALIZING:
+            return _enter(state, Phase.RUNNING)
+        case _:
+            return state, ()  # too late: the job was ended meanwhile
+
+
+def _on_report(state: JobState, report: Reported) -> Step:
+    match report.phase:
+        case Phase.FAILED | Phase.FAILING:
+            verdict = Verdict(phase=Phase.FAILED, message=report.message)
+        case Phase.CANCELLED:
+            verdict = Verdict(phase=Phase.CANCELLED, message=report.message)
+        case Phase.SUCCEEDED:
+            verdict = Verdict(phase=Phase.SUCCEEDED, message=report.message, is_provisional=True)
+        case _:
+            return state, ()
+    known = state.verdict
+    if known is None:
+        return _conclude(state, verdict, Remind(seconds=REPORT_GRACE_SECONDS))
+    if known.is_inferred and verdict.phase is Phase.FAILED:
+        return replace(state, verdict=verdict), (Explain(message=verdict.message),)
+    return state, ()
+
+
+def _on_pod_exit(state: JobState, end: PodExited) -> Step:
+    is_coordinator = end.role in (Role.COORDINATOR, Role.DRIVER)
+    if state.is_stopping:
+        return state, ()
+    if state.verdict is not None:
+        return _stop(state) if is_coordinator else (state, ())
+    if end.exit_code == 0:
+        if not is_coordinator:
+            return state, ()  # the coordinator ends its pods one by one before itself
+        return _conclude(state, _verdict_of_orderly_end(state), StopPods())
+    if end.revival:
+        return _conclude(state, Verdict(phase=Phase.QUEUED, message=end.revival), StopPods())
+    verdict = Verdict(phase=Phase.FAILED, message=_failure_message(end), is_inferred=True)
+    if is_coordinator:
+        return _conclude(state, verdict, StopPods())
+    tell = TellCoordinator(reason=verdict.message, is_failure=True, pod=end.pod)
+    return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
+
+
+def _failure_message(end: PodExited) -> str:
+    if end.role is Role.DRIVER:
+        return f"the script {end.reason}; its log is that of {end.pod}"
+    return (
+        "job has failed because total 1 replica(s) failed, "
+        f"first failed pods: [{end.pod}]: {end.reason}"
+    )
+
+
+def _verdict_of_orderly_end(state: JobState) -> Verdict:
+    if state.type is JobType.COMPILE and not state.is_finalized:
+        return Verdict(phase=Phase.CANCELLED, message="the client left before the compile ended")
+    return Verdict(phase=Phase.SUCCEEDED, message="", is_provisional=True)
+
+
+def _on_bound(state: JobState, event: Preempted | LimitReached) -> Step:
+    """End a run that may not go on, by the scheduler's word or the job's own limit."""
+    if state.verdict is not None:
+        return state, ()
+    match event:
+        case Preempted(message=message):
+            verdict = Verdict(phase=Phase.QUEUED, message=message)
+        case LimitReached(seconds=seconds):
+            message = f"job time limit reached: it has run for {seconds:g} seconds"
+            verdict = Verdict(phase=Phase.FAILED, message=message)
+        case _:
+            assert_never(event)
+    tell = TellCoordinator(
+        reason=verdict.message, is_failure=True, is_preemption=verdict.phase is Phase.QUEUED
+    )
+    return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
+
+
+def _verdict_of_request(event: EndRequested | LeaseExpired) -> Verdict:
+    if isinstance(event, EndRequested):
+        return Verdict(phase=event.phase, message=event.message)
+    message = f"client lease expired: no heartbeat from the client for {event.seconds} seconds"
+    return Verdict(phase=Phase.CANCELLED, message=message)
+
+
+def _on_end_request(state: JobState, verdict: Verdict) -> Step:
+    known = state.verdict
+    if known is None and _is_queued(state):
+        return _finish(replace(state, verdict=verdict))
+    if known is None and _is_driver(state):
+        return _conclude(state, verdict, StopPods())
+    if known is None:
+        tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)
+        return _conclude(state, verdict, tell, Remind(seconds=END_GRACE_SECONDS))
+    if known.phase is Phase.QUEUED:
+        state = replace(state, verdict=_with_reason(verdict, known.message))
+    elif known.is_provisional:
+        state = replace(state, verdict=verdict)
+    if state.is_stopped:
+        return _finish(state)
+    # The client has learnt what it can; nothing is gained by waiting longer.
+    return (state, ()) if state.is_stopping else _stop(state)
+
+
+def _with_reason(verdict: Verdict, reason: str) -> Verdict:
+    """Return a verdict that tells, too, why its client came to it."""
+    if reason in verdict.message:
+        return verdict
+    return replace(verdict, message=f"{reason}; then its client ended it: {verdict.message}")
+
+
+def _on_time(state: JobState) -> Step:
+    if state.verdict is None:
+        return state, ()
+    if state.is_stopped:
+        return _finish(state)
+    return (state, ()) if state.is_stopping else _stop(state)
+
+
+def _on_stopped(state: JobState) -> Step:
+    if state.verdict is None:
+        lost = Verdict(phase=Phase.FAILED, message="job has failed because its pods were stopped")
+        return _finish(replace(state, verdict=lost))
+    if state.verdict.is_provisional and state.type is JobType.EXECUTE:
+        return state, (Remind(seconds=VERDICT_SECONDS),)
+    return _finish(state)
+
+
+def _enter(
+    state: JobState, phase: Phase, *actions: Action, systems: tuple[str, ...] | None = None
+) -> Step:
+    return replace(state, phase=phase), (Enter(phase=phase, systems=systems), *actions)
+
+
+def _conclude(state: JobState, verdict: Verdict, *actions: Action) -> Step:
+    is_stopping = state.is_stopping or any(isinstance(action, StopPods) for action in actions)
+    state = replace(state, verdict=verdict, is_stopping=is_stopping)
+    if verdict.phase is not Phase.FAILED:
+        return state, actions
+    state = replace(state, phase=Phase.FAILING)
+    return state, (Enter(phase=Phase.FAILING, message=verdict.message), *actions)
+
+
+def _stop(state: JobState) -> Step:
+    return replace(state, is_stopping=True), (StopPods(),)
+
+
+def _finish(state: JobState) -> Step:
+    assert state.verdict is not None
+    phase, message = state.verdict.phase, state.verdict.message
+    if state.phase is Phase.FAILING and phase is Phase.SUCCEEDED:
+        phase = Phase.FAILED
+    if phase is Phase.QUEUED:
+        state = JobState(job=state.job, type=state.type, phase=phase)
+    return replace(state, phase=phase), (Enter(phase=phase, message=message),)

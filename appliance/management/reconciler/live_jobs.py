@@ -1,0 +1,100 @@
+"""What the reconciler holds of a job, and of what follows from something that happened."""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.pods import PodSpec
+from appliance.core.cluster.records import JobRecord, PodRecord
+from appliance.core.errors import ClusterError
+from appliance.core.ids import Role, pod_name
+from appliance.management.changes.watch import Answer
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.scheduler_snapshots import holding_of
+from appliance.scheduler.admission import Admit, Reject
+from appliance.scheduler.explain import Wait
+from appliance.scheduler.snapshot import Grant
+
+logger = logging.getLogger(__name__)
+
+_KEEP_SECONDS = 10.0
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(slots=True)
+class Live:
+    """A job that has not ended."""
+
+    state: machine.JobState
+    job: JobRecord
+    grant: Grant | None = None
+
+
+@dataclass(slots=True)
+class Sequel:
+    """What follows from something once it is kept: what is done, and who is told."""
+
+    errands: list[Callable[[], None]] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+
+def run_errands(sequel: Sequel) -> None:
+    """Do what follows from something, each errand by itself: others' jobs must not wait for it."""
+    for errand in sequel.errands:
+        try:
+            errand()
+        except Exception:  # outermost loop of the errands of all jobs
+            logger.exception("What was to follow from a change could not be done")
+
+
+@contextmanager
+def answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
+    """Hand an exception to whoever waits for the answer, and on to the thread's own loop."""
+    try:
+        yield
+    except BaseException as error:
+        answer.set_exception(error)
+        raise
+
+
+def granted(live: Live) -> JobRecord:
+    """Return a job with what it was granted."""
+    if live.grant is None:
+        return live.job
+    return live.job.changed({"systems": live.grant.systems, "holding": holding_of(live.grant)})
+
+
+def limit_of(live: Live | None) -> float:
+    """Return for how many seconds a job may hold its resources; 0 if nothing is said."""
+    return 0.0 if live is None else live.job.requirements.limit_seconds or 0.0
+
+
+def reprioritise(live: Live, priority: int) -> None:
+    """Change the priority by which a job is queued again, and by which it may be preempted."""
+    live.job = replace(live.job, priority=priority)
+    if live.grant is not None:
+        live.grant = replace(live.grant, priority=priority)
+
+
+def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:
+    """Return the end of the pod that a job stands and falls with, as its launcher was lost."""
+    role = Role.DRIVER if job.type is JobType.DRIVER else Role.COORDINATOR
+    return machine.PodExited(pod=pod_name(job.id, role, 0), role=role, exit_code=137, reason=reason)
+
+
+def pod_record(spec: PodSpec, node: str) -> PodRecord:
+    """Return a pod that is about to be launched."""
+    return PodRecord(name=spec.name, job=spec.job, role=spec.role, index=spec.index, node=node)
+
+
+def wait_until_kept(is_kept: "Future[Kept]", sentence: str, *, hint: str) -> Kept:
+    """Wait until something is kept; raises `ClusterError` with a sentence after ten seconds."""
+    try:
+        return is_kept.result(timeout=_KEEP_SECONDS)
+    except TimeoutError as error:
+        raise ClusterError(f"{sentence} within {_KEEP_SECONDS:g} seconds.", hint=hint) from error

@@ -1,0 +1,100 @@
+"""Where everybody tells the reconciler what has happened, and asks it for what is to happen.
+
+Nothing is done here: each call puts an item into the inbox, from whatever thread, and the
+reconciler's own thread takes it in. Those that return only once something is kept say so.
+"""
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from appliance.core.cluster.records import JobRecord
+from appliance.core.ids import JobId, WorkflowId
+from appliance.management.changes.watch import Awaited
+from appliance.management.reconciler import inbox
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.live_jobs import wait_until_kept
+from appliance.scheduler.admission import Admit, Reject
+from appliance.scheduler.explain import Wait
+from appliance.scheduler.queue import PendingJob
+
+
+class Mailbox:
+    """The inbox, and the ways into it."""
+
+    def __init__(self) -> None:
+        self._inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
+
+    def submit(self, job: JobRecord) -> None:
+        """Take a new job, which is kept already, into the queue."""
+        self._inbox.put(inbox.Submitted(record=job))
+
+    def take_in(self, job: JobId, keep: Callable[[], JobRecord], is_kept: Awaited) -> None:
+        """Keep a new job and take it into the queue, in one transaction with what else happens.
+
+        Args:
+            job: Its id.
+            keep: Writes it down; called in the reconciler's thread.
+            is_kept: Gets what it is kept as, once it is.
+        """
+        self._inbox.put(inbox.Arrived(job=job, keep=keep, is_kept=is_kept))
+
+    def keep(self, write: Callable[[], None], is_kept: Awaited) -> None:
+        """Write something down in one transaction with what else happens."""
+        self._inbox.put(inbox.ToKeep(write=write, is_kept=is_kept))
+
+    def register(self, job: JobId, address: str, is_kept: Awaited | None = None) -> None:
+        """Take note that a job's coordinator listens, and where."""
+        self._inbox.put(inbox.Registered(job=job, address=address, is_kept=is_kept))
+
+    def post(self, job: JobId, event: machine.Event) -> None:
+        """Tell of something that happened to a job."""
+        self._inbox.put(inbox.Happened(job=job, event=event))
+
+    def post_and_wait(self, job: JobId, event: machine.Event) -> None:
+        """Tell of something that happened to a job, and return once what follows is kept.
+
+        Raises:
+            ClusterError: That takes too long; it may yet be kept.
+        """
+        is_kept: Future[None] = Future()
+        self._inbox.put(inbox.Happened(job=job, event=event, is_kept=is_kept))
+        wait_until_kept(
+            is_kept, f"What happened to job {job} was not kept", hint="Tell of it again."
+        )
+
+    def reprioritise(self, job: JobId, priority: int) -> None:
+        """Serve a job by another priority, which is kept already."""
+        self._inbox.put(inbox.Reprioritised(job=job, priority=priority))
+
+    def request_compile(self, job: JobId, *, num_systems: int, is_cached: bool) -> None:
+        """Queue a compile job for what compiling takes, unless its program is in the cache."""
+        self._inbox.put(inbox.WantsCompile(job=job, num_systems=num_systems, is_cached=is_cached))
+
+    def hold_back(self, job: JobId, by: str) -> None:
+        """Hold a waiting job, or release it with nobody's name; `ConflictError` if it runs."""
+        is_kept: Future[None] = Future()
+        self._inbox.put(inbox.HeldBack(job=job, by=by, is_kept=is_kept))
+        wait_until_kept(
+            is_kept,
+            f"The hold of job {job} was not changed",
+            hint="Look at the job, and try again.",
+        )
+
+    def would_start(self, job: PendingJob) -> "Future[Admit | Reject | Wait]":
+        """Ask what would become of a job if it were submitted now; nothing is changed."""
+        question = inbox.Question(job=job, answer=Future())
+        self._inbox.put(question)
+        return question.answer
+
+    def hold(self, workflow: WorkflowId) -> None:
+        """Let a workflow keep what its jobs get; that it shall is kept already."""
+        self._inbox.put(inbox.Holds(workflow=workflow))
+
+    def release(self, workflow: WorkflowId) -> None:
+        """Take back what a workflow keeps; that it shall keep nothing is kept already."""
+        self._inbox.put(inbox.Releases(workflow=workflow))
+
+    def reschedule(self) -> None:
+        """Look again at who may start, as the cluster or somebody's quota has changed."""
+        self._inbox.put(inbox.Wake())

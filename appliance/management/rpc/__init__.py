@@ -1,0 +1,1 @@
+"""The gRPC services of management, and the checks that every call passes."""

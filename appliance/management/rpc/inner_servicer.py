@@ -1,0 +1,161 @@
+"""The inner Management service, for the coordinators of jobs."""
+
+import asyncio
+import datetime as dt
+import hmac
+import math
+from collections.abc import Callable
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.pods import JOB_KEY_METADATA
+from appliance.core.cluster.records import EventRecord, PodRecord
+from appliance.core.errors import ForbiddenError, UserError
+from appliance.core.ids import JobId, PodName, Role
+from appliance.management.changes.watch import JobWatch, wait_for_change
+from appliance.management.jobs.job_service import JobService
+from appliance.management.pods.coordinators import CoordinatorAddresses
+from appliance.management.rpc.cluster_servicer import Context
+from appliance.storage.series import MAX_NAME, Point
+from protos.wsc.v1 import management_pb2 as pb
+from protos.wsc.v1 import management_pb2_grpc
+
+_MAX_COMPILE_POLL_SECONDS = 30.0
+
+
+class InnerServicer(management_pb2_grpc.ManagementServicer):
+    """Takes the coordinators' reports, and tells pods of other hosts where coordinators are.
+
+    Args:
+        jobs: What is done to jobs.
+        watch: Tells of changes.
+        addresses: Where coordinators of other hosts are.
+        clock: Times waiting.
+        key_of: Returns the key of a job, which whoever speaks for the job has to know; None where
+            all pods run as one user of this machine.
+    """
+
+    def __init__(
+        self,
+        jobs: JobService,
+        watch: JobWatch,
+        addresses: CoordinatorAddresses,
+        clock: Clock,
+        *,
+        key_of: Callable[[JobId], str] | None = None,
+    ) -> None:
+        self._key_of = key_of
+        self._jobs, self._addresses = jobs, addresses
+        self._watch = watch
+        self._clock = clock
+
+    async def RegisterCoordinator(
+        self, request: pb.RegisterCoordinatorRequest, context: Context
+    ) -> pb.RegisterCoordinatorReply:
+        """The coordinator listens: the job's door is open."""
+        job, address = JobId(request.job), request.service_address
+        self._check(job, context)
+        if not request.control_address.startswith("unix:"):
+            await asyncio.to_thread(self._note_far, job, request.control_address)
+        is_kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await self._jobs.look(self._jobs.coordinator_registered, job, address, is_kept)
+        await is_kept
+        return pb.RegisterCoordinatorReply()
+
+    def FindCoordinator(
+        self, request: pb.FindCoordinatorRequest, context: Context
+    ) -> pb.FindCoordinatorReply:
+        """Where a pod on another host finds its coordinator."""
+        return pb.FindCoordinatorReply(control_address=self._addresses.find(JobId(request.job)))
+
+    def ReportJob(self, request: pb.JobReport, context: Context) -> pb.JobReportReply:
+        """How the job fares."""
+        job = JobId(request.job)
+        self._check(job, context)
+        if request.phase and request.phase not in Phase.__members__:
+            raise UserError(f"{request.phase!r} is no phase.")
+        self._jobs.reported(
+            job,
+            phase=request.phase,
+            message=request.message,
+            pods=[_pod(job, report) for report in request.pods],
+            events=[self._event(job, report) for report in request.events],
+            points=[_point(report) for report in request.points],
+        )
+        return pb.JobReportReply()
+
+    async def RequestCompile(
+        self, request: pb.RequestCompileRequest, context: Context
+    ) -> pb.RequestCompileReply:
+        """A compile job wants what compiling takes: answer once it has it, or say why it waits."""
+        job = JobId(request.job)
+        self._check(job, context)
+        seconds = min(request.wait_seconds, _MAX_COMPILE_POLL_SECONDS)
+        deadline = self._clock.monotonic_seconds() + seconds
+        with self._watch.follow(job) as changed:
+            await asyncio.to_thread(
+                self._jobs.request_compile,
+                job,
+                num_systems=max(0, request.num_systems),
+                is_cached=request.is_cached,
+            )
+            if request.is_cached:
+                return pb.RequestCompileReply(is_granted=True)
+            while not await asyncio.to_thread(self._jobs.may_compile, job):
+                remaining = deadline - self._clock.monotonic_seconds()
+                if remaining <= 0:
+                    return await asyncio.to_thread(self._why_no_compile, job)
+                await wait_for_change(changed, remaining)
+                changed.clear()
+        return pb.RequestCompileReply(is_granted=True)
+
+    def _check(self, job: JobId, context: Context) -> None:
+        if self._key_of is None:
+            return
+        told = dict(context.invocation_metadata() or ()).get(JOB_KEY_METADATA, "")
+        if not hmac.compare_digest(str(told).encode(), self._key_of(job).encode()):
+            raise ForbiddenError(f"Whoever speaks for job {job} does not know the job's key.")
+
+    def _why_no_compile(self, job: JobId) -> pb.RequestCompileReply:
+        wait = self._jobs.wait_of(job)
+        if wait is None:
+            return pb.RequestCompileReply()
+        return pb.RequestCompileReply(reason=wait.reason, position=wait.position + 1)
+
+    def _note_far(self, job: JobId, address: str) -> None:
+        self._jobs.load(job)  # that it is known, before anything is written for it
+        self._addresses.note(job, address)
+
+    def _event(self, job: JobId, report: pb.JobEventReport) -> EventRecord:
+        return EventRecord(
+            job=job,
+            at=self._clock.now(),
+            reason=report.reason,
+            message=report.message,
+            subject=report.pod or job,
+            is_warning=report.is_warning,
+        )
+
+
+def _point(report: pb.SeriesPoint) -> Point:
+    return Point(
+        name=report.name[:MAX_NAME],
+        session=report.session,
+        step=report.step,
+        value=report.value if math.isfinite(report.value) else None,
+        at=dt.datetime.fromtimestamp(report.at_seconds, dt.UTC),
+    )
+
+
+def _pod(job: JobId, report: pb.PodReport) -> PodRecord:
+    return PodRecord(
+        name=PodName(report.pod),
+        job=job,
+        role=Role(report.role),
+        index=report.index,
+        node="",
+        pid=report.pid,
+        step=report.step,
+        resident_bytes=report.resident_bytes,
+        readings=dict(report.readings),
+    )

@@ -1,0 +1,266 @@
+"""What `csctl get` shows: objects for machines, tables for people."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+from google.protobuf.message import Message
+
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.records import JobRecord, User
+from appliance.core.errors import NotFoundError, UserError
+from appliance.core.ids import JobId
+from appliance.management.cluster.inventory import Inventory, this_node
+from appliance.management.jobs.job_service import JobService
+from appliance.management.store import versions
+from appliance.management.store.state import State
+from appliance.scheduler.explain import Wait
+from appliance.storage.jobs import JobFilter
+from appliance.wire import resources
+from appliance.wire.profiles import find_profile
+from protos.csctl import generic_pb2
+from protos.csctl import resources_pb2 as pb
+from protos.csctl.api_pb2 import GetOptions
+
+_View = Callable[[str, GetOptions, User], Message]
+
+_OF_ONE_JOB = frozenset({"profile"})
+"""Types of which there is one for each job, asked for by the job's name."""
+
+
+class ResourceViews:
+    """Resources by type, as messages and as tables.
+
+    Args:
+        state: What is kept; gives the time for ages.
+        jobs: The jobs.
+        inventory: Systems and nodes.
+        machine: What each system simulates.
+        data_dir: Where jobs work.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        jobs: JobService,
+        inventory: Inventory,
+        *,
+        machine: str,
+        data_dir: Path,
+    ) -> None:
+        self._data_dir = data_dir
+        self._clock = state.clock
+        self._jobs = jobs
+        self._inventory = inventory
+        self._platform = f"simulated {machine}"
+        self._views: Mapping[str, _View] = {
+            "job": self._job,
+            "profile": self._profile,
+            "cluster": self._cluster,
+            "system": self._systems,
+            "node": self._nodes,
+            "nodegroup": self._node_groups,
+            "volume": self._volumes,
+            "version": self._version,
+            "worker-cache": self._worker_caches,
+        }
+
+    @property
+    def types(self) -> Sequence[str]:
+        """The names of the types that can be listed."""
+        return sorted(self._views.keys() - _OF_ONE_JOB)
+
+    def objects(self, kind: str, name: str, options: GetOptions, user: User) -> Message:
+        """Return resources of a type, or one of them by name.
+
+        Args:
+            kind: The type, singular or plural.
+            name: Name of one resource; empty for all.
+            options: Filters.
+            user: Who asks.
+
+        Raises:
+            UserError: There is no such type.
+            NotFoundError: There is no resource of that name.
+        """
+        view = self._views.get(kind.lower()) or self._views.get(kind.lower().removesuffix("s"))
+        if view is None:
+            raise UserError(
+                f"There is no resource type {kind!r}.", hint=f"Types are {', '.join(self.types)}."
+            )
+        return view(name, options, user)
+
+    def table(self, kind: str, name: str, options: GetOptions, user: User) -> generic_pb2.Table:
+        """Return the same as a table ready to print."""
+        if kind.lower() in ("job", "jobs"):
+            found = self.find_jobs(name, options, user)
+            return self.job_table(found)
+        message = self.objects(kind, name, options, user)
+        match message:
+            case pb.NodeInfoList():
+                rows = [resources.node_row(item) for item in message.items]
+                return resources.table(resources.NODE_COLUMNS, rows)
+            case pb.VolumeList():
+                return resources.table(
+                    resources.VOLUME_COLUMNS, map(resources.volume_row, message.items)
+                )
+            case pb.NodeGroupList():
+                return resources.table(
+                    resources.NODE_GROUP_COLUMNS, map(resources.node_group_row, message.items)
+                )
+            case pb.WorkerCacheList():
+                rows = [[item.meta.name, item.status.disk_usage_percent] for item in message.items]
+                return resources.table(("NODE", "DISK USAGE"), rows)
+            case _:
+                return resources.table(("NAME", "VALUE"), resources.scalar_rows(message))
+
+    def job_table(self, jobs: Sequence[JobRecord]) -> generic_pb2.Table:
+        """Return the table of some jobs."""
+        now = self._clock.now()
+        rows = [
+            resources.job_row(job, now=now, dashboard=self._jobs.dashboard(job.id)) for job in jobs
+        ]
+        return resources.table(resources.JOB_COLUMNS, rows)
+
+    def job_list(self, jobs: Sequence[JobRecord], *, with_pending: bool) -> pb.JobList:
+        """Return some jobs as a list, without their pods."""
+        return pb.JobList(
+            items=[
+                resources.job(
+                    job,
+                    dashboard=self._jobs.dashboard(job.id),
+                    pending=_pending(self._jobs.wait_of(job.id)) if with_pending else None,
+                )
+                for job in jobs
+            ]
+        )
+
+    def job_object(self, job: JobId) -> pb.Job:
+        """Return one job with its pods and its history."""
+        view = self._jobs.view(job)
+        return resources.job(
+            view.job,
+            pods=view.pods,
+            events=view.events,
+            dashboard=self._jobs.dashboard(job),
+            pending=_pending(view.wait),
+        )
+
+    def find_jobs(self, name: str, options: GetOptions, user: User) -> Sequence[JobRecord]:
+        """Return the jobs that a request is about, in the order it asks for."""
+        if name:
+            return [self._jobs.load(JobId(name))]
+        uid = options.uid if options.uid else None
+        if options.current_user_only:
+            uid = user.uid
+        found = self._jobs.list(
+            JobFilter(
+                session=options.namespace,
+                workflow=options.workflow_id,
+                uid=uid,
+                labels=dict(options.label_filters),
+                with_finished=options.all_states,
+                limit=options.limit,
+            )
+        )
+        if options.sort_by == "age":  # oldest first, as the client expects of its own jobs
+            is_reversed = options.order_by == "desc"
+            return sorted(found, key=lambda job: job.sequence, reverse=is_reversed)
+        return found
+
+    def _job(self, name: str, options: GetOptions, user: User) -> Message:
+        if name:
+            return self.job_object(JobId(name))
+        found = self.find_jobs(name, options, user)
+        return self.job_list(found, with_pending=options.show_pending_status)
+
+    def _profile(self, name: str, options: GetOptions, user: User) -> Message:
+        job = self._jobs.load(JobId(name))
+        profile = find_profile(Path(job.work_dir))
+        if profile is None:
+            raise NotFoundError(
+                f"Job {name} has no profile.",
+                hint="Execute jobs have one once a program is loaded.",
+            )
+        return profile
+
+    def _cluster(self, name: str, options: GetOptions, user: User) -> Message:
+        items: list[pb.NodeInfo] = []
+        if not options.system_only:
+            items += self._node_items()
+        if not options.node_only:
+            items += self._system_items()
+        return _selected(items, name, options)
+
+    def _systems(self, name: str, options: GetOptions, user: User) -> Message:
+        return _selected(self._system_items(), name, options)
+
+    def _nodes(self, name: str, options: GetOptions, user: User) -> Message:
+        return _selected(self._node_items(), name, options)
+
+    def _node_groups(self, name: str, options: GetOptions, user: User) -> Message:
+        uses = self._inventory.group_uses()
+        items = [resources.node_group(use.group, use.holder) for use in uses]
+        return pb.NodeGroupList(items=[item for item in items if name in ("", item.meta.name)])
+
+    def _volumes(self, name: str, options: GetOptions, user: User) -> Message:
+        return pb.VolumeList(items=[resources.root_volume(this_node().name)])
+
+    def _worker_caches(self, name: str, options: GetOptions, user: User) -> Message:
+        """Say how full the disk is on which worker nodes work."""
+        percent = psutil.disk_usage(str(self._data_dir)).percent
+        return pb.WorkerCacheList(
+            items=[
+                pb.WorkerCache(
+                    meta=pb.ObjectMeta(type="worker-cache", name=node.name),
+                    status=pb.WorkerCacheStatus(disk_usage_percent=f"{percent:.2f}%"),
+                )
+                for node in self._inventory.nodes
+                if "worker" in node.roles
+            ]
+        )
+
+    def _version(self, name: str, options: GetOptions, user: User) -> Message:
+        version, githash = versions.client_build(options.version)
+        text = f"{version}+{githash}"
+        return pb.VersionInfo(
+            meta=pb.ObjectMeta(type="version", name="version"),
+            cluster_server=text,
+            job_operator=text,
+            cbcore=text,
+            csctl=text,
+        )
+
+    def _system_items(self) -> list[pb.NodeInfo]:
+        return [
+            resources.system(use.system, use.holder, platform_version=self._platform)
+            for use in self._inventory.system_uses()
+        ]
+
+    def _node_items(self) -> list[pb.NodeInfo]:
+        return [
+            resources.node(use.node, use.load, use.holders) for use in self._inventory.node_uses()
+        ]
+
+
+def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.NodeInfoList:
+    name = name or options.system
+    if name:
+        items = [item for item in items if item.meta.name == name]
+        if not items:
+            raise NotFoundError(f"There is no node or system {name!r}.")
+    if options.error_only:
+        items = [item for item in items if item.state != "ok"]
+    if options.role:
+        items = [item for item in items if options.role in item.role.split(",")]
+    return pb.NodeInfoList(items=items)
+
+
+def _pending(wait: Wait | None) -> pb.JobPendingStatus | None:
+    if wait is None:
+        return None
+    return pb.JobPendingStatus(
+        blocking_jobs={job: pb.BlockingJobInfo(granted=True) for job in wait.blocking},
+        pending_reason=wait.reason,
+        pending_details=f"position {wait.position + 1} among waiting {JobType.EXECUTE.value} jobs",
+    )

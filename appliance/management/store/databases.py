@@ -1,0 +1,150 @@
+"""Which database an appliance keeps its state in: a file of its data directory, or a server's.
+
+An appliance that starts with a server's database leaves its URL in the data directory, readable by
+its owner alone, so that `appliance token` and `appliance user` change the same state.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+
+from appliance.core.errors import ClusterError, UserError
+from appliance.storage.database import Database
+from appliance.storage.integrity import check_file, check_soundness, damaged
+
+STREAMS_KEY = "streams.key"
+"""Name, in the data directory, of the secret; every appliance has it from its first start on."""
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 0.05
+"""How long a start may look for damage, which reads some 500 MB a second; `storage_watch` looks at
+the whole of a database that takes longer."""
+
+_LOOK_SECONDS = 1.0
+_SQLITE_FILE = "state.db"
+_SQLITE_URL = "sqlite:///"
+_URL_FILE = "database.url"
+
+
+def open_own_database(data_dir: Path, url: str) -> Database:
+    """Open the database of an appliance that starts, and leave word of it.
+
+    Args:
+        data_dir: Its data directory.
+        url: SQLAlchemy URL; empty for a SQLite file in the data directory.
+
+    Raises:
+        UserError: The URL is none.
+        ClusterError: Nobody answers there; or the file is damaged, lost, or cannot be written to.
+    """
+    note = data_dir / _URL_FILE
+    if (path := sqlite_path(data_dir, url)) is not None:
+        _check(path, data_dir, has_note=note.exists())
+    database = _open(data_dir, url)
+    if not url:
+        note.unlink(missing_ok=True)
+        return database
+    descriptor = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(url)
+    return database
+
+
+async def await_database(url: str, is_ended: asyncio.Event, *, seconds: float) -> bool:
+    """Wait for a server's database: beside management, as in a cluster, it may start later.
+
+    Args:
+        url: SQLAlchemy URL.
+        is_ended: Set when nobody waits any longer.
+        seconds: For so long.
+
+    Returns:
+        Whether it answers; False if the wait was ended before.
+
+    Raises:
+        UserError: The URL is none.
+        ClusterError: It has not answered in all that time.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not is_ended.is_set():
+        try:
+            database = await asyncio.to_thread(_open, Path(), url)
+        except ClusterError as error:
+            if loop.time() >= deadline:
+                raise
+            logger.warning("The database does not answer yet", extra={"why": str(error)})
+        else:
+            database.close()
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(is_ended.wait(), _LOOK_SECONDS)
+    return False
+
+
+def open_kept_database(data_dir: Path, url: str = "") -> Database:
+    """Open the database of the appliance of a data directory, whether it runs or not.
+
+    Args:
+        data_dir: The data directory.
+        url: SQLAlchemy URL; empty for the one that the appliance was started with last.
+
+    Raises:
+        UserError: The URL is none.
+        ClusterError: Nobody answers there.
+    """
+    note = data_dir / _URL_FILE
+    known = note.read_text() if not url and note.exists() else url
+    return _open(data_dir, known)
+
+
+def sqlite_path(data_dir: Path, url: str) -> Path | None:
+    """Return the file that a database is in; None for a server's."""
+    if not url:
+        return data_dir / _SQLITE_FILE
+    return Path(url.removeprefix(_SQLITE_URL)) if url.startswith(_SQLITE_URL) else None
+
+
+def _check(path: Path, data_dir: Path, *, has_note: bool) -> None:
+    """Refuse a file that is lost or damaged; a large one is looked at only in part.
+
+    Args:
+        path: The file.
+        data_dir: The data directory.
+        has_note: Whether the last start was with a server's database.
+    """
+    if path.exists():
+        check_file(path)
+        if what := check_soundness(path, seconds=CHECK_SECONDS).damage:
+            raise damaged(path, what)
+    elif path.parent == data_dir and (data_dir / STREAMS_KEY).exists() and not has_note:
+        raise ClusterError(
+            f"The database {path} is gone, and {data_dir} is of an appliance that has run before.",
+            hint="Restore the newest backup with `appliance restore FILE`; to begin with an empty "
+            f"appliance, move {data_dir} away.",
+        )
+
+
+def _open(data_dir: Path, url: str) -> Database:
+    path = sqlite_path(data_dir, url)
+    return _open_server(url) if path is None else Database.open_sqlite(path)
+
+
+def _open_server(url: str) -> Database:
+    try:
+        return Database.open(url)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise UserError(
+            "The database's URL is not understood.",
+            hint="Write postgresql+psycopg://USER:PASSWORD@HOST/NAME.",
+        ) from error
+    except OperationalError as error:
+        raise ClusterError(
+            f"The database cannot be opened: {error.orig}.",
+            hint="See that the server runs and knows the user and the database.",
+        ) from error

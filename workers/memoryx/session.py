@@ -1,0 +1,279 @@
+"""One session of MemoryX: a loop that announces what may be streamed, a loop that updates.
+
+The two run in threads of their own and share a count of events (`workers.memoryx.readiness`): the
+announcing loop waits until enough of them have happened for a layer step's loads to be ready. That
+alone lets step t+1 begin while step t is still being updated. Where MemoryX has several shards, the
+updating loop also sends the others what it has computed for them (`workers.memoryx.exchange`).
+"""
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from appliance.core.cluster.readings import MEMORYX_EXCHANGE_WAIT, MEMORYX_SUMS_WAIT, MEMORYX_UPDATE
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.errors import StreamClosedError
+from appliance.core.plans.micro_batches import visits
+from appliance.core.plans.plan import STEP_START, Plan
+from appliance.core.plans.shard_plans import ShardPlan
+from appliance.core.plans.state_shards import HOME
+from appliance.pods.context import PodContext
+from appliance.pods.sessions import Loops
+from appliance.streams.protocol import RingReader
+from appliance.streams.topology import (
+    NUM_ANNOUNCE_SLOTS,
+    NUM_OUTPUT_SLOTS,
+    OUTPUTS,
+    STEP_FIELD,
+    adds_up,
+    announce,
+    gradients,
+    output_layout,
+    sum_layout,
+    totals,
+)
+from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
+from workers.memoryx.exchange import Exchange
+from workers.memoryx.paging import Paging
+from workers.memoryx.readiness import Readiness
+from workers.memoryx.tensor_store import TensorStore
+from workers.memoryx.updates import Updates
+
+
+class EventCount:
+    """How many events of the session have happened; threads wait for it to grow."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def advance(self) -> None:
+        """Note one more event."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> bool:
+        """Wait until so many events have happened; return False if the session ends before."""
+        if self._count < count:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed or self._count >= count)
+        return not self._is_closed
+
+    def close(self) -> None:
+        """Wake everyone who waits."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSteps:
+    """What a shard needs to know of the steps of the whole job.
+
+    Attributes:
+        layer_steps: The layer step of each announcement of a step, in order.
+        adds_up: Whether SwarmX adds the sums up, or sorts them by shard.
+    """
+
+    layer_steps: tuple[int, ...]
+    adds_up: bool
+
+    @classmethod
+    def of(cls, plan: Plan, num_systems: int, num_shards: int) -> "SessionSteps":
+        """Return that of a job, given its whole plan."""
+        return cls(
+            layer_steps=tuple(visit.layer_step for visit in visits(plan, num_systems)),
+            adds_up=adds_up(plan, num_systems, num_shards),
+        )
+
+
+class WeightSession:
+    """A session of a weight pod; see `appliance.pods.sessions.Session`.
+
+    Args:
+        context: The pod.
+        number: The session's number.
+        shard: The pod's part of a verified plan.
+        steps: What the whole plan says.
+        store: Its tensors; they outlive the session until the next one is loaded.
+        num_threads: Threads that torch may use for an update.
+    """
+
+    def __init__(
+        self,
+        context: PodContext,
+        *,
+        number: int,
+        shard: ShardPlan,
+        steps: SessionSteps,
+        store: TensorStore,
+        num_threads: int,
+    ) -> None:
+        plan = shard.plan
+        self._context, self._number, self._plan = context, number, plan
+        self._store, self._num_threads = store, num_threads
+        self._readiness = Readiness(plan)
+        self._layer_steps = steps.layer_steps
+        self._updates = Updates(
+            plan,
+            state=store.state,
+            computed=store.computed,
+            late_sums=store.late_sums,
+            sent={update: shard.messages[number] for update, number in shard.sends.items()},
+        )
+        self._has_outputs = shard.index == HOME
+        self._overwritten = tuple(
+            tuple(commit.state for commit in update.commits) for update in plan.updates
+        )
+        self._output_layout = output_layout(plan)
+        self._sums_stream = totals(shard.index) if steps.adds_up else gradients(0)
+        self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
+        self._events = EventCount()
+        self._update_seconds = self._sums_wait_seconds = 0.0
+        self._idle = threading.Event()
+        self._idle.set()
+        self._paging: Paging | None = None
+        with contextlib.ExitStack() as stack:
+            self._announce = stack.enter_context(
+                context.serve_ring(
+                    number, announce(shard.index), num_slots=NUM_ANNOUNCE_SLOTS, slot_bytes=0
+                )
+            )
+            self._exchange = Exchange(context, number, shard)
+            stack.callback(self._exchange.close)
+            if self._has_outputs:
+                self._outputs = stack.enter_context(
+                    context.serve_ring(
+                        number,
+                        OUTPUTS,
+                        num_slots=NUM_OUTPUT_SLOTS,
+                        slot_bytes=self._output_layout.num_bytes,
+                    )
+                )
+            if store.backing.is_on_disk:
+                self._paging = Paging(
+                    plan,
+                    store.layout,
+                    store.memory,
+                    store.descriptor,
+                    self._layer_steps,
+                )
+                stack.callback(self._paging.close)
+            self._streams = stack.pop_all()
+
+    def start(self, schedule: RunSchedule) -> Loops:
+        """Connect to the sums and return the two loops."""
+        self._store.require_complete()
+        sums = self._streams.enter_context(
+            self._context.connect_ring(self._number, self._sums_stream)
+        )
+        self._exchange.connect()
+        self._idle.clear()
+        return {
+            "announce": lambda: self._announce_loads(schedule.num_steps),
+            "update": lambda: self._update(schedule, sums),
+        }
+
+    def wait_until_idle(self) -> None:
+        """Wait until no step changes the state any more."""
+        self._idle.wait()
+
+    def close(self) -> None:
+        """Close the streams and wake both loops."""
+        self._events.close()
+        self._store.snapshots.close()
+        self._streams.close()
+
+    def _announce_loads(self, num_steps: int) -> None:
+        for step in range(num_steps):
+            for position, layer_step in enumerate(self._layer_steps):
+                if self._paging is not None:
+                    self._paging.before_announcing(position)
+                if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
+                    return
+                self._announce.reserve()
+                self._announce.publish()
+        self._announce.end()
+
+    def _update(self, schedule: RunSchedule, sums: RingReader) -> None:
+        torch.set_num_threads(self._num_threads)
+        try:
+            for step in range(schedule.num_steps):
+                began = self._context.clock.monotonic_seconds()
+                waited = self._waited_seconds
+                self._update_step(schedule, step, sums)
+                if schedule.keeps_state(step):
+                    self._store.snapshots.keep(step + 1)
+                spent = self._context.clock.monotonic_seconds() - began
+                self._update_seconds += spent - (self._waited_seconds - waited)
+                self._context.progress.record(step=step + 1, readings=self._readings())
+            self._store.snapshots.settle()
+            self._exchange.end()
+            if self._has_outputs:
+                self._outputs.end()
+        finally:
+            self._idle.set()
+
+    def _update_step(self, schedule: RunSchedule, step: int, sums: RingReader) -> None:
+        keeps_outputs = self._has_outputs and schedule.keeps_outputs(step)
+        outputs = self._reserve_outputs(step) if keeps_outputs else {}
+        self._updates.begin(schedule.first_step + step, outputs)
+        self._exchange.send(STEP_START, self._updates)
+        for point in self._readiness.points:
+            if point.layer_step != STEP_START:
+                self._updates.arrive(point.layer_step, self._take_sums(sums, point.layer_step))
+            self._events.advance()
+            for update in point.updates:
+                self._run(update)
+                self._events.advance()
+            if point.layer_step != STEP_START:
+                self._updates.depart(point.layer_step)
+                sums.release()
+        self._exchange.take(len(self._plan.updates), self._updates)
+        if keeps_outputs:
+            self._outputs.publish()
+
+    def _run(self, update: int) -> None:
+        self._exchange.take(update, self._updates)
+        if self._paging is not None:
+            self._paging.before_update(update)
+        self._store.snapshots.preserve(self._overwritten[update])
+        self._updates.run(update)
+        self._exchange.send(update, self._updates)
+        if self._paging is not None:
+            self._paging.after_update(update)
+
+    @property
+    def _waited_seconds(self) -> float:
+        return self._sums_wait_seconds + self._exchange.wait_seconds
+
+    def _readings(self) -> Mapping[str, float]:
+        return {
+            MEMORYX_UPDATE: self._update_seconds,
+            MEMORYX_SUMS_WAIT: self._sums_wait_seconds,
+            MEMORYX_EXCHANGE_WAIT: self._exchange.wait_seconds,
+            "wsc_memoryx_state_bytes": float(self._store.layout.num_bytes),
+            "wsc_memoryx_state_on_disk": float(self._store.backing.is_on_disk),
+            "wsc_memoryx_snapshot_copied_bytes": float(self._store.snapshots.num_bytes_copied),
+        }
+
+    def _take_sums(self, sums: RingReader, layer_step: int) -> Tensors:
+        began = self._context.clock.monotonic_seconds()
+        slot = sums.acquire()
+        self._sums_wait_seconds += self._context.clock.monotonic_seconds() - began
+        if slot is None:
+            name = self._plan.layer_steps[layer_step].name
+            raise StreamClosedError(
+                f"Stream {self._sums_stream!r} ended before the sums of {name!r}."
+            )
+        return self._sum_tensors.of(slot, layer_step)
+
+    def _reserve_outputs(self, step: int) -> Mapping[str, torch.Tensor]:
+        tensors = tensors_of(self._output_layout, self._outputs.reserve())
+        tensors.pop(STEP_FIELD).fill_(step)
+        return tensors

@@ -1,0 +1,149 @@
+"""The tensors of a session: the segments they lie in, and which of them have a value.
+
+State lies in memory or in a file (`workers.memoryx.backing`), and with it the sums that an update
+needs long after they have come.
+"""
+
+import contextlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.core.errors import ConflictError, NotFoundError
+from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.plan import Plan, StateTensor
+from appliance.streams.layout import LayoutItem, SlotLayout
+from appliance.streams.store import StoreServer
+from appliance.streams.topology import (
+    COMPUTED_SEGMENT,
+    STATE_SEGMENT,
+    computed_layout,
+    persistent_segment,
+    state_layout,
+)
+from appliance.streams.torch_views import tensors_of
+from workers.memoryx.backing import Backing
+from workers.memoryx.readiness import late_sum_layout
+from workers.memoryx.snapshots import Snapshots
+
+_LATE_SUMS = "late-sums"
+
+
+def tensor_bytes(plan: Plan) -> int:
+    """Return the bytes of all tensors that a store of the plan holds, snapshots apart."""
+    layouts = state_layout(plan), computed_layout(plan), late_sum_layout(plan)
+    return sum(layout.num_bytes for layout in layouts)
+
+
+class TensorStore:
+    """The tensors of one session: state, computed loads, snapshots; which state has a value.
+
+    Args:
+        plan: The session's plan.
+        server: Where the segments are served; closed with this object.
+        backing: Where they lie.
+    """
+
+    def __init__(self, plan: Plan, server: StoreServer, backing: Backing) -> None:
+        self._server, self.backing = server, backing
+        self.layout = self._layout = state_layout(plan)
+        self._items = {item.name: item for item in self._layout.items}
+        self._by_resource = {tensor.resource_name: tensor for tensor in plan.state}
+        self._missing = set(self._by_resource)
+        self._bytes: NDArray[np.uint8] = server.add_segment(
+            STATE_SEGMENT, self._layout, directory=backing.state_directory
+        )
+        self.state = tensors_of(self._layout, self._bytes)
+        late = late_sum_layout(plan)
+        self.late_sums = tensors_of(
+            late, server.add_segment(_LATE_SUMS, late, directory=backing.state_directory)
+        )
+        self.snapshots = Snapshots(server, self._layout, self._bytes, backing.directory)
+        computed = computed_layout(plan)
+        self.computed = tensors_of(computed, server.add_segment(COMPUTED_SEGMENT, computed))
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """The bytes of the state."""
+        return self._bytes
+
+    @property
+    def descriptor(self) -> int:
+        """What holds the state."""
+        return self._server.descriptor(STATE_SEGMENT)
+
+    def commit_ingest(self, resource_names: list[str]) -> int:
+        """Note that state tensors have their value now; return how many have none yet.
+
+        Raises:
+            NotFoundError: A name is not a state tensor of the plan.
+        """
+        for name in resource_names:
+            self._missing.discard(self._tensor(name).resource_name)
+        return len(self._missing)
+
+    def require_complete(self) -> None:
+        """Check that every state tensor has a value.
+
+        Raises:
+            ConflictError: Some have none.
+        """
+        if self._missing:
+            first = min(self._missing)
+            raise ConflictError(
+                f"{len(self._missing)} of {len(self._by_resource)} state tensors have no value, "
+                f"{first!r} among them."
+            )
+
+    def item(self, resource_name: str) -> LayoutItem:
+        """Return name, type and place of a state tensor.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+        """
+        return self._items[self._tensor(resource_name).value]
+
+    def read(self, resource_name: str) -> NDArray[np.generic]:
+        """Return a state tensor's present value as a view.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+            ConflictError: It has no value yet.
+        """
+        if self._tensor(resource_name).resource_name in self._missing:
+            raise ConflictError(f"State tensor {resource_name!r} has no value yet.")
+        return self.item(resource_name).view(self._bytes)
+
+    def write(self, resource_name: str, value: NDArray[np.generic]) -> None:
+        """Give a state tensor a value of its own shape and type."""
+        self.item(resource_name).view(self._bytes)[...] = value
+        self._missing.discard(resource_name)
+
+    def locate(self, resource_name: str, step_number: int) -> str:
+        """Return the segment that holds a state tensor as it was after a step (counted from 1).
+
+        Raises:
+            NotFoundError: The plan has no such state tensor, or the snapshot is not there.
+        """
+        return self.snapshots.locate(step_number, self._tensor(resource_name).value)
+
+    def expose(
+        self, persistent_id: int, name: str, type_: TensorType, value: NDArray[np.generic]
+    ) -> None:
+        """Put a persistent tensor where store clients can attach it; replaces an older one."""
+        segment = persistent_segment(persistent_id)
+        with contextlib.suppress(NotFoundError):
+            self._server.remove_segment(segment)
+        layout = SlotLayout.of([(name, type_)])
+        buffer = self._server.add_segment(segment, layout)
+        layout.items[0].view(buffer)[...] = value
+
+    def close(self) -> None:
+        """Stop serving the segments."""
+        self.snapshots.close()
+        self._server.close()
+
+    def _tensor(self, resource_name: str) -> StateTensor:
+        if resource_name not in self._by_resource:
+            raise NotFoundError(f"The plan has no state tensor {resource_name!r}.")
+        return self._by_resource[resource_name]

@@ -1,0 +1,231 @@
+"""One session of a SwarmX pod: a loop that broadcasts, a loop that reduces."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.swarmx_tree import TreeChild, swarmx_tree
+from appliance.core.errors import StreamClosedError
+from appliance.core.plans.micro_batches import Visit, visits
+from appliance.core.plans.plan import Plan
+from appliance.core.plans.residency import deliveries
+from appliance.core.plans.shard_plans import shard_plans
+from appliance.pods.context import PodContext
+from appliance.pods.sessions import Loops
+from appliance.streams.layout import SlotLayout
+from appliance.streams.protocol import RingReader, RingWriter
+from appliance.streams.topology import (
+    STREAMS_OPTION,
+    StreamMode,
+    adds_up,
+    announce,
+    broadcast,
+    gradients,
+    largest,
+    load_layout,
+    num_ring_slots,
+    store,
+    sum_layout,
+    sums,
+    totals,
+)
+from workers.swarmx.copies import broadcast_copies
+from workers.swarmx.loads import Loads, RelayedLoads, ShardLoads, StoredLoads
+from workers.swarmx.reduction import Accumulation, Part, Pending, Reduction, Slot, parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """Where sums go.
+
+    Attributes:
+        ring: The stream.
+        parts: For each layer step, which of its sums go there.
+        num_bytes: Size of the slot of each layer step.
+    """
+
+    ring: RingWriter
+    parts: tuple[tuple[Part, ...], ...]
+    num_bytes: tuple[int, ...]
+
+
+class BroadcastReduceSession:
+    """A session of a broadcastreduce pod; see `appliance.pods.sessions.Session`.
+
+    Args:
+        context: The pod; its index is its place in the tree.
+        number: The session's number.
+        plan: A verified plan.
+        num_systems: Number of CS-2 systems.
+        fan_out: Children of a SwarmX pod at most.
+        num_shards: Shards of MemoryX.
+    """
+
+    def __init__(
+        self,
+        context: PodContext,
+        *,
+        number: int,
+        plan: Plan,
+        num_systems: int,
+        fan_out: int,
+        num_shards: int,
+    ) -> None:
+        self._context, self._number, self._num_shards = context, number, num_shards
+        self._place = swarmx_tree(num_systems, fan_out=fan_out)[context.spec.index]
+        self._visits = visits(plan, num_systems)
+        self._deliveries = deliveries(plan, num_systems)
+        mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        rows = self._deliveries.rows if mode is StreamMode.RING else ()
+        shards = [shard.plan for shard in shard_plans(plan, num_shards)]
+        self._copies = broadcast_copies(plan, shards, rows)
+        self._row_bytes = tuple(load_layout(plan, row).num_bytes for row in rows)
+        self._adds_up = adds_up(plan, num_systems, num_shards)
+        self._reduction = Reduction(len(self._place.children))
+        layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+        self._whole = tuple(parts(layout, layout) for layout in layouts)
+        self._accumulation = Accumulation(layouts)
+        self._num_bytes_copied = 0
+        with contextlib.ExitStack() as stack:
+            self._broadcast = self._serve(
+                stack,
+                broadcast(self._place.index),
+                max(self._row_bytes, default=0),
+                num_readers=len(self._place.children),
+            )
+            self._targets = self._serve_sums(stack, layouts, shards) if self._adds_up else ()
+            self._streams = stack.pop_all()
+
+    @property
+    def _is_root(self) -> bool:
+        return self._place.parent is None
+
+    def _serve_sums(
+        self, stack: contextlib.ExitStack, layouts: tuple[SlotLayout, ...], shards: Sequence[Plan]
+    ) -> tuple["_Target", ...]:
+        """Serve what goes up: to the pod above, or to each shard what it needs."""
+        wanted = {sums(self._place.index): layouts}
+        if self._is_root:
+            wanted = {
+                totals(shard): tuple(sum_layout(own, step) for step in own.layer_steps)
+                for shard, own in enumerate(shards)
+            }
+        return tuple(
+            _Target(
+                ring=self._serve(stack, stream, largest(slots)),
+                parts=tuple(parts(*pair) for pair in zip(layouts, slots, strict=True)),
+                num_bytes=tuple(slot.num_bytes for slot in slots),
+            )
+            for stream, slots in wanted.items()
+        )
+
+    def _serve(
+        self, stack: contextlib.ExitStack, stream: str, slot_bytes: int, *, num_readers: int = 1
+    ) -> RingWriter:
+        ring = self._context.serve_ring(
+            self._number,
+            stream,
+            num_slots=num_ring_slots(slot_bytes),
+            slot_bytes=slot_bytes,
+            num_readers=num_readers,
+        )
+        return stack.enter_context(ring)
+
+    def start(self, schedule: RunSchedule) -> Loops:
+        """Connect to what is above and to every child, and return the two loops."""
+        loads = self._connect_loads()
+        loops: dict[str, Callable[[], None]] = {
+            "broadcast": lambda: self._broadcast_loads(schedule.num_steps, loads)
+        }
+        if self._adds_up:
+            names = [_sums_of(child) for child in self._place.children]
+            contributions = [self._connect(name) for name in names]
+            loops["reduce"] = lambda: self._reduce_sums(schedule.num_steps, names, contributions)
+        return loops
+
+    def close(self) -> None:
+        """Close the streams and wake both loops."""
+        self._streams.close()
+
+    def _connect(self, stream: str) -> RingReader:
+        return self._streams.enter_context(self._context.connect_ring(self._number, stream))
+
+    def _connect_loads(self) -> Loads:
+        if self._place.parent is not None:
+            name = broadcast(self._place.parent)
+            return RelayedLoads(self._connect(name), self._row_bytes, name=name)
+        return StoredLoads([self._connect_shard(shard) for shard in range(self._num_shards)])
+
+    def _connect_shard(self, shard: int) -> ShardLoads:
+        attached = self._context.attach_store(self._number, store(shard), is_read_only=True)
+        rows = self._copies
+        return ShardLoads(
+            name=announce(shard),
+            announce=self._connect(announce(shard)),
+            store=self._streams.enter_context(attached),
+            copies=tuple(tuple(c for c in row if c.shard == shard) for row in rows),
+        )
+
+    def _broadcast_loads(self, num_steps: int, loads: Loads) -> None:
+        for step in range(num_steps):
+            for number in range(len(self._visits)):
+                loads.wait()
+                slot = self._broadcast.reserve()
+                num_bytes = 0
+                if self._row_bytes:
+                    row = self._deliveries.row(step, number)
+                    num_bytes = self._row_bytes[row]
+                    loads.copy(row, slot)
+                    self._num_bytes_copied += sum(copy.num_bytes for copy in self._copies[row])
+                self._broadcast.publish(num_bytes)
+                loads.release()
+            if not self._adds_up:
+                self._record(step + 1)
+        self._broadcast.end()
+
+    def _reduce_sums(
+        self, num_steps: int, names: Sequence[str], contributions: Sequence[RingReader]
+    ) -> None:
+        def take(child: int) -> Slot:
+            slot = contributions[child].acquire()
+            if slot is None:
+                raise StreamClosedError(f"Stream {names[child]!r} ended before the last step.")
+            return slot
+
+        for step in range(num_steps):
+            for visit in self._visits:
+                self._reduce_visit(visit, take)
+                for contribution in contributions:
+                    contribution.release()
+            self._record(step + 1)
+        for target in self._targets:
+            target.ring.end()
+
+    def _reduce_visit(self, visit: Visit, take: Callable[[int], Slot]) -> None:
+        """Add up what the children send for a visit, and send it on where it is complete.
+
+        Only the root adds micro-batches up, each over all systems, so that a sum's order is the
+        same however many pods there are.
+        """
+        whole = self._whole[visit.layer_step]
+        pending: Pending | None = self._reduction.run(whole, take)
+        if self._is_root and pending is not None:
+            pending = self._accumulation.add(visit, whole, pending)
+        if pending is None:
+            return
+        for target in self._targets:
+            slot = target.ring.reserve()
+            pending.write(slot, target.parts[visit.layer_step])
+            target.ring.publish(target.num_bytes[visit.layer_step])
+
+    def _record(self, num_steps: int) -> None:
+        self._context.progress.record(
+            step=num_steps,
+            readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
+        )
+
+
+def _sums_of(child: TreeChild) -> str:
+    """Return the stream in which a child sends what it has."""
+    return gradients(child.first_system) if child.pod is None else sums(child.pod)
