@@ -146,6 +146,13 @@ _Otlp = Annotated[
         show_default="OTEL_EXPORTER_OTLP_ENDPOINT, or none",
     ),
 ]
+_DiskReserve = Annotated[
+    float,
+    typer.Option(
+        help="MiB that must be free in the data directory, at most a twentieth of its disk, for "
+        "jobs to start; 0 sets no limit."
+    ),
+]
 _Notify = Annotated[
     Path | None, typer.Option(help="YAML file: mail server, targets told of every job.")
 ]
@@ -233,6 +240,7 @@ def up(
     log_days: _LogDays = 90.0,
     log_gib: _LogGib = 50.0,
     pod_log_mib: _PodLogMib = 256.0,
+    disk_reserve_mib: _DiskReserve = 512.0,
     notify: _Notify = None,
     otlp: _Otlp = "",
     database: _Database = "",
@@ -260,8 +268,7 @@ def up(
         lease_seconds=lease_seconds,
         orphan_seconds=orphan_seconds,
         allows_preemption=preemption,
-        history_days=history_days,
-        log_limits=_log_limits(log_days, log_gib, pod_log_mib),
+        **_retention(history_days, log_days, log_gib, pod_log_mib, disk_reserve_mib),
         otlp=otlp or settings.otlp_endpoint,
         notify=str(notify.absolute()) if notify else "",
         database=database or settings.database,
@@ -293,12 +300,27 @@ def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> N
     asyncio.run(_serve(options, ready_descriptor=None))
 
 
-def _log_limits(days: float, gib: float, pod_mib: float) -> LogLimits:
-    return LogLimits(
+class _Retention(TypedDict):
+    """How much of the disk is used for how long."""
+
+    history_days: float
+    log_limits: LogLimits
+    disk_reserve_bytes: int
+
+
+def _retention(
+    history_days: float, log_days: float, log_gib: float, pod_mib: float, reserve_mib: float
+) -> _Retention:
+    limits = LogLimits(
         pod_bytes=int(pod_mib * _MIB),
-        total_bytes=int(gib * _GIB),
-        age_seconds=days * _DAY_SECONDS,
+        total_bytes=int(log_gib * _GIB),
+        age_seconds=log_days * _DAY_SECONDS,
     )
+    return {
+        "history_days": history_days,
+        "log_limits": limits,
+        "disk_reserve_bytes": int(reserve_mib * _MIB),
+    }
 
 
 def _machine(name_or_file: str) -> str:

@@ -33,6 +33,8 @@ class Queue(BaseModel):
     """How many jobs wait."""
     as_of: dt.datetime | None
     """When the scheduling cycle ran that this rests on."""
+    stopped: str
+    """Why nothing is started now, such as a disk that is nearly full; empty if jobs are."""
 
 
 class StartRequest(BaseModel):
@@ -79,7 +81,9 @@ def get_queue(
     ]
     end = offset + len(page.entries)
     following = offset_cursor(end) if end < page.total and page.entries else None
-    return Queue(items=items, next=following, total=page.total, as_of=page.as_of)
+    return Queue(
+        items=items, next=following, total=page.total, as_of=page.as_of, stopped=page.stopped
+    )
 
 
 @router.post("/queue/plan", responses=problems(400, 404, 503))

@@ -1,7 +1,6 @@
 """The management process without its REST shell: everything wired together, started and stopped."""
 
 import asyncio
-import gc
 import logging
 import math
 import socket
@@ -36,6 +35,7 @@ from appliance.management.access.stream_secrets import ensure_identity, ensure_s
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import Attendants
 from appliance.management.background.messengers import NotifyOptions, read_notify_options
+from appliance.management.background.storage_watch import StorageWatch
 from appliance.management.changes.feed import ChangeFeed, Topic
 from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster.cluster_file import parse_cluster
@@ -81,8 +81,9 @@ from appliance.management.rpc.inner_servicer import InnerServicer
 from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.rpc.rpc_edge import RpcEdge, by_name
-from appliance.management.store.databases import STREAMS_KEY, open_own_database
-from appliance.management.store.own_process import end_at_once, start_again
+from appliance.management.store.databases import STREAMS_KEY, open_own_database, sqlite_path
+from appliance.management.store.disk import RESERVE_BYTES, DiskReserve
+from appliance.management.store.own_process import end_at_once, spare_the_collector, start_again
 from appliance.management.store.state import State
 from appliance.management.store.versions import NEWEST_CLIENT, client_build
 from appliance.scheduler.policy import Policy
@@ -105,7 +106,6 @@ from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 logger = logging.getLogger(__name__)
 
-_COLLECTOR_THRESHOLDS = (50_000, 20, 20)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _INNER_HOST = "127.0.0.1"
 """Where what is behind clients' one port listens."""
@@ -168,6 +168,8 @@ class ManagementOptions:
             but those whom requests name. A path, since what it holds is secret.
         log_limits: How much is kept of what pods print.
         database: SQLAlchemy URL of a PostgreSQL database; empty keeps all in SQLite.
+        disk_reserve_bytes: What must be free on the disk of the data directory, at most a twentieth
+            of it, for jobs to be started; 0 sets no limit.
         allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
             that they can go on from a checkpoint.
         machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
@@ -221,6 +223,7 @@ class ManagementOptions:
     notify: str = ""
     log_limits: LogLimits = field(default_factory=LogLimits)
     database: str = ""
+    disk_reserve_bytes: int = RESERVE_BYTES
     allows_preemption: bool = False
     machine: str = CS2.name
     pace: float = 0.0
@@ -379,6 +382,7 @@ class Management:
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="rpc")
         self._servers: list[grpc.aio.Server] = []
         self._front: FrontPort | None = None
+        self._storage_watch: StorageWatch | None = None
 
     @property
     def address(self) -> str:
@@ -453,7 +457,7 @@ class Management:
             data_dir=self.options.data_dir,
         )
         await self._open_inner_doors()
-        self.reconciler.start()
+        self._start_reconciler()
         self._attendants.start()
         inner_port = await self._listen()
         if listener is not None:
@@ -468,8 +472,19 @@ class Management:
             self.port = inner_port
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
-        _spare_the_collector()
+        spare_the_collector()
         logger.info("Appliance is up", extra={"address": self.address})
+
+    def _start_reconciler(self) -> None:
+        """Begin to move jobs; from the first cycle on none is started where there is no space."""
+        self._storage_watch = StorageWatch(
+            self.options.data_dir,
+            DiskReserve(num_bytes=self.options.disk_reserve_bytes),
+            sqlite_path(self.options.data_dir, self.options.database),
+            self.reconciler.stop_admissions,
+        )
+        self._storage_watch.start()
+        self.reconciler.start()
 
     def _make_reconciler(self, policy: Policy) -> Reconciler:
         self._driver_restarts = DriverRestarts(self._state)
@@ -554,6 +569,8 @@ class Management:
         self._coordinators.close()
         self.exports.close()
         self._threads.shutdown(wait=False)
+        if self._storage_watch is not None:
+            self._storage_watch.close()
         if hasattr(self, "_attendants"):
             self._attendants.close()
         self._database.close()
@@ -781,15 +798,3 @@ class Management:
             otlp=self.options.otlp,
             client_config=str(self.config_path) if self._kubernetes else "",
         )
-
-
-def _spare_the_collector() -> None:
-    """Let Python look for garbage in cycles more rarely, and never at what a start has left.
-
-    Calls and turns make thousands of short-lived values a second, hardly any of them in cycles, and
-    a hundred thousand waiting jobs are values that stay. The default looks at all of them again and
-    again: a tenth of the time of a busy appliance.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECTOR_THRESHOLDS)

@@ -44,6 +44,7 @@ class WaitReason(StrEnum):
     OUT_OF_SERVICE = "OutOfService"
     PREEMPTING = "Preempting"
     HELD = "Held"
+    STOPPED = "Stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +254,8 @@ class Waits(Mapping[JobId, Wait]):
         job = self._jobs[slot]
         if job.held_by:
             return WaitReason.HELD, f"held by {job.held_by}", ()
+        if stopped := self._round.snapshot.stopped:
+            return WaitReason.STOPPED, f"nothing is started now: {stopped}", ()
         if not self._round.may_start[slot]:
             return self._why_quota(job)
         if job.id in self._promises:

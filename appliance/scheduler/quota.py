@@ -23,10 +23,11 @@ class Rooms:
     """What is left of each session's quota, during one cycle.
 
     Args:
-        snapshot: Quotas, and who holds what.
+        snapshot: Quotas, who holds what, and whether anything may start.
     """
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.is_stopped = bool(snapshot.stopped)
         self.quotas = {quota.name: quota for quota in snapshot.sessions}
         self.num_systems: dict[str, int] = {}
         self.num_groups: dict[str, int] = {}
@@ -121,6 +122,8 @@ class Rooms:
     def open_slots(self, queue: JobQueue) -> NDArray[np.bool_]:
         """Return, for each slot of the queue, whether nobody holds it back and `admits` holds."""
         size = len(queue)
+        if self.is_stopped:
+            return np.zeros(size, np.bool_)
         columns = queue.columns
         is_open: NDArray[np.bool_] = ~columns.is_held[:size]
         is_driver = columns.lane[:size] == LANES.index(JobType.DRIVER)
@@ -148,7 +151,9 @@ class Rooms:
         return np.array([int(self.own_left(a.session) <= 0) for a in accounts], np.int64)
 
     def is_paused(self, session: str) -> bool:
-        """Whether a session's pending jobs stay pending."""
+        """Whether a session's pending jobs stay pending, by its own word or as all do."""
+        if self.is_stopped:
+            return True
         quota = self.quotas.get(session)
         return quota is not None and quota.is_paused
 

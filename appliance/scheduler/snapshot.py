@@ -182,6 +182,7 @@ class ClusterSnapshot:
         policy: The rules.
         may_grow: Whether nodes join by themselves, so that a job which no node is large enough for
             waits instead of being refused.
+        stopped: Why no job may start, whatever is free; empty if jobs may.
     """
 
     systems: tuple[System, ...]
@@ -197,6 +198,7 @@ class ClusterSnapshot:
     usage: UsageLedger | None = None
     policy: Policy = field(default_factory=Policy)
     may_grow: bool = False
+    stopped: str = ""
 
     def free_systems(self) -> tuple[System, ...]:
         """Return the systems that a job could get now."""

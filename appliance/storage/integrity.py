@@ -6,10 +6,8 @@ file is looked at before SQLite opens it, and what SQLite refuses later is trans
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
@@ -24,19 +22,6 @@ RESTORE_HINT = (
 _MAGIC = b"SQLite format 3\x00"
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")
 _NO_WRITES = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Soundness:
-    """What a check of a database has found.
-
-    Attributes:
-        damage: What is damaged, in SQLite's words; empty if nothing was found.
-        is_complete: Whether all of it was looked at; False if the time was over before.
-    """
-
-    damage: str = ""
-    is_complete: bool = True
 
 
 def check_file(path: Path) -> None:
@@ -63,31 +48,23 @@ def check_file(path: Path) -> None:
         raise cannot_write(path, "the file is read-only")
 
 
-def check_soundness(path: Path, *, seconds: float | None) -> Soundness:
-    """Look at every page of a database, for as long as that may take.
+def find_damage(path: Path) -> str:
+    """Look at every page of a database, some 500 MB a second; others may use it meanwhile.
 
-    Args:
-        path: The file; others may use it meanwhile.
-        seconds: After so long the check is given up; None takes the time that it takes.
+    Returns:
+        What is damaged, in SQLite's words; nothing if it is sound.
+
+    Raises:
+        ClusterError: It cannot be read.
     """
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
-        timer = None if seconds is None else threading.Timer(seconds, connection.interrupt)
-        if timer is not None:
-            timer.daemon = True
-            timer.start()
-        try:
+    try:
+        with closing(sqlite3.connect(path)) as connection:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorname == "SQLITE_INTERRUPT":
-                return Soundness(is_complete=False)
-            if not error.sqlite_errorname.startswith(_DAMAGE):
-                raise sentence_of(error, path) from error
-            found = str(error)
-        finally:
-            if timer is not None:
-                timer.cancel()
-                timer.join()
-    return Soundness(damage="" if found == "ok" else " ".join(found.split()))
+    except sqlite3.DatabaseError as error:
+        if not error.sqlite_errorname.startswith(_DAMAGE):
+            raise sentence_of(error, path) from error
+        return str(error)
+    return "" if found == "ok" else " ".join(found.split())
 
 
 def damaged(path: Path, what: str) -> ClusterError:

@@ -7,9 +7,16 @@ from contextlib import closing
 import pytest
 
 from appliance.management.store.instance import Instance
-from tests.support.appliance_process import ApplianceProcess, run_command, wait_for
+from protos.cluster import cluster_pb2 as pb
+from tests.support.appliance_process import (
+    ApplianceProcess,
+    run_command,
+    running_appliance,
+    wait_for,
+)
 from tests.support.disks import fill, remount, small_disk
 from tests.support.processes import is_alive
+from tests.support.rest import rest_client
 
 PAGE_BYTES = 4096
 
@@ -81,3 +88,36 @@ def test_a_management_whose_mapped_file_is_cut_leaves_a_line_and_can_be_started_
             assert connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
     finally:
         appliance.down()
+
+
+@pytest.mark.slow
+def test_a_disk_that_runs_full_stops_admissions_and_nothing_else_until_there_is_space(tmp_path):
+    with (
+        small_disk(tmp_path / "disk", mib=512) as disk,
+        running_appliance(disk / "data", "--systems", "2") as appliance,
+        rest_client(appliance) as rest,
+    ):
+
+        def queue():
+            return rest.get("queue").json()
+
+        running = appliance.submit_execute(1)
+        assert appliance.wait_ready(running)[-1].is_ready
+        fill(disk, leave_bytes=20 << 20)  # below a twentieth
+        wait_for(lambda: queue()["stopped"], what="stopped admissions")
+        waiting = appliance.submit_execute(1)
+        wait_for(lambda: queue()["items"], what="the job in the queue")
+        (entry,) = queue()["items"]
+        assert (entry["job"]["id"], entry["waiting"]["kind"]) == (waiting, "Stopped")
+        assert f"the disk of {disk / 'data'} has" in entry["waiting"]["reason"]
+        request = pb.GetJobInitStatusRequest(job_id=waiting)
+        assert "MiB must be" in appliance.cluster.GetJobInitStatus(request).status
+        assert appliance.status(running).status == pb.JOB_STATUS_IN_PROGRESS
+        (disk / "filler").unlink()
+        assert appliance.wait_ready(waiting)[-1].is_ready
+        states = [
+            event["details"]["state"]
+            for event in rest.get("system-events").json()["items"]
+            if event["system"] == "appliance"
+        ]
+        assert states == ["admissions-stopped", "admissions-resumed"]

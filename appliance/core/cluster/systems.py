@@ -115,12 +115,16 @@ class SystemEventKind(StrEnum):
     STATE_CHANGE = "state-change"
 
 
+APPLIANCE = "appliance"
+"""Stands for the name of a system in events that concern all of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemEvent:
     """Something that happened to a system.
 
     Attributes:
-        system: The system.
+        system: The system, or `APPLIANCE`.
         at: When.
         kind: What kind of thing.
         note: For people.

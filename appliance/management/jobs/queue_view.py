@@ -67,11 +67,13 @@ class QueuePage:
         entries: Them.
         total: How many wait altogether.
         as_of: When the cycle ran that all this rests on; None before the first.
+        stopped: Why nothing is started; empty if jobs are.
     """
 
     entries: tuple[QueueEntry, ...]
     total: int
     as_of: dt.datetime | None
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +142,13 @@ class QueueService:
             session: Only of this session; empty for all.
         """
         published = self._reconciler.published
+        stopped = published.snapshot.stopped if published.snapshot else ""
         if published.waits is None:
-            return QueuePage(entries=(), total=0, as_of=published.at)
+            return QueuePage(entries=(), total=0, as_of=published.at, stopped=stopped)
         waits = published.waits
         order = waits.in_order(session)
         entries = tuple(_entry(waits[job]) for job in order[offset : offset + limit])
-        return QueuePage(entries=entries, total=len(order), as_of=published.at)
+        return QueuePage(entries=entries, total=len(order), as_of=published.at, stopped=stopped)
 
     def find(self, job: JobId) -> QueueEntry | None:
         """Return a job's place; None if it does not wait."""

@@ -80,6 +80,8 @@ class Dispatcher:
         self._history = RunHistory(policy)
         self._usage = UsageLedger(policy.half_life_seconds)
         self._queue = JobQueue(history=self._history)
+        self.stopped = ""
+        """Why nothing is started; empty if jobs are."""
 
     def history_start(self) -> dt.datetime:
         """Return since when past jobs still tell something."""
@@ -168,10 +170,11 @@ class Dispatcher:
         return self.would_start(pending_of(execute, is_lookup=False))
 
     def _snapshot(self) -> ClusterSnapshot:
-        return snapshot_of(
+        snapshot = snapshot_of(
             self._model.facts,
             self._grants(),
             now_seconds=self._clock.now().timestamp(),
             usage=self._usage,
             policy=self._policy,
         )
+        return replace(snapshot, stopped=self.stopped) if self.stopped else snapshot

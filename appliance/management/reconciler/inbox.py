@@ -117,6 +117,13 @@ class Releases:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stops:
+    """Nothing is to be started from now on, for a reason; without one jobs may start again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
     """Nothing but a reason to look again at who may start."""
 
@@ -129,7 +136,9 @@ class Question:
     answer: "Future[Admit | Reject | Wait]"
 
 
-Wish = Arrived | Submitted | Reprioritised | WantsCompile | HeldBack | Holds | Releases | Wake
+Wish = (
+    Arrived | Submitted | Reprioritised | WantsCompile | HeldBack | Holds | Releases | Stops | Wake
+)
 Item = Happened | Registered | PodsLaunched | ToKeep | Wish | Question | Exit
 
 

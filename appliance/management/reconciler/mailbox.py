@@ -95,6 +95,10 @@ class Mailbox:
         """Take back what a workflow keeps; that it shall keep nothing is kept already."""
         self._inbox.put(inbox.Releases(workflow=workflow))
 
+    def stop_admissions(self, reason: str) -> None:
+        """Start nothing any more, for a reason that who waits is told; without one start again."""
+        self._inbox.put(inbox.Stops(reason=reason))
+
     def reschedule(self) -> None:
         """Look again at who may start, as the cluster or somebody's quota has changed."""
         self._inbox.put(inbox.Wake())

@@ -24,6 +24,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.records import EventRecord, JobRecord
+from appliance.core.cluster.systems import APPLIANCE, SystemEvent, SystemEventKind
 from appliance.core.errors import ClusterError, ConflictError, StaleWriterError, WscError
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
 from appliance.management.changes.feed import Topic
@@ -430,14 +431,35 @@ class Reconciler(Mailbox):
                 self._queue_compile(wish)
             case inbox.HeldBack():
                 self._hold_back(wish)
-            case inbox.Holds(workflow=workflow):
-                self._reservations.hold(workflow, (live.grant for live in self._held.values()))
-            case inbox.Releases(workflow=workflow):
-                self._reservations.release(workflow)
+            case inbox.Holds() | inbox.Releases():
+                self._reserve(wish)
+            case inbox.Stops(reason=reason):
+                self._stop_admissions(reason)
             case inbox.Wake():
                 pass
             case _:
                 assert_never(wish)
+
+    def _reserve(self, wish: inbox.Holds | inbox.Releases) -> None:
+        if isinstance(wish, inbox.Holds):
+            self._reservations.hold(wish.workflow, (live.grant for live in self._held.values()))
+        else:
+            self._reservations.release(wish.workflow)
+
+    def _stop_admissions(self, reason: str) -> None:
+        if bool(reason) != bool(self._dispatcher.stopped):
+            state = "admissions-stopped" if reason else "admissions-resumed"
+            self._state.system_events.add(
+                SystemEvent(
+                    system=APPLIANCE,
+                    at=self._clock.now(),
+                    kind=SystemEventKind.STATE_CHANGE,
+                    note=reason or f"again possible: {self._dispatcher.stopped}",
+                    details={"state": state, "caller": APPLIANCE},
+                )
+            )
+            logger.warning("Admissions", extra={"state": state, "why": reason})
+        self._dispatcher.stopped = reason
 
     def _take_in(self, wish: inbox.Arrived) -> None:
         record = wish.keep()

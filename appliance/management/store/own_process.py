@@ -1,9 +1,12 @@
-"""How management's own process ends, or begins anew, when what is in memory no longer counts."""
+"""How management's own process ends or begins anew, and how Python serves it."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+
+_COLLECTOR_THRESHOLDS = (50_000, 20, 20)
 
 
 def end_at_once() -> NoReturn:
@@ -25,3 +28,15 @@ def command_line(command: Sequence[str]) -> Sequence[str]:
     """
     arguments = list(command[1:])
     return arguments[:-1] if "serve" in arguments[-3:-2] else arguments
+
+
+def spare_the_collector() -> None:
+    """Let Python look for garbage in cycles more rarely, and never at what a start has left.
+
+    Calls and turns make thousands of short-lived values a second, hardly any of them in cycles, and
+    a hundred thousand waiting jobs are values that stay. The default looks at all of them again and
+    again: a tenth of the time of a busy appliance.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)

@@ -19,6 +19,7 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob
+from appliance.storage.system_events import SystemEventFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, new_job, opened_state
 from tests.support.reconciling import Desk, FarLauncher, running_desk
@@ -422,3 +423,22 @@ def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
         orders = [launcher.orders.get() for _ in range(5)]
         assert [kind for kind, job in orders if job == other] == ["launch", "stop", "forget"]
         assert [kind for kind, job in orders if job == silent] == ["stop", "forget"]
+
+
+def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
+    with running_desk(tmp_path) as desk:
+        running = run(desk, "wsjob-r", num_systems=1)
+        desk.reconciler.stop_admissions("the disk of /data has 1 MiB free")
+        waiting = desk.submit(new_job("wsjob-w", num_systems=1))
+        wait_for(lambda: desk.is_queued(waiting))
+        assert desk.queue.explain(waiting).kind is WaitReason.STOPPED
+        assert desk.queue.page().stopped == "the disk of /data has 1 MiB free"
+        assert desk.jobs.load(running).phase is Phase.INITIALIZING
+        desk.reconciler.stop_admissions("")
+        wait_for(lambda: desk.jobs.load(waiting).phase is Phase.INITIALIZING)
+        events = desk.state.system_events.list(SystemEventFilter())
+        assert [(each.details["state"], each.note) for each in events] == [
+            ("admissions-stopped", "the disk of /data has 1 MiB free"),
+            ("admissions-resumed", "again possible: the disk of /data has 1 MiB free"),
+        ]
+        assert desk.queue.page().stopped == ""

@@ -4,7 +4,7 @@ from appliance.scheduler.cycle import run_cycle
 from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue
-from tests.support.scheduling import HOUR, cluster, cycle, execute, held
+from tests.support.scheduling import HOUR, admitted, cluster, compile_, cycle, execute, held
 
 BUSY = cluster(
     2, held("early", "s0", ends_in=HOUR), held("late", "s1", ends_in=2 * HOUR), now_seconds=0.0
@@ -55,3 +55,22 @@ def test_waits_stay_as_they_were_when_the_queue_goes_on():
     assert waits["j3"].position == 3
     assert "new" not in waits
     assert waits.get("new") is None
+
+
+def test_while_admissions_are_stopped_nothing_starts_and_everybody_is_told_why():
+    snapshot = cluster(4, stopped="the disk of /data has 1 MiB free, and 512 MiB must be")
+    jobs = [
+        execute("e", 1, sequence=1),
+        compile_("c", sequence=2),
+        compile_("l", sequence=3, is_lookup=True),
+        execute("h", 1, sequence=4, held_by="ada"),
+        execute("never", 9, sequence=5),
+    ]
+    outcome = cycle(snapshot, jobs)
+    assert admitted(outcome) == {}
+    assert [decision.job for decision in outcome.decisions] == ["never"]  # that need not wait
+    for job in ("e", "c", "l"):
+        wait = outcome.waits[job]
+        assert (wait.kind, wait.expected_start) == (WaitReason.STOPPED, None)
+        assert "nothing is started now: the disk of /data has 1 MiB free" in wait.reason
+    assert outcome.waits["h"].kind is WaitReason.HELD

@@ -9,7 +9,7 @@ import pytest
 
 from appliance.core.errors import ClusterError
 from appliance.storage.database import Database
-from appliance.storage.integrity import check_soundness, in_sentences
+from appliance.storage.integrity import find_damage, in_sentences
 
 PAGE_BYTES = 4096
 
@@ -47,9 +47,9 @@ def test_a_file_that_is_no_database_is_refused_and_stays_as_it_is(path, content,
 
 
 def test_damage_anywhere_is_found_and_told_in_a_sentence(path):
-    assert check_soundness(path, seconds=60).damage == ""
+    assert find_damage(path) == ""
     overwrite(path, path.stat().st_size - 2 * PAGE_BYTES, b"\xff" * 2 * PAGE_BYTES)
-    assert check_soundness(path, seconds=60).damage
+    assert find_damage(path)
 
 
 def test_damage_that_opening_meets_is_told_in_a_sentence(path):
@@ -57,16 +57,6 @@ def test_damage_that_opening_meets_is_told_in_a_sentence(path):
     with pytest.raises(ClusterError, match=f"{path} is damaged: ") as refusal:
         Database.open_sqlite(path)
     assert "appliance restore FILE" in refusal.value.hint
-
-
-def test_a_check_ends_when_its_time_is_over(path):
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE large (id INTEGER PRIMARY KEY, text TEXT)")
-        rows = ((number, "x" * 3000) for number in range(30_000))
-        connection.executemany("INSERT INTO large VALUES (?, ?)", rows)
-    found = check_soundness(path, seconds=0.001)
-    assert (found.damage, found.is_complete) == ("", False)
-    assert check_soundness(path, seconds=None).is_complete
 
 
 @pytest.mark.parametrize(

@@ -2029,6 +2029,8 @@ export interface components {
             items: components["schemas"]["WaitingJob"][];
             /** Next */
             next: string | null;
+            /** Stopped */
+            stopped: string;
             /** Total */
             total: number;
         };

@@ -29,6 +29,11 @@ export function Queue(): JSX.Element {
     <>
       <h1>Queue</h1>
       <Trouble problem={queue.problem} />
+      {queue.head?.stopped && (
+        <div class="card problem" role="alert">
+          <strong>Nothing is started now: {queue.head.stopped}.</strong>
+        </div>
+      )}
       {queue.head && <Head queue={queue.head} />}
       <Plan queue={queue.head} />
       {queue.head && <Waiting queue={queue} />}
