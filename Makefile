@@ -14,7 +14,7 @@ PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
 
-.PHONY: help setup client demo test check lint types layers unit fix protos dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers deps unit fix protos dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -34,7 +34,7 @@ $(CLIENT): deploy/setup.sh
 demo: $(INSTALLED) $(CLIENT) ## Train a GPT on two simulated systems, resume it, show the queue
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH examples/demo.sh
 
-check: packages lint types layers unit ## Lint, types, import contracts, unit and architecture tests
+check: packages lint types layers deps unit ## Lint, types, import contracts, dependencies, unit and architecture tests
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	$(VENV)/bin/ruff check .
@@ -45,6 +45,9 @@ types: $(INSTALLED) ## Mypy, strict
 
 layers: $(INSTALLED) ## Import contracts
 	$(VENV)/bin/lint-imports --no-logo
+
+deps: $(INSTALLED) ## What is imported is declared, and what is declared is imported
+	$(VENV)/bin/deptry .
 
 unit: $(INSTALLED) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture

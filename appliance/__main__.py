@@ -42,7 +42,7 @@ from appliance.management.store.instance import STOP_SECONDS, Instance, Instance
 from appliance.observability.logging import configure_logging
 from appliance.settings import Settings, read_settings
 from appliance.wafer.machine import parse_machine
-from appliance.wafer.memory import free_bytes
+from appliance.wafer.timing.sample_memory import free_bytes
 
 logger = logging.getLogger(__name__)
 

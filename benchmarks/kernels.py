@@ -24,8 +24,8 @@ import torch
 from appliance.compiler.pipeline import compile_program
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import STEP_START, Plan, Precision
-from appliance.numerics import program as programs
 from appliance.numerics.elements import torch_dtype
+from appliance.numerics.programs import program as programs
 from benchmarks.programs.capture import initial_state, plan_batch, program_text
 from benchmarks.programs.gpt import (
     BETAS,

@@ -17,7 +17,7 @@ import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import Constant, DType, TensorType
-from appliance.numerics.program import Program
+from appliance.numerics.programs.program import Program
 
 MATRIX = TensorType((8, 8), DType.F32)
 HALF = Constant(MATRIX, np.float32(0.5).tobytes())

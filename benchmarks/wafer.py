@@ -13,24 +13,24 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from appliance.wafer import collectives, mesh_products, stencil
-from appliance.wafer.calibration import BY_FOLD, Fold
-from appliance.wafer.fitting import relative_error, rows_of
-from appliance.wafer.layer_timing import step_timing
-from appliance.wafer.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS
 from appliance.wafer.machine import CS2, CS3, Machine
-from appliance.wafer.memory import largest_micro_batch
-from appliance.wafer.operations import (
+from appliance.wafer.planner.phases import phase_times
+from appliance.wafer.planner.planner import estimate
+from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.timing.calibration import BY_FOLD, Fold
+from appliance.wafer.timing.layer_timing import step_timing
+from appliance.wafer.timing.operations import (
     Kind,
     LayerTraffic,
     Operation,
     OperationTable,
 )
-from appliance.wafer.phases import phase_times
-from appliance.wafer.pipelined import pipelined_timing
-from appliance.wafer.planner import estimate
-from appliance.wafer.step_program import StepProgram
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.timing.pipelined import pipelined_timing
+from appliance.wafer.timing.sample_memory import largest_micro_batch
+from appliance.wafer.timing.step_program import StepProgram
+from benchmarks.wafer_model import mesh_products, reductions, stencil
+from benchmarks.wafer_model.fitting import relative_error, rows_of
+from benchmarks.wafer_model.logs import BERT_LARGE_128, EARLIER_LOGS, FITTED_LOGS
 
 REDUCE_POINTS = {
     2: 10055,
@@ -115,7 +115,7 @@ def main() -> int:
 def collective_bars() -> Iterator[Bar]:
     """Reductions of the official cycle-accurate simulator."""
     for size, cycles in REDUCE_POINTS.items():
-        ours = collectives.two_phase_reduce(512, 4096, group_size=size)
+        ours = reductions.two_phase_reduce(512, 4096, group_size=size)
         yield Bar(f"reduce.P512.B4096.S{size}", 100 * (ours / cycles - 1), 2.0)
 
 
@@ -286,7 +286,7 @@ def details() -> Iterator[str]:
         step = result.step
         yield f"GPT-3 {size}: {rate:,.0f} tok/s per CS-2, utilisation {step.utilization:.1%}"
     for name, num_pes, words, cycles in (("P512 B64 S28", 512, 64, 926),):
-        ours = collectives.two_phase_reduce(num_pes, words, group_size=28)
+        ours = reductions.two_phase_reduce(num_pes, words, group_size=28)
         yield f"reduce {name}: {100 * (ours / cycles - 1):+.1f} % (not a bar)"
 
 

@@ -9,11 +9,11 @@ from appliance.api.problems import problems
 from appliance.compiler.estimation import captured_program
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution
-from appliance.wafer.layer_timing import InputPipeline
 from appliance.wafer.machine import find_machine
-from appliance.wafer.planner import estimate
-from appliance.wafer.report import EstimateReport, report
-from appliance.wafer.transformer import described_transformer
+from appliance.wafer.planner.planner import estimate
+from appliance.wafer.planner.report import EstimateReport, report
+from appliance.wafer.planner.transformer import described_transformer
+from appliance.wafer.timing.layer_timing import InputPipeline
 from appliance.wire.executions import parse_execution
 
 _MAX_LAYERS = 10_000

@@ -10,7 +10,7 @@ from appliance.api.problems import problems
 from appliance.api.services import Caller, Services
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
-from appliance.wafer.grid import WaferPicture
+from appliance.wafer.timing.grid import WaferPicture
 from appliance.wire.profiles import find_wafer_picture
 
 router = APIRouter(tags=["jobs"])

@@ -8,8 +8,8 @@ from appliance.compiler.pipeline import compile_graph
 from appliance.core.errors import ProgramError
 from appliance.core.ir.graph import Graph
 from appliance.core.plans.plan import Precision
-from appliance.wafer.program_operations import program_step
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.step_program import StepProgram
 
 _KEY: Final = "cs_estimate"
 

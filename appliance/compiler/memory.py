@@ -1,6 +1,6 @@
 """How a plan uses the wafer, and how many samples are computed at a time, from what it needs.
 
-What values take is `appliance.wafer.plan_memory`'s business, so that the compiler decides what the
+What values take is `wafer/timing/plan_memory.py`'s business, so that the compiler decides what the
 planner foretells. In weight streaming the widest layer step decides, and what waits for the
 backward pass may leave the wafer; in pipelined execution everything has to be there: weights,
 gradients and optimizer state, all layer steps side by side, and what waits between them.
@@ -12,11 +12,15 @@ from appliance.core.errors import ProgramError
 from appliance.core.ir.sharding import BatchShard, split_batch
 from appliance.core.plans.micro_batches import WaferLimits
 from appliance.core.plans.plan import Execution, Plan
-from appliance.wafer.memory import need_bytes, samples_that_fit
-from appliance.wafer.pipelined import RESIDENT_BYTES_PER_PARAMETER, ResidentNeed, resident_need
-from appliance.wafer.plan_memory import HeldValue, plan_memory
-from appliance.wafer.program_operations import program_step, score_values
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.pipelined import (
+    RESIDENT_BYTES_PER_PARAMETER,
+    ResidentNeed,
+    resident_need,
+)
+from appliance.wafer.timing.plan_memory import HeldValue, plan_memory
+from appliance.wafer.timing.program_operations import program_step, score_values
+from appliance.wafer.timing.sample_memory import need_bytes, samples_that_fit
+from appliance.wafer.timing.step_program import StepProgram
 
 
 def limit_memory(plan: Plan, *, num_systems: int, limits: WaferLimits) -> Plan:

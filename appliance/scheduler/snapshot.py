@@ -209,10 +209,6 @@ class ClusterSnapshot:
             taken.update(reservation.systems)
         return tuple(s for s in self.systems if s.is_healthy and s.name not in taken)
 
-    def with_grant(self, grant: Grant) -> "ClusterSnapshot":
-        """Return the snapshot after one more job got its resources."""
-        return replace(self, grants=(*self.grants, grant))
-
     def without(self, job: JobId) -> "ClusterSnapshot":
         """Return the snapshot after a job gave back what it held."""
         return replace(self, grants=tuple(g for g in self.grants if g.job != job))

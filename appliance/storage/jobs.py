@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select
+from sqlalchemy import Select, delete, select
 from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
@@ -404,13 +404,6 @@ class JobRepository:
         latest = query.where(JobRow.ended_at.is_not(None)).order_by(JobRow.ended_at.desc()).limit(1)
         with self._database.reading() as rows:
             return rows.scalar(latest)
-
-    def count_phases(self, phases: Sequence[Phase]) -> int:
-        """Return how many jobs are in one of the phases."""
-        wanted = [phase.value for phase in phases]
-        query = select(func.count()).select_from(JobRow).where(JobRow.phase.in_(wanted))
-        with self._database.reading() as session:
-            return session.scalar(query) or 0
 
     # `Any`: the value of a column and of the record's field of that name.
     def _change(self, job: JobId, name: str, value: Any) -> None:  # noqa: ANN401

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.ir.tensors import TensorType
 
 ALIGNMENT_BYTES = 64
 """One cache line, and the widest vector load of the machines we run on."""
@@ -89,8 +89,3 @@ class SlotLayout:
     def views(self, buffer: NDArray[np.uint8]) -> dict[str, NDArray[np.generic]]:
         """Return every tensor, by name, as a view of a slot's bytes."""
         return {item.name: item.view(buffer) for item in self.items}
-
-
-def scalar_layout(names: Iterable[str]) -> SlotLayout:
-    """Return a layout of 64-bit integers, for slots that carry only counters."""
-    return SlotLayout.of((name, TensorType((), DType.I64)) for name in names)

@@ -22,7 +22,7 @@ from typing import Any
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
 from appliance.numerics.groups import Group
-from appliance.numerics.program import Program
+from appliance.numerics.programs.program import Program
 from appliance.pods import shell
 from appliance.pods.context import Progress
 from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter

@@ -9,14 +9,14 @@ from appliance.compiler.estimation import captured_program
 from appliance.core.errors import InternalError, UserError
 from appliance.core.plans.plan import Execution
 from appliance.core.plans.plan_text import parse_plan
-from appliance.wafer.curves import loss_picture, scaling_picture
-from appliance.wafer.layer_timing import InputPipeline
 from appliance.wafer.machine import Machine, find_machine, machine_from_mapping
-from appliance.wafer.planner import Estimate, estimate
-from appliance.wafer.program_operations import program_step
-from appliance.wafer.report import report
-from appliance.wafer.step_program import StepProgram
-from appliance.wafer.transformer import Transformer, described_transformer
+from appliance.wafer.planner.curves import loss_picture, scaling_picture
+from appliance.wafer.planner.planner import Estimate, estimate
+from appliance.wafer.planner.report import report
+from appliance.wafer.planner.transformer import Transformer, described_transformer
+from appliance.wafer.timing.layer_timing import InputPipeline
+from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.step_program import StepProgram
 from appliance.wire.executions import parse_execution
 from csctl.invocation import Invocation
 from csctl.output.estimates import estimate_document, estimate_text

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from appliance.wafer.report import EstimateReport
+from appliance.wafer.planner.report import EstimateReport
 from csctl.output.document import Json
 from csctl.output.table import Column, render
 

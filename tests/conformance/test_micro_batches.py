@@ -11,8 +11,8 @@ import pytest
 from appliance.compiler.pipeline import compile_program
 from appliance.core.plans.micro_batches import WaferLimits, num_micro_batches, segments
 from appliance.core.plans.plan import Plan, Precision
-from appliance.wafer.memory import need_bytes
-from appliance.wafer.program_operations import program_step
+from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.sample_memory import need_bytes
 from tests.support.plan_machine import PlanMachine
 
 SAMPLES = Path(__file__).parent / "samples"

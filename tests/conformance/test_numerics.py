@@ -21,7 +21,7 @@ from appliance.core.ir.graph import Argument, Graph
 from appliance.core.ir.ops import verify_ops
 from appliance.core.plans.plan import Precision
 from appliance.numerics import reference
-from appliance.numerics.program import Program
+from appliance.numerics.programs.program import Program
 
 SAMPLES = Path(__file__).parent / "samples"
 LEFT_OUT = {

@@ -8,8 +8,8 @@ import pytest
 from appliance.compiler.memory import limit_memory
 from appliance.core.plans.micro_batches import WaferLimits, num_micro_batches
 from appliance.core.plans.plan import Execution
-from appliance.wafer.memory import need_bytes
-from appliance.wafer.program_operations import program_step
+from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.sample_memory import need_bytes
 from tests.conformance.test_numerics import NAMES, assert_golden, has_noise_gradient, num_steps
 from tests.conformance.test_plans import load
 from tests.support.engine import make_engine

@@ -15,7 +15,7 @@ from appliance.core.ir.sharding import BatchShard, localise, split_batch
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.micro_batches import num_micro_batches, split_share, visits
 from appliance.core.plans.plan import STEP_START, Plan
-from appliance.numerics.program import Program
+from appliance.numerics.programs.program import Program
 
 Table = dict[str, torch.Tensor]
 

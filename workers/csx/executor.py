@@ -14,8 +14,8 @@ import torch
 
 from appliance.core.errors import InternalError
 from appliance.numerics.devices import to_device
-from appliance.numerics.pool import TensorPool
-from appliance.numerics.program import Program
+from appliance.numerics.programs.pool import TensorPool
+from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import Tensors
 from workers.csx.wafer_part import LayerPart, WaferPart
 

@@ -14,7 +14,7 @@ from appliance.core.cluster.readings import (
 )
 from appliance.core.plans.plan import Plan
 from appliance.wafer.machine import CS2, parse_machine
-from appliance.wafer.system_timing import SystemTiming, system_timing
+from appliance.wafer.timing.system_timing import SystemTiming, system_timing
 
 MACHINE_OPTION = "machine"
 PACE_OPTION = "pace"

@@ -9,7 +9,7 @@ on two threads with GPTs of width 256 to 1024 (docs/engine-performance.md).
 from appliance.core.ir.sharding import BatchShard
 from appliance.core.plans.micro_batches import num_micro_batches, split_share
 from appliance.core.plans.plan import Plan
-from appliance.wafer.program_operations import program_step
+from appliance.wafer.timing.program_operations import program_step
 
 LEAST_WORK = 600.0
 """Multiply-adds of a strand for each element of the sums. With 780 strands are faster than threads

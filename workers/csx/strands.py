@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from appliance.core.plans.micro_batches import Visit
-from appliance.numerics.pool import TensorPool
+from appliance.numerics.programs.pool import TensorPool
 from appliance.streams.layout import Span
 from appliance.streams.topology import num_ring_slots
 from appliance.streams.torch_views import SlotTensors, Tensors

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from appliance.core.ir.graph import Node
 from appliance.core.ir.sharding import BatchShard, localise
 from appliance.core.plans.plan import LayerStep, Plan
-from appliance.numerics.likeness import Part, PartTable
-from appliance.numerics.program import compute_once
+from appliance.numerics.programs.program import compute_once
+from appliance.numerics.programs.shared_parts import Part, PartTable
 from appliance.streams.torch_views import Tensors
 
 Renaming = tuple[tuple[str, str], ...]

@@ -11,11 +11,11 @@ from dataclasses import asdict
 
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Plan
-from appliance.wafer.grid import wafer_picture
 from appliance.wafer.machine import Machine
-from appliance.wafer.profile import Span, SpanKind, run_spans
-from appliance.wafer.program_operations import program_step
-from appliance.wafer.system_timing import plan_timing
+from appliance.wafer.timing.grid import wafer_picture
+from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.step_profile import Span, SpanKind, run_spans
+from appliance.wafer.timing.system_timing import plan_timing
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 
 _MICROSECONDS = 1e6

@@ -6,12 +6,11 @@ Everything is read from what the last scheduling cycle published, without waitin
 
 import datetime as dt
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import DEFAULT_PRIORITY, JobRecord, User
+from appliance.core.cluster.records import DEFAULT_PRIORITY, User
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, new_job_id
@@ -213,11 +212,6 @@ class QueueService:
                 return StartAnswer(starts_now=False, refusal=str(refusal))
             case Wait():
                 return StartAnswer(starts_now=False, entry=_entry(found))
-
-    def entries_of(self, jobs: Sequence[JobRecord]) -> dict[JobId, QueueEntry]:
-        """Return the places of those of some jobs that wait."""
-        found = ((job.id, self.find(job.id)) for job in jobs)
-        return {job: entry for job, entry in found if entry is not None}
 
 
 def _entry(wait: Wait) -> QueueEntry:

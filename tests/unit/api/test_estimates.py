@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from appliance.api.errors import install_error_handlers
 from appliance.api.estimates import estimate_router
 from appliance.wafer.machine import CS3
-from appliance.wafer.planner import estimate
-from appliance.wafer.transformer import described_transformer
+from appliance.wafer.planner.planner import estimate
+from appliance.wafer.planner.transformer import described_transformer
 
 GPT = Path(__file__).parents[1] / "compiler" / "programs" / "gpt.mlir"
 

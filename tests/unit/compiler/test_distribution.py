@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from appliance.compiler.pipeline import compile_graph, lower, normal_form
 from appliance.core.ir.tensors import DType
 from appliance.core.plans.plan import Precision
-from appliance.numerics.program import Program
+from appliance.numerics.programs.program import Program
 from tests.support.graphs import GraphBuilder, at
 from tests.support.plan_machine import PlanMachine, tensor
 

@@ -10,10 +10,10 @@ from appliance.compiler.pipeline import compile_program, plan_key
 from appliance.core.errors import ProgramError
 from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
 from appliance.core.plans.plan import Execution, Precision
-from appliance.wafer.memory import need_bytes, samples_that_fit
-from appliance.wafer.pipelined import resident_need
-from appliance.wafer.plan_memory import plan_memory
-from appliance.wafer.program_operations import program_step
+from appliance.wafer.timing.pipelined import resident_need
+from appliance.wafer.timing.plan_memory import plan_memory
+from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.sample_memory import need_bytes, samples_that_fit
 from tests.support.plans import two_layer_plan
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -24,8 +24,8 @@ from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import Precision
 from appliance.numerics import devices
 from appliance.numerics.devices import find_device, to_device
-from appliance.numerics.pool import TensorPool
-from appliance.numerics.program import Program
+from appliance.numerics.programs.pool import TensorPool
+from appliance.numerics.programs.program import Program
 from appliance.streams.topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from workers.csx.executor import Executor

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from appliance.core.ir.tensors import Constant, DType, TensorType
-from appliance.numerics.grouping import group_nodes, single_group
 from appliance.numerics.groups import uses_of
 from appliance.numerics.loops import machine_code
 from appliance.numerics.loops.regions import find_regions
-from appliance.numerics.program import Program
+from appliance.numerics.programs.grouping import group_nodes, single_group
+from appliance.numerics.programs.program import Program
 from tests.support.plans import node
 
 SCALAR = TensorType((), DType.F32)

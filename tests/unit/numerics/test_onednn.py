@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from appliance.core.errors import InternalError
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.numerics.grouping import single_group
 from appliance.numerics.kernels import linear_algebra
 from appliance.numerics.onednn import library, products
 from appliance.numerics.onednn.normalization import find_layer_norm
+from appliance.numerics.programs.grouping import single_group
 from tests.support.plans import node
 from tests.unit.numerics.cases import examples, numbers, seeds
 

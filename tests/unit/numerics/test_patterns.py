@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.numerics.grouping import group_nodes
-from appliance.numerics.program import Program
+from appliance.numerics.programs.grouping import group_nodes
+from appliance.numerics.programs.program import Program
 from tests.unit.numerics.cases import examples, seeds
 from tests.unit.numerics.test_products import f32, node, one_by_one, random_tensors
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.numerics.grouping import group_nodes, single_group
-from appliance.numerics.pool import TensorPool
-from appliance.numerics.program import Program
+from appliance.numerics.programs.grouping import group_nodes, single_group
+from appliance.numerics.programs.pool import TensorPool
+from appliance.numerics.programs.program import Program
 from tests.support.plans import node
 from tests.unit.numerics.cases import examples, numbers, seeds
 

@@ -9,7 +9,7 @@ from appliance.core.ir.graph import Direction, Frame, Location, Node
 from appliance.core.ir.ops import SPECS
 from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.numerics.kernels import supported_ops
-from appliance.numerics.program import Program, compute_once
+from appliance.numerics.programs.program import Program, compute_once
 from appliance.numerics.reference import defined_ops
 
 MATRIX = TensorType((4, 4), DType.F32)

@@ -1,8 +1,8 @@
 import pytest
 
-from appliance.wafer.calibration import BY_FOLD, Calibration, Fold
-from appliance.wafer.fitting import fit, relative_error, rows_of
-from appliance.wafer.logs import EARLIER_LOGS, FITTED_LOGS
+from appliance.wafer.timing.calibration import BY_FOLD, Calibration, Fold
+from benchmarks.wafer_model.fitting import fit, relative_error, rows_of
+from benchmarks.wafer_model.logs import EARLIER_LOGS, FITTED_LOGS
 
 
 @pytest.mark.parametrize("fold", list(Fold))

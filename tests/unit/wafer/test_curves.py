@@ -1,9 +1,9 @@
 from xml.etree import ElementTree
 
-from appliance.wafer.curves import loss_picture, scaling_picture
-from appliance.wafer.logs import GPT_J_6B
 from appliance.wafer.machine import CS2
-from appliance.wafer.planner import estimate
+from appliance.wafer.planner.curves import loss_picture, scaling_picture
+from appliance.wafer.planner.planner import estimate
+from benchmarks.wafer_model.logs import GPT_J_6B
 
 
 def marks(picture: str) -> list[ElementTree.Element]:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.wafer.grid import cell_loads, wafer_picture
-from appliance.wafer.layer_timing import step_timing
 from appliance.wafer.machine import CS2
-from appliance.wafer.transformer import described_transformer
+from appliance.wafer.planner.transformer import described_transformer
+from appliance.wafer.timing.grid import cell_loads, wafer_picture
+from appliance.wafer.timing.layer_timing import step_timing
 
 WORK = described_transformer(layers=4, hidden=512, heads=8, sequence=128, vocab=1000)
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.wafer.calibration import DEFAULT_CALIBRATION
-from appliance.wafer.kernels import operation_cycles
 from appliance.wafer.machine import CS2, CS3, Machine
-from appliance.wafer.operations import Kind, Operation, OperationTable
+from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION
+from appliance.wafer.timing.kernels import operation_cycles
+from appliance.wafer.timing.operations import Kind, Operation, OperationTable
 
 KINDS = st.sampled_from(list(Kind))
 SIZES = st.integers(1, 20_000)

@@ -3,15 +3,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
-from appliance.wafer.layer_timing import (
+from appliance.wafer.machine import CS2, Machine, machine_from_mapping
+from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.timing.layer_timing import (
     Bound,
     InputPipeline,
     StepTiming,
     step_timing,
     straggler_factor,
 )
-from appliance.wafer.machine import CS2, Machine, machine_from_mapping
-from appliance.wafer.transformer import Transformer
 
 SMALL = Transformer(
     name="small", layers=4, hidden=512, heads=8, ffn=2048, vocab=32_000, sequence=512

@@ -4,8 +4,12 @@ from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
 from appliance.wafer.machine import CS2, CS3, machine_from_mapping
-from appliance.wafer.memory import largest_micro_batch, memory_use, micro_batch_choices
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.timing.sample_memory import (
+    largest_micro_batch,
+    memory_use,
+    micro_batch_choices,
+)
 
 
 def gpt(layers: int, hidden: int) -> Transformer:

@@ -1,11 +1,11 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.wafer.logs import GPT_J_6B
 from appliance.wafer.machine import CS2, CS3
-from appliance.wafer.planner import curve_counts, estimate
-from appliance.wafer.scaling_law import compute_optimal_loss, mup_advice
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.planner.planner import curve_counts, estimate
+from appliance.wafer.planner.scaling_law import compute_optimal_loss, mup_advice
+from appliance.wafer.planner.transformer import Transformer
+from benchmarks.wafer_model.logs import GPT_J_6B
 
 
 def test_an_estimate_is_consistent_with_itself() -> None:

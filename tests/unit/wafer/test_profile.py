@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from appliance.wafer.layer_timing import StepTiming, step_timing
 from appliance.wafer.machine import CS2
-from appliance.wafer.profile import SpanKind, module_shares, run_spans, trace_events
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.timing.layer_timing import StepTiming, step_timing
+from appliance.wafer.timing.step_profile import SpanKind, module_shares, run_spans, trace_events
 from tests.support.chrome_trace import assert_chrome_trace
 
 

@@ -8,11 +8,11 @@ import pytest
 from appliance.core.ir.graph import Attribute, Direction, Node
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import InputTensor, LayerStep, Plan, Precision, StateTensor, Sum
-from appliance.wafer.layer_timing import step_timing
 from appliance.wafer.machine import CS2
-from appliance.wafer.operations import Kind
-from appliance.wafer.program_operations import program_step
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.timing.layer_timing import step_timing
+from appliance.wafer.timing.operations import Kind
+from appliance.wafer.timing.program_operations import program_step
 
 BATCH, SEQUENCE, HIDDEN, HEADS, FFN = 4, 64, 128, 4, 512
 WIDTH = HIDDEN // HEADS

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.wafer import mesh_products, stencil
-from appliance.wafer.logs import BERT_LARGE_128, GPT_J_6B
 from appliance.wafer.machine import CS2, CS3
-from appliance.wafer.phases import phase_times
-from appliance.wafer.pipelined import pipelined_timing
+from appliance.wafer.planner.phases import phase_times
+from appliance.wafer.timing.pipelined import pipelined_timing
+from benchmarks.wafer_model import mesh_products, stencil
+from benchmarks.wafer_model.logs import BERT_LARGE_128, GPT_J_6B
 
 FAST_CS2 = replace(CS2, clock_hertz=mesh_products.WAFERLLM_CLOCK_HERTZ)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from appliance.core.errors import UserError
 from appliance.wafer.machine import Machine
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.step_program import StepProgram
 
 CODE_BYTES = 3 * 1024
 """Kernels, descriptors and stack of one PE. Assumption: the SDK's larger examples."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
-from appliance.wafer.kernels import operation_cycles
-from appliance.wafer.layer_timing import GRADIENT_BYTES, WEIGHT_BYTES, StepTiming
 from appliance.wafer.machine import Machine
-from appliance.wafer.operations import Kind, OperationTable
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
+from appliance.wafer.timing.kernels import operation_cycles
+from appliance.wafer.timing.layer_timing import GRADIENT_BYTES, WEIGHT_BYTES, StepTiming
+from appliance.wafer.timing.operations import Kind, OperationTable
+from appliance.wafer.timing.step_program import StepProgram
 
 CELLS = 48
 """Cells of a picture along each side; one stands for a block of PEs."""

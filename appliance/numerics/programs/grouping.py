@@ -11,7 +11,7 @@ from appliance.numerics.groups import Group, Uses, in_order, uses_of
 from appliance.numerics.kernels import compile_node
 from appliance.numerics.loops.region_kernels import region_group
 from appliance.numerics.loops.regions import find_regions
-from appliance.numerics.patterns import find_patterns
+from appliance.numerics.programs.patterns import find_patterns
 
 
 def group_nodes(

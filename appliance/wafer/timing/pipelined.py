@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from appliance.core.errors import UserError
-from appliance.wafer.layer_timing import (
+from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.timing.layer_timing import (
     GRADIENT_BYTES,
     Bound,
     LayerTiming,
@@ -31,9 +32,8 @@ from appliance.wafer.layer_timing import (
     straggler_factor,
     tree_seconds,
 )
-from appliance.wafer.machine import Machine, VectorOp
-from appliance.wafer.memory import BUFFER_BYTES, CODE_BYTES, MemoryUse, free_bytes
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.sample_memory import BUFFER_BYTES, CODE_BYTES, MemoryUse, free_bytes
+from appliance.wafer.timing.step_program import StepProgram
 
 RESIDENT_BYTES_PER_PARAMETER = 18.0
 """16-bit weight, 32-bit weight, gradient and two moments."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.wafer.calibration import Calibration, Fold
-from appliance.wafer.layer_timing import step_timing
-from appliance.wafer.logs import FITTED_LOGS, ThroughputLog
+from appliance.wafer.timing.calibration import Calibration, Fold
+from appliance.wafer.timing.layer_timing import step_timing
+from benchmarks.wafer_model.logs import FITTED_LOGS, ThroughputLog
 
 _ROW_DEVIATION = 0.05
 _PRIOR = np.log(np.array([14.5, 100e-6, 800.0]))

@@ -34,10 +34,10 @@ Luczynski 2024. Which additions overlap is not published and is our reading of t
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.wafer import collectives
-from appliance.wafer.calibration import Calibration
 from appliance.wafer.machine import Machine, VectorOp
-from appliance.wafer.operations import Kind, OperationTable
+from appliance.wafer.timing import collectives
+from appliance.wafer.timing.calibration import Calibration
+from appliance.wafer.timing.operations import Kind, OperationTable
 
 _Column = NDArray[np.float64]
 

@@ -13,8 +13,9 @@ Source: He et al., WaferLLM, OSDI 2025, arXiv 2502.04563: algorithms, shapes and
 import math
 from dataclasses import dataclass
 
-from appliance.wafer import collectives
 from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.timing import collectives
+from benchmarks.wafer_model import reductions
 
 WAFERLLM_CLOCK_HERTZ = 1.1e9
 """WaferLLM's figures are for 1.1 GHz."""
@@ -79,7 +80,7 @@ def gemv_cycles(inner: int, columns: int, *, side: int, machine: Machine) -> flo
     inner_tile, columns_tile = math.ceil(inner / side), math.ceil(columns / side)
     multiply = inner_tile * _vector_cycles(columns_tile, machine)
     words = math.ceil(columns_tile / 2)
-    return multiply + collectives.two_phase_reduce(side, words, ramp_cycles=machine.ramp_cycles)
+    return multiply + reductions.two_phase_reduce(side, words, ramp_cycles=machine.ramp_cycles)
 
 
 def prefill_tokens_per_second(
@@ -106,7 +107,7 @@ def decode_tokens_per_second(
         gemv_cycles(inner, columns, side=side, machine=machine)
         for inner, columns in (*model.weight_shapes, *attention)
     )
-    sums = collectives.two_phase_reduce(side, 1, ramp_cycles=machine.ramp_cycles)
+    sums = reductions.two_phase_reduce(side, 1, ramp_cycles=machine.ramp_cycles)
     spread = collectives.broadcast(side, 1, ramp_cycles=machine.ramp_cycles)
     cycles = model.layers * (products + _ALLREDUCES_PER_LAYER * (sums + spread))
     return 1.0 / machine.seconds(cycles)

@@ -15,7 +15,7 @@ from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels import Kernel
 from appliance.numerics.orders import Order
-from appliance.numerics.pool import TensorPool
+from appliance.numerics.programs.pool import TensorPool
 
 Table = dict[str, torch.Tensor]
 Instruction = Callable[[Table], None]

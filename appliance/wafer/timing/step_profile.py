@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from appliance.wafer.layer_timing import LayerTiming, StepTiming
+from appliance.wafer.timing.layer_timing import LayerTiming, StepTiming
 
 _MICROSECONDS = 1e6
 BOUNDARY = "iteration boundary"

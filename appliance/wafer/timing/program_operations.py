@@ -17,9 +17,9 @@ from appliance.core.ir.graph import Direction, Node
 from appliance.core.ir.tensors import DType
 from appliance.core.plans.micro_batches import segments
 from appliance.core.plans.plan import LayerStep, Plan
-from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
-from appliance.wafer.plan_memory import PlanMemory, is_narrow, num_bytes, plan_memory
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.operations import Kind, LayerTraffic, Operation, OperationTable
+from appliance.wafer.timing.plan_memory import PlanMemory, is_narrow, num_bytes, plan_memory
+from appliance.wafer.timing.step_program import StepProgram
 
 _FREE = frozenset(
     {"Arange", "BroadcastInDim", "Cast", "Const", "Reshape", "Split", "StridedSlice", "Concat"}

@@ -12,8 +12,8 @@ import torch
 
 from appliance.core.ir.graph import Attribute, Node
 from appliance.core.ir.tensors import Constant, TensorType
-from appliance.numerics.pool import TensorPool
-from appliance.numerics.program import Program
+from appliance.numerics.programs.pool import TensorPool
+from appliance.numerics.programs.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from appliance.wafer.planner import Estimate
-from appliance.wafer.scaling_law import compute_optimal_loss
+from appliance.wafer.planner.planner import Estimate
+from appliance.wafer.planner.scaling_law import compute_optimal_loss
 
 _WIDTH, _HEIGHT = 640, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 48, 62

@@ -8,11 +8,10 @@ heads), encoder-only (BERT, ESM: only some tokens reach the vocabulary head), an
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
 
 from appliance.core.errors import UserError
-from appliance.wafer.operations import Kind, LayerTraffic, Operation, OperationTable
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.operations import Kind, LayerTraffic, Operation, OperationTable
+from appliance.wafer.timing.step_program import StepProgram
 
 _NORM_WORK = 8.0
 """Instructions per element of a normalisation and its affine part, after the statistics."""
@@ -109,10 +108,6 @@ class Transformer:
     def num_parameters(self) -> int:
         """All elements; norms and biases left out (below one part in a thousand)."""
         return self.layers * self.block_weights + self.embedding_weights + self.head_weights
-
-    def with_sequence(self, sequence: int) -> Self:
-        """Return the same model with samples of another length."""
-        return replace(self, sequence=sequence)
 
     def step_program(self) -> StepProgram:
         """Return the training step of this model, for one sample."""

@@ -10,20 +10,24 @@ from dataclasses import dataclass
 
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution
-from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
-from appliance.wafer.layer_timing import InputPipeline, StepTiming, step_timing
 from appliance.wafer.machine import Machine
-from appliance.wafer.memory import free_bytes, largest_micro_batch, micro_batch_choices
-from appliance.wafer.phases import PhaseTimes, phase_times
-from appliance.wafer.pipelined import checked_pipelined_timing, resident_need
-from appliance.wafer.scaling_law import (
+from appliance.wafer.planner.phases import PhaseTimes, phase_times
+from appliance.wafer.planner.scaling_law import (
     MupAdvice,
     compute_optimal_loss,
     compute_optimal_tokens,
     mup_advice,
 )
-from appliance.wafer.step_program import StepProgram
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
+from appliance.wafer.timing.layer_timing import InputPipeline, StepTiming, step_timing
+from appliance.wafer.timing.pipelined import checked_pipelined_timing, resident_need
+from appliance.wafer.timing.sample_memory import (
+    free_bytes,
+    largest_micro_batch,
+    micro_batch_choices,
+)
+from appliance.wafer.timing.step_program import StepProgram
 
 MEMORYX_BYTES_PER_PARAMETER = 20.0
 """2.4 PB hold 120 T parameters (data sheet): weight, gradient, two moments and room."""

@@ -19,9 +19,11 @@ from appliance.core.ir.graph import Node
 from appliance.core.ir.ops import ELEMENTWISE
 from appliance.core.ir.tensors import TensorType
 from appliance.numerics.devices import to_device
-from appliance.numerics.grouping import group_nodes, single_group
 from appliance.numerics.groups import Group
-from appliance.numerics.instructions import (
+from appliance.numerics.kernels import Kernel
+from appliance.numerics.orders import memory_orders
+from appliance.numerics.programs.grouping import group_nodes, single_group
+from appliance.numerics.programs.instructions import (
     Instruction,
     Table,
     Task,
@@ -31,10 +33,8 @@ from appliance.numerics.instructions import (
     copy_to,
     pooled,
 )
-from appliance.numerics.kernels import Kernel
-from appliance.numerics.orders import memory_orders
-from appliance.numerics.pool import TensorPool
-from appliance.numerics.views import SharedMemory, may_share_memory, view_as_operand
+from appliance.numerics.programs.pool import TensorPool
+from appliance.numerics.programs.views import SharedMemory, may_share_memory, view_as_operand
 
 _STEP = "@step"
 """Name of the training step's number in the table while a program with random nodes runs."""

@@ -25,17 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import UserError
-from appliance.wafer.calibration import DEFAULT_CALIBRATION, Calibration
-from appliance.wafer.kernels import operation_cycles
 from appliance.wafer.machine import Machine
-from appliance.wafer.memory import (
+from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
+from appliance.wafer.timing.kernels import operation_cycles
+from appliance.wafer.timing.operations import LayerTraffic, OperationTable
+from appliance.wafer.timing.sample_memory import (
     MemoryUse,
     checked_micro_batch,
     memory_use,
     micro_batch_choices,
 )
-from appliance.wafer.operations import LayerTraffic, OperationTable
-from appliance.wafer.step_program import StepProgram
+from appliance.wafer.timing.step_program import StepProgram
 
 WEIGHT_BYTES = 2.0
 """A weight goes in as 16 bits in the forward and again in the backward pass: the white paper's 32

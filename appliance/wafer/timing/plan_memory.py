@@ -76,10 +76,6 @@ class PlanMemory:
         """What takes most for one sample where the step is widest; None if there is nothing."""
         return max(self.widest, key=lambda held: held.sample_bytes + held.fixed_bytes, default=None)
 
-    def waiting_bytes(self, share: int) -> float:
-        """Return what waits between layer steps that run side by side."""
-        return sum(held.sample_bytes * held.waiting_samples(share) for held in self.values)
-
 
 def plan_memory(plan: Plan, scores: Set[str]) -> PlanMemory:
     """Return what a plan takes of a wafer.

@@ -6,9 +6,9 @@ thousands. Every time is simulated, and the names say so.
 
 from dataclasses import dataclass
 
-from appliance.wafer.phases import PhaseTimes
-from appliance.wafer.planner import Estimate, ScalingPoint
-from appliance.wafer.scaling_law import MupAdvice
+from appliance.wafer.planner.phases import PhaseTimes
+from appliance.wafer.planner.planner import Estimate, ScalingPoint
+from appliance.wafer.planner.scaling_law import MupAdvice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

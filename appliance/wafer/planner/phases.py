@@ -21,10 +21,6 @@ _SEND_WEIGHTS_CS3 = (3.0, 1.5)
 _CHECKPOINT = (8.0, 73.0)
 _PROGRAMMING = {"CS-2": 103.0, "CS-3": 232.0}
 _BEGIN = {"CS-2": 17.5, "CS-3": 2.0}
-POLL_SECONDS = 10.0
-"""Cadence of the progress lines."""
-STALL_SECONDS = 630.0
-"""A run without progress for this long is declared stalled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ of N samples was run on the number of systems given.
 from dataclasses import dataclass
 
 from appliance.wafer.machine import CS2, CS3, Machine
-from appliance.wafer.transformer import Transformer
+from appliance.wafer.planner.transformer import Transformer
 
 GPT_J_6B = Transformer(
     name="GPT-J 6B",

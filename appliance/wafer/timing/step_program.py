@@ -6,7 +6,7 @@ of `transformer` (a description) and `program_operations` (a plan).
 
 from dataclasses import dataclass
 
-from appliance.wafer.operations import LayerTraffic, OperationTable
+from appliance.wafer.timing.operations import LayerTraffic, OperationTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
