@@ -39,6 +39,7 @@ from appliance.management.server import KUBERNETES, Management, ManagementOption
 from appliance.management.store.databases import await_database
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import STOP_SECONDS, Instance, InstanceState
+from appliance.management.store.kept_ports import Ports, await_free
 from appliance.observability.logging import configure_logging
 from appliance.settings import Settings, read_settings
 from appliance.wafer.machine import parse_machine
@@ -433,7 +434,7 @@ def _start_in_background(options: ManagementOptions) -> InstanceState:
     fields_or_error = json.loads(text)
     if "error" in fields_or_error:
         raise ClusterError(fields_or_error["error"], hint=fields_or_error["hint"])
-    return InstanceState(**fields_or_error)
+    return InstanceState.from_dict(fields_or_error)
 
 
 async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> None:
@@ -486,6 +487,7 @@ async def _run_alone(
     instance = Instance(options.data_dir)
     if candidacy is None:  # else the lease says who is the one
         instance.acquire()
+        options = await asyncio.to_thread(_with_ports, options, instance.kept_ports())
     if ready_descriptor is None and options.database:  # else somebody waits for a word
         seconds = _DATABASE_SECONDS
         if not await await_database(options.database, is_ended, seconds=seconds):
@@ -504,6 +506,7 @@ async def _run_alone(
             runtime_root=str(options.runtime_root),
             num_systems=len(management.inventory.systems()),
             join_address=management.join_address,
+            ports=dataclasses.replace(management.ports, rest_port=listener.getsockname()[1]),
         )
         listener.listen()  # before anybody knows of it: who calls at once waits, and is not refused
         instance.write_state(state)
@@ -511,7 +514,16 @@ async def _run_alone(
         await _serve_rest(management, listener, is_ended)
     finally:
         await management.stop()
-        instance.clear_state()
+        if management.is_up:  # else an earlier one's ports are still to be taken
+            instance.clear_state()
+
+
+def _with_ports(options: ManagementOptions, kept: Ports) -> ManagementOptions:
+    """Return the options with the ports that a predecessor leaves; raises if they are taken."""
+    asked = Ports(**{each.name: getattr(options, each.name) for each in dataclasses.fields(Ports)})
+    data_dir = str(options.data_dir)
+    await_free(options.bind_host, asked, kept, data_dir=data_dir, clock=SystemClock())
+    return dataclasses.replace(options, **dataclasses.asdict(asked.with_kept(kept)))
 
 
 async def _serve_rest(

@@ -156,6 +156,10 @@ class Launcher(Protocol):
         """Take note that the end of a stopped job is recorded."""
         ...
 
+    def abandon(self) -> None:
+        """Leave every pod to the next management."""
+        ...
+
     def close(self) -> None:
         """End every pod and release what the launcher holds."""
         ...

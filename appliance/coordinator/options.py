@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.coordinator.starvation import DEFAULT_STALL_SECONDS
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS, STALL_OPTION
 from appliance.core.cluster.pods import FAN_OUT_OPTION, PodSpec
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.plans.plan import Execution, Precision
@@ -88,7 +88,7 @@ class CoordinatorOptions:
             memory_nodes=MemoryNodes.parse(options.get(MEMORY_NODES_OPTION, "")),
             bind_host=options.get("bind_host") or "localhost",
             public_host=options.get("public_host") or "localhost",
-            stall_seconds=float(options.get("stall_seconds") or DEFAULT_STALL_SECONDS),
+            stall_seconds=float(options.get(STALL_OPTION) or DEFAULT_STALL_SECONDS),
             tls_cert=_path(options.get("tls_cert", "")),
             tls_key=_path(options.get("tls_key", "")),
             user_uid=_number(options.get("user_uid", "")),

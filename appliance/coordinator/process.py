@@ -166,13 +166,15 @@ class Coordinator:
         )
         return Execution(
             around,
-            lambda on_failure: Gang(
+            lambda on_failure, on_silence: Gang(
                 self._spec,
                 options.gang,
                 self._neighbours,
                 clock=self._clock,
                 fan_out=options.fan_out,
+                stall_seconds=options.stall_seconds,
                 on_failure=on_failure,
+                on_silence=on_silence,
             ),
         )
 

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
 from appliance.core.cluster.readings import INPUT_WAIT, INPUT_WAIT_NOW
 
-DEFAULT_STALL_SECONDS = 630.0
-"""What the real cluster gives a job that does not move."""
 WINDOW_SECONDS = 30.0
 """Over which waits are compared with the time; at most half of what makes a stall."""
 STARVED_SHARE = 0.5

@@ -38,11 +38,10 @@ from appliance.management.background.messengers import NotifyOptions, read_notif
 from appliance.management.background.storage_watch import StorageWatch
 from appliance.management.changes.feed import ChangeFeed, Topic
 from appliance.management.changes.watch import JobWatch
-from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.collector import ApplianceCollector
 from appliance.management.cluster.demands import memory_nodes
-from appliance.management.cluster.inventory import Inventory, simulated_cluster, this_node
+from appliance.management.cluster.inventory import Inventory, set_up_cluster, this_node
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
@@ -83,6 +82,7 @@ from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.rpc.rpc_edge import RpcEdge, by_name
 from appliance.management.store.databases import STREAMS_KEY, open_own_database, sqlite_path
 from appliance.management.store.disk import RESERVE_BYTES, DiskReserve
+from appliance.management.store.kept_ports import Ports
 from appliance.management.store.own_process import end_at_once, spare_the_collector, start_again
 from appliance.management.store.state import State
 from appliance.management.store.versions import NEWEST_CLIENT, client_build
@@ -188,14 +188,13 @@ class ManagementOptions:
             paged in and out. 0, the default, means what the machine or the control group has.
         launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
             join.
-        node_port: Port at which agents join; 0 for any free one, which a restarted management would
-            not have again.
+        node_port: Port at which agents join; 0 for any free one. A management that takes the place
+            of one that was killed has the ports of that one, here as with the others.
         node_grace_seconds: How long a node may be away before its jobs fail; a restarted management
             waits so long for those that had pods.
         inner_host: Name or address of this host for pods on other hosts; an address is listened at,
             a name means all of this host's. Empty, the default: all pods are on this host.
-        inner_port: Port for them; 0 for any free one, which a restarted management would not have
-            again.
+        inner_port: Port for them; 0 for any free one.
         entry_modules: Other role modules than the built-in ones; for tests.
         preload: Modules that the fork server imports before the first fork.
         kubernetes: YAML text of `KubernetesOptions`: pods are a Kubernetes cluster's; or empty.
@@ -383,11 +382,18 @@ class Management:
         self._servers: list[grpc.aio.Server] = []
         self._front: FrontPort | None = None
         self._storage_watch: StorageWatch | None = None
+        self.is_up = False  # before that, jobs of an earlier management are not its own
 
     @property
     def address(self) -> str:
         """host:port at which clients reach the appliance."""
         return f"{self.options.public_host}:{self.options.public_port or self.port}"
+
+    @property
+    def ports(self) -> Ports:
+        """Where it listens, REST's aside."""
+        inner = self._inner_door.address if self._inner_door else ""
+        return Ports.at(self.port, inner=inner, node=self.join_address)
 
     @property
     def config_path(self) -> Path:
@@ -417,7 +423,7 @@ class Management:
         self._state.sessions.ensure()
         nodes = self._nodes
         self.model = ClusterModel(self._state, nodes.launcher.nodes if nodes else None)
-        self._set_up_cluster()
+        set_up_cluster(self.model, self.options.cluster, self.options.num_systems)
         self.sessions = SessionService(self._state, self.model)
         self.systems = SystemService(self._state, self.model)
         self.launcher: Launcher = nodes.launcher if nodes else self._start_launcher()
@@ -434,12 +440,10 @@ class Management:
             model=self.model,
             is_any_user=self._kubernetes is not None,
         )
-        if listener is not None:
-            dashboard_root = f"https://{self.address}"
         self.jobs = JobService(
             self._state,
             self.reconciler,
-            dashboard_root,
+            f"https://{self.address}" if listener else dashboard_root,
             compile_root=self.options.compile_root,
             door=self.address if listener else "",
         )
@@ -473,6 +477,7 @@ class Management:
         authority = self._tls.authority.read_bytes() if self._tls else None
         write_client_config(self.config_path, address=self.address, authority_pem=authority)
         spare_the_collector()
+        self.is_up = True
         logger.info("Appliance is up", extra={"address": self.address})
 
     def _start_reconciler(self) -> None:
@@ -545,7 +550,7 @@ class Management:
         return self._tls
 
     async def stop(self) -> None:
-        """Refuse new calls, end every job and every process."""
+        """Refuse new calls; if it was up, end every job and every process."""
         if self._front is not None:
             await asyncio.to_thread(self._front.close)
         for server in self._servers:
@@ -556,14 +561,16 @@ class Management:
         logger.info("Appliance is down", extra={"address": self.address})
 
     def _close(self) -> None:
-        if self._kubernetes is not None:
-            if hasattr(self, "reconciler"):
+        if hasattr(self, "reconciler"):
+            if self._kubernetes is None and self.is_up:
+                self.reconciler.close()
+            else:
                 self.reconciler.pause()
+        if self._kubernetes is not None:
             self._kubernetes.close()
-        elif hasattr(self, "reconciler"):
-            self.reconciler.close()
         if hasattr(self, "launcher"):
-            self.launcher.close()
+            is_left = not self.is_up and bool(self.launcher.survivors())
+            (self.launcher.abandon if is_left else self.launcher.close)()
         if self._nodes is not None:
             self._nodes.close()
         self._coordinators.close()
@@ -596,17 +603,6 @@ class Management:
         listener = listen(self.options.bind_host, self.options.port, option="--port")
         self.port = listener.getsockname()[1]
         return listener
-
-    def _set_up_cluster(self) -> None:
-        """Take the cluster of the options, else keep the one that is there, else make one system.
-
-        Raises:
-            UserError: The cluster file describes no cluster.
-        """
-        if self.options.cluster:
-            self.model.apply(parse_cluster(self.options.cluster, source="The cluster file"))
-        elif self.options.num_systems is not None or not self.model.facts.systems:
-            self.model.apply(simulated_cluster(self.options.num_systems or 1))
 
     def _ensure_stream_identity(self) -> str:
         if self.options.streams != "network-tls":

@@ -14,12 +14,24 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from pathlib import Path
 
 import grpc
 
 from appliance.core.clock import Clock, SystemClock
-from appliance.core.cluster.pods import PodSpec, member_name
+from appliance.core.cluster.liveness import (
+    DEFAULT_STALL_SECONDS,
+    STALL_OPTION,
+    ListenedTime,
+    Silence,
+)
+from appliance.core.cluster.pods import (
+    EXIT_COORDINATOR_FROZEN,
+    EXIT_COORDINATOR_LOST,
+    PodSpec,
+    member_name,
+)
 from appliance.core.errors import PodFailedError, WscError
 from appliance.core.ids import Role
 from appliance.observability.logging import configure_logging
@@ -29,20 +41,17 @@ from appliance.observability.tracing import traced_pod
 from appliance.pods.context import Failure, PodContext, failure_of
 from appliance.pods.error_status import RefusalInterceptor
 from appliance.pods.peers import Neighbours
+from appliance.pods.process_looks import SilentProcess
 from appliance.pods.sessions import PodRole, SessionServicer
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
-EXIT_COORDINATOR_LOST = 75
-"""EX_TEMPFAIL of sysexits.h: nothing is wrong with this pod."""
-
 _REGISTER_SECONDS = 60.0
 _CALL_SECONDS = 5.0
-_MAX_MISSED_HEARTBEATS = 3
-_PATIENCE_SECONDS = 30.0
-"""A coordinator on another host may be cut off for a while, as a stream may be."""
+_BEAT_SECONDS = 8.0
+"""A heartbeat with its call that takes longer than this: the pod itself was frozen."""
 _NUM_SERVER_THREADS = 8
 _STOP_GRACE_SECONDS = 2.0
 # A plan's text may exceed gRPC's default limit of 4 MiB by far.
@@ -55,6 +64,16 @@ _CHANNEL_OPTIONS = [
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 300),
 ]
+
+
+class Heartbeat(Enum):
+    """What became of a heartbeat."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """Nobody took it."""
+    UNANSWERED = "unanswered"
+    """It was taken, or may have been, and not answered in time."""
 
 
 class CoordinatorLink:
@@ -71,8 +90,8 @@ class CoordinatorLink:
         self._channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
         self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
 
-    def register(self, stream_address: str) -> float:
-        """Announce the pod and return the heartbeat interval in seconds.
+    def register(self, stream_address: str) -> pods_pb2.RegisterReply:
+        """Announce the pod and return what the coordinator answers.
 
         Args:
             stream_address: host:port for its streams; empty if every pod is on this host.
@@ -96,10 +115,11 @@ class CoordinatorLink:
                 f"{self._spec.name} could not register with its coordinator within "
                 f"{_REGISTER_SECONDS:g} s: {why}."
             ) from error
-        return float(reply.heartbeat_seconds)
+        assert isinstance(reply, pods_pb2.RegisterReply)
+        return reply
 
-    def heartbeat(self, context: PodContext) -> bool:
-        """Report progress; return whether the coordinator took it."""
+    def heartbeat(self, context: PodContext) -> Heartbeat:
+        """Report progress; return what became of it."""
         session, step, readings = context.progress.snapshot()
         memory = own_memory()
         request = pods_pb2.HeartbeatRequest(
@@ -118,8 +138,9 @@ class CoordinatorLink:
             self._stub.Heartbeat(request, timeout=_CALL_SECONDS)
         except grpc.RpcError as error:
             logger.warning("Heartbeat failed", extra={"reason": error.details()})
-            return False
-        return True
+            is_refused = error.code() is grpc.StatusCode.UNAVAILABLE
+            return Heartbeat.REFUSED if is_refused else Heartbeat.UNANSWERED
+        return Heartbeat.ANSWERED
 
     def report_failure(self, failure: Failure) -> None:
         """Tell the coordinator that the pod cannot go on."""
@@ -145,13 +166,17 @@ class Heartbeats:
     Args:
         link: The coordinator.
         context: The pod; stopped when the coordinator is gone.
-        interval_seconds: Time between two heartbeats.
+        registration: The coordinator's answer.
     """
 
-    def __init__(self, link: CoordinatorLink, context: PodContext, interval_seconds: float) -> None:
-        self._link, self._context, self._interval_seconds = link, context, interval_seconds
-        is_far = context.spec.is_elsewhere(member_name(Role.COORDINATOR, 0))
-        self._patience_seconds = _PATIENCE_SECONDS if is_far else 0.0
+    def __init__(
+        self, link: CoordinatorLink, context: PodContext, registration: pods_pb2.RegisterReply
+    ) -> None:
+        self._link, self._context = link, context
+        self._interval_seconds = registration.heartbeat_seconds
+        self._is_far = context.spec.is_elsewhere(member_name(Role.COORDINATOR, 0))
+        self._coordinator = SilentProcess(pid=0 if self._is_far else registration.pid)
+        self._stall_seconds = float(context.spec.options.get(STALL_OPTION) or DEFAULT_STALL_SECONDS)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
         self._thread.start()
@@ -162,19 +187,35 @@ class Heartbeats:
         self._thread.join()
 
     def _run(self) -> None:
-        clock = self._context.clock
-        num_missed, answered = 0, clock.monotonic_seconds()
-        while (
-            num_missed < _MAX_MISSED_HEARTBEATS
-            or clock.monotonic_seconds() - answered < self._patience_seconds
-        ):
-            if self._stopping.wait(self._interval_seconds):
+        listened = ListenedTime(self._context.clock, most_seconds=_BEAT_SECONDS)
+        num_refused, heard = 0, 0.0
+        while not self._stopping.wait(self._interval_seconds):
+            outcome = self._link.heartbeat(self._context)
+            now = listened.tick()
+            if outcome is Heartbeat.ANSWERED:
+                num_refused, heard = 0, now
+                self._coordinator.answered()
+                continue
+            num_refused = num_refused + 1 if outcome is Heartbeat.REFUSED else 0
+            silence = Silence(
+                seconds=now - heard,
+                num_refused=num_refused,
+                activity=self._coordinator.activity(now - heard),
+                is_far=self._is_far,
+            )
+            if silence.is_too_long(stall_seconds=self._stall_seconds):
+                self._give_up(silence)
                 return
-            if self._link.heartbeat(self._context):
-                num_missed, answered = 0, clock.monotonic_seconds()
-            else:
-                num_missed += 1
-        self._context.stop("the coordinator is gone", exit_code=EXIT_COORDINATOR_LOST)
+
+    def _give_up(self, silence: Silence) -> None:
+        is_frozen = silence.activity.is_frozen
+        logger.error(
+            "Coordinator is given up",
+            extra={"silent_seconds": silence.seconds, "activity": silence.activity.value},
+        )
+        reason = "the coordinator is frozen" if is_frozen else "the coordinator is gone"
+        code = EXIT_COORDINATOR_FROZEN if is_frozen else EXIT_COORDINATOR_LOST
+        self._context.stop(reason, exit_code=code)
 
 
 def run_pod(
@@ -240,8 +281,8 @@ def _serve(
     context.streams.offer_control()
     stack.callback(lambda: server.stop(_STOP_GRACE_SECONDS).wait())
     logger.info("Pod serves", extra={"address": context.spec.control_address()})
-    interval_seconds = link.register(context.streams.network_address)
-    stack.callback(Heartbeats(link, context, interval_seconds).close)
+    registration = link.register(context.streams.network_address)
+    stack.callback(Heartbeats(link, context, registration).close)
     logger.info("Pod registered", extra={"pid": os.getpid()})
     return servicer
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.support.appliance import Appliance
-from tests.support.client import ClientRun, start_client
+from tests.support.client import ClientRun, losses, start_client
 from tests.support.processes import command_of
 from tests.support.waiting import wait_until
 
@@ -112,7 +112,39 @@ def test_killing_a_pod_fails_the_job_with_its_name(
     assert f"{job}-{role}-0" in story
     assert "signal 9" in story
     assert run.wait() != 0
+    last = run.text().rstrip()[run.text().rindex("Error: ") :]  # what Python prints at the end
+    assert f"{job}-{role}-0" in last
+    assert "signal 9" in last
     assert_no_pod_is_left(appliance)
+
+
+def test_a_run_goes_on_with_the_same_losses_after_every_pod_was_stopped(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    arguments = ("--model", "mlp_sgd", "--steps", "40", "--num-csx", "2")
+    slow = ("--loader", "slow", "--seconds-per-batch", "0.5")
+    run = start_client(tmp_path / "stopped", *arguments, *slow, address=appliance.address)
+    wait_until(lambda: "train step 3 " in run.text(), seconds=400, what="steps", seen=run.text)
+    job = newest_job(appliance, "execute")["meta"]["name"]
+    stopped_until_said(appliance, job, ROLES[1:], said="Silent pod", by="coordinator-0")
+    stopped_until_said(appliance, job, ROLES[:1], said="Heartbeat failed", by="chief-0", times=2)
+    plain = start_client(tmp_path / "plain", *arguments, address=appliance.address)
+    assert losses(run.result()) == losses(plain.result())
+
+
+def stopped_until_said(
+    appliance: Appliance, job: str, roles: list[str], *, said: str, by: str, times: int = 1
+) -> None:
+    """Stop the pods of some roles until another pod's log says something so often."""
+    log = appliance.data_dir / "jobs" / job / "logs" / f"{by}.log"
+    before = log.read_text().count(said)
+    victims = [process for role in roles for process in pods(appliance, job, role)]
+    assert len(victims) >= len(roles)
+    for victim in victims:
+        victim.suspend()
+    wait_until(lambda: log.read_text().count(said) >= before + times, seconds=120, what=said)
+    for victim in victims:
+        victim.resume()
 
 
 def test_more_systems_than_exist_fail_at_once_with_both_numbers(

@@ -34,7 +34,6 @@ from tests.support.appliance_process import (
     wait_pods,
 )
 from tests.support.files import put
-from tests.support.ports import free_port
 from tests.support.processes import command_of, directory_of, name_of
 
 
@@ -462,8 +461,7 @@ def test_a_running_job_survives_management_and_history_survives_a_stop(tmp_path)
 
 @pytest.mark.slow
 def test_a_disk_that_takes_no_writes_for_a_while_ends_no_job(tmp_path):
-    arguments = ("--systems", "1", "--port", str(free_port()))
-    with running_appliance(tmp_path / "data", *arguments) as appliance:
+    with running_appliance(tmp_path / "data", "--systems", "1") as appliance:
         job = start(appliance)
         waiting = appliance.submit_execute(1)
         pods = wait_pods(job, 6)

@@ -2,11 +2,13 @@
 
 import json
 import signal
+import subprocess
 
 import grpc
 import pytest
 
-from appliance.pods.shell import EXIT_COORDINATOR_LOST
+from appliance.core.cluster.liveness import STALL_OPTION
+from appliance.core.cluster.pods import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
 from protos.wsc.v1 import pods_pb2
 from tests.support.pod_processes import SECONDS, make_job
 
@@ -121,3 +123,30 @@ def test_the_loss_of_the_coordinator_ends_the_process(job, trivial):
     start(trivial)
     job.coordinator.server.stop(None).wait()
     assert trivial.wait() == EXIT_COORDINATOR_LOST
+
+
+@pytest.fixture
+def sleeper():
+    """A process that can be stopped, for a coordinator that is played in this one."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_coordinator_that_is_stopped_is_waited_for_and_then_blamed(job, sleeper):
+    job.coordinator.pid = sleeper.pid
+    trivial = job.launch("tests.support.trivial_pod", "chief", **{STALL_OPTION: "16"})
+    job.wait_until_registered()
+    pod = trivial.spec.name
+    sleeper.send_signal(signal.SIGSTOP)
+    job.coordinator.answers.clear()
+    job.coordinator.next_heartbeat(pod)  # the one before it was not answered in time
+    assert trivial.process.poll() is None
+    sleeper.send_signal(signal.SIGCONT)
+    job.coordinator.answers.set()
+    job.coordinator.next_heartbeat(pod)
+    assert trivial.process.poll() is None
+    sleeper.send_signal(signal.SIGSTOP)
+    job.coordinator.answers.clear()
+    assert trivial.wait() == EXIT_COORDINATOR_FROZEN

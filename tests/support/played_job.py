@@ -106,6 +106,15 @@ class PlayedManagement(management_pb2_grpc.ManagementServicer):
             self._changed.notify_all()
         return management_pb2.JobReportReply()
 
+    def wait_for_event(self, reason):
+        def find():
+            events = [event for report in self.reports for event in report.events]
+            return [event for event in events if event.reason == reason]
+
+        with self._changed:
+            assert self._changed.wait_for(find, SECONDS), f"no event {reason}"
+        return find()[0]
+
     def wait_for_phase(self, phase):
         def find():
             return [report for report in self.reports if report.phase == phase]
@@ -139,16 +148,14 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
         self.server.start()
         self.channel = grpc.insecure_channel(control_address(spec.runtime_dir, Role.COORDINATOR, 0))
         self.coordinator = pods_pb2_grpc.CoordinatorStub(self.channel)
-        self.coordinator.Register(
-            pods_pb2.RegisterRequest(
-                pod=spec.name,
-                role=spec.role.value,
-                index=spec.index,
-                pid=os.getpid(),
-                control_address=spec.control_address(),
-            ),
-            wait_for_ready=True,
+        self.registration = pods_pb2.RegisterRequest(
+            pod=spec.name,
+            role=spec.role.value,
+            index=spec.index,
+            pid=os.getpid(),
+            control_address=spec.control_address(),
         )
+        self.coordinator.Register(self.registration, wait_for_ready=True)
 
     @property
     def is_weight(self):
@@ -246,6 +253,11 @@ class PlayedPod(pods_pb2_grpc.PodServicer, pods_pb2_grpc.MemoryXServicer):
                 pod=self.spec.name, message=message, detail=detail, is_user_error=is_user_error
             )
         )
+
+    def register(self, pid):
+        """Register again, as another process."""
+        self.registration.pid = pid
+        self.coordinator.Register(self.registration)
 
     def beat(self):
         self.coordinator.Heartbeat(pods_pb2.HeartbeatRequest(pod=self.spec.name))

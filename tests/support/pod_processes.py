@@ -27,6 +27,9 @@ class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
 
     def __init__(self, runtime_dir, *, heartbeat_seconds=0.1):
         self.heartbeat_seconds = heartbeat_seconds
+        self.pid = 0
+        self.answers = threading.Event()
+        self.answers.set()
         self.registered = {}
         self.heartbeats = {}
         self.failures = queue.Queue()
@@ -40,12 +43,13 @@ class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
         with self._changed:
             self.registered[request.pod] = request
             self._changed.notify_all()
-        return pods_pb2.RegisterReply(heartbeat_seconds=self.heartbeat_seconds)
+        return pods_pb2.RegisterReply(heartbeat_seconds=self.heartbeat_seconds, pid=self.pid)
 
     def Heartbeat(self, request, context):
         with self._changed:
             self.heartbeats.setdefault(request.pod, []).append(request)
             self._changed.notify_all()
+        self.answers.wait(SECONDS)
         return pods_pb2.HeartbeatReply()
 
     def ReportFailure(self, request, context):

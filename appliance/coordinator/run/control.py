@@ -1,5 +1,6 @@
 """The coordinator's inner services: for the job's pods, and for management."""
 
+import os
 from collections.abc import Callable
 
 import grpc
@@ -26,7 +27,7 @@ class CoordinatorServicer(pods_pb2_grpc.CoordinatorServicer):
     ) -> pods_pb2.RegisterReply:
         """Note that a pod serves."""
         self._gang.register(request)
-        return pods_pb2.RegisterReply(heartbeat_seconds=HEARTBEAT_SECONDS)
+        return pods_pb2.RegisterReply(heartbeat_seconds=HEARTBEAT_SECONDS, pid=os.getpid())
 
     def Heartbeat(
         self, request: pods_pb2.HeartbeatRequest, context: grpc.ServicerContext

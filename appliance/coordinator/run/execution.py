@@ -32,7 +32,7 @@ from appliance.core.errors import (
     StreamClosedError,
     WscError,
 )
-from appliance.core.ids import Role
+from appliance.core.ids import PodName, Role
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.step_count import changes_state, steps_taken
 from appliance.streams.endpoint import StreamEndpoint
@@ -88,13 +88,15 @@ class Execution:
 
     Args:
         around: What it works with.
-        make_gang: Makes the gang, given where to report failures.
+        make_gang: Makes the gang, given where to report failures and silences.
     """
 
     def __init__(
         self,
         around: Surroundings,
-        make_gang: Callable[[Callable[[Failure], None]], Gang],
+        make_gang: Callable[
+            [Callable[[Failure], None], Callable[[PodName, str, bool], None]], Gang
+        ],
     ) -> None:
         self._around = around
         self._state = machine.JobState()
@@ -108,7 +110,7 @@ class Execution:
         self._input_load: BackgroundCall | None = None
         self._num_trained = 0
         self._num_fetched = 0
-        self.gang = make_gang(self.suspect)
+        self.gang = make_gang(self.suspect, self.note_silence)
         self._streams = StreamEndpoint(
             around.spec, clock=around.clock, on_failure=self._suspect_stream
         )
@@ -368,6 +370,23 @@ class Execution:
                 pod=heartbeat.pod,
             )
         )
+
+    def note_silence(self, pod: PodName, sentence: str, is_silent: bool) -> None:
+        """Tell people of a pod that does not answer while its job waits, or that answers again."""
+        if self.is_over():
+            return
+        logger.warning("Silent pod", extra={"pod": pod, "reason": sentence})
+        self._around.console.write(Topic.STALL, sentence, is_warning=is_silent)
+        event = JobEventReport(
+            reason="PodSilent" if is_silent else "PodAnswers",
+            message=sentence,
+            is_warning=is_silent,
+            pod=pod,
+        )
+        # Management may be away, and whoever looks at the pods must not wait for it.
+        threading.Thread(
+            target=self._around.announce_event, args=(event,), name="silence", daemon=True
+        ).start()
 
     def suspect(self, failure: Failure) -> None:
         """Take a report that something broke; the job fails for one of those that come in."""

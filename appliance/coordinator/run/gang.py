@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from appliance.coordinator.failure import Blame, Failure
 from appliance.core.clock import Clock
+from appliance.core.cluster.liveness import NOTICE_SECONDS, ListenedTime, describe, patience_seconds
 from appliance.core.cluster.pods import PodSpec, member_name
 from appliance.core.cluster.swarmx_tree import swarmx_tree
 from appliance.core.errors import (
@@ -25,18 +26,18 @@ from appliance.core.errors import (
 from appliance.core.ids import PodName, Role, pod_name
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.peers import Neighbours
+from appliance.pods.process_looks import SilentProcess
 from appliance.wire.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 1.0
-_LOST_SECONDS = 7.0
-"""Silence after which a pod is given up; a loaded machine delays heartbeats by seconds."""
-_CUT_OFF_SECONDS = 30.0
-"""Silence after which a pod on another host is: it may be cut off for a while, as a stream may."""
+_STOP_SECONDS = 7.0
 _REGISTER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
+_ROUND_SECONDS = 1.0
+"""A round of looking at the pods that takes longer than this: the coordinator itself was frozen."""
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -55,9 +56,10 @@ class _Pod:
     channel: grpc.Channel | None = None
     pid: int = 0
     pid_descriptor: int = -1
-    is_far: bool = False
     stream_address: str = ""
-    last_seen_seconds: float = 0.0
+    process: SilentProcess = field(default_factory=lambda: SilentProcess(pid=0))
+    heard_seconds: float = 0.0
+    is_silent: bool = False
     step: int = 0
     resident_bytes: int = 0
     readings: dict[str, float] = field(default_factory=dict)
@@ -92,7 +94,10 @@ class Gang:
         neighbours: The ways to pods on other hosts.
         clock: Source of time.
         fan_out: Children of a SwarmX pod at most.
+        stall_seconds: How long the job may not move.
         on_failure: Called, from any thread, when a pod is lost or says that it cannot go on.
+        on_silence: Called with a pod's name and a sentence when it does not answer but is not given
+            up, and again once it answers; from a thread that must not wait.
     """
 
     def __init__(
@@ -103,18 +108,21 @@ class Gang:
         *,
         clock: Clock,
         fan_out: int,
+        stall_seconds: float,
         on_failure: Callable[[Failure], None],
+        on_silence: Callable[[PodName, str, bool], None],
     ) -> None:
         self.size, self.fan_out = size, fan_out
         self._spec, self._neighbours = spec, neighbours
         self.members = members(size, fan_out=fan_out)
-        self._clock, self._on_failure = clock, on_failure
+        self._on_failure, self._on_silence = on_failure, on_silence
+        self._stall_seconds = stall_seconds
         self._pods = {key: _Pod(name=pod_name(spec.job, *key)) for key in self.members}
         self._keys = {pod.name: key for key, pod in self._pods.items()}
         self._changed = threading.Condition()
         self._is_closed = False
         self._farewells: list[object] = []
-        self._started_seconds = clock.monotonic_seconds()
+        self._listened = ListenedTime(clock, most_seconds=_ROUND_SECONDS)
         self._thread = threading.Thread(target=self._watch, name="gang", daemon=True)
         self._thread.start()
 
@@ -131,10 +139,10 @@ class Gang:
             target = self._neighbours.member(member, request.stream_address)
         with self._changed:
             pod.pid = request.pid
-            pod.last_seen_seconds = self._clock.monotonic_seconds()
+            pod.heard_seconds = self._listened.seconds
             pod.channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
             pod.pid_descriptor = -1 if is_far else _open_pid(request.pid)
-            pod.is_far = is_far
+            pod.process = SilentProcess(pid=0 if is_far else request.pid)
             pod.stream_address = request.stream_address
             self._changed.notify_all()
         logger.info("Pod registered", extra={"pod": pod.name, "pid": pod.pid})
@@ -143,7 +151,7 @@ class Gang:
         """Note that a pod lives and how far it is; raises as `register` does."""
         pod = self._pods[self.member(request.pod)]
         with self._changed:
-            pod.last_seen_seconds = self._clock.monotonic_seconds()
+            pod.heard_seconds = self._listened.seconds
             pod.step, pod.resident_bytes = request.step, request.resident_bytes
             pod.readings = dict(request.readings)
 
@@ -283,7 +291,7 @@ class Gang:
         request = pods_pb2.StopRequest(reason=reason)
         # A call whose future is dropped is cancelled, so the futures are kept.
         self._farewells = [
-            pods_pb2_grpc.PodStub(channel).Stop.future(request, timeout=_LOST_SECONDS)
+            pods_pb2_grpc.PodStub(channel).Stop.future(request, timeout=_STOP_SECONDS)
             for channel in channels
         ]
 
@@ -342,21 +350,36 @@ class Gang:
             (watched[fd], f"{self._pods[watched[fd]].name} ended while its job needed it.")
             for fd in ended
         ]
-        now = self._clock.monotonic_seconds()
         gone = {key for key, _ in losses} | set(known)
+        now = self._listened.tick()
         with self._changed:
             silent = [(key, self._silence(pod, now)) for key, pod in self._pods.items()]
         return losses + [(key, text) for key, text in silent if text and key not in gone]
 
     def _silence(self, pod: _Pod, now: float) -> str:
+        """Return why a silent pod is given up; empty if it is not. Tells of silences on the way."""
         if pod.channel is None:
-            waited = now - self._started_seconds
-            if waited > _REGISTER_SECONDS:
-                return f"{pod.name} has not come up within {waited:.0f} s."
+            return (
+                f"{pod.name} has not come up within {now:.0f} s." if now > _REGISTER_SECONDS else ""
+            )
+        silence = now - pod.heard_seconds
+        if silence < NOTICE_SECONDS:
+            if pod.is_silent:
+                pod.is_silent = False
+                pod.process.answered()
+                self._on_silence(pod.name, f"{pod.name} answers again.", False)
             return ""
-        silence = now - pod.last_seen_seconds
-        limit = _CUT_OFF_SECONDS if pod.is_far else _LOST_SECONDS
-        return f"{pod.name} has not answered for {silence:.0f} s." if silence > limit else ""
+        activity = pod.process.activity(silence)
+        ailment = describe(activity, pod.pid)
+        sentence = f"{pod.name} has not answered for {silence:.0f} s{ailment and ': ' + ailment}."
+        limit = patience_seconds(activity, stall_seconds=self._stall_seconds)
+        if silence > limit:
+            return sentence
+        if not pod.is_silent:
+            pod.is_silent = True
+            waits = f" The job waits for it, {limit:.0f} s at most."
+            self._on_silence(pod.name, sentence + waits, True)
+        return ""
 
 
 def _open_pid(pid: int) -> int:

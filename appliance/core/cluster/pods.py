@@ -32,6 +32,12 @@ FAN_OUT_OPTION = "fan_out"
 MEMORY_OPTION = "pod_memory_bytes"
 """Option of a pod with the memory that it counts for on its node; absent for none."""
 
+EXIT_COORDINATOR_LOST = 75
+"""Exit code of a pod whose coordinator is gone; EX_TEMPFAIL of sysexits.h: the pod is well."""
+
+EXIT_COORDINATOR_FROZEN = 76
+"""Exit code of a pod whose coordinator was frozen for too long."""
+
 
 class Device(StrEnum):
     """What a simulated system computes on."""

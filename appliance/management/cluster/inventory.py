@@ -13,6 +13,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.requirements import GroupKind
 from appliance.core.cluster.systems import ClusterDescription, Node, NodeGroup, System
 from appliance.core.ids import WorkflowId
+from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.store.state import State
@@ -152,3 +153,20 @@ def simulated_cluster(num_systems: int) -> ClusterDescription:
             for index in range(num_systems)
         ),
     )
+
+
+def set_up_cluster(model: ClusterModel, text: str, num_systems: int | None) -> None:
+    """Take the cluster of the options, else keep the one that is there, else make one system.
+
+    Args:
+        model: Takes it.
+        text: What a cluster file holds; empty for none.
+        num_systems: Simulated systems of this machine; None for no word on it.
+
+    Raises:
+        UserError: The cluster file describes no cluster.
+    """
+    if text:
+        model.apply(parse_cluster(text, source="The cluster file"))
+    elif num_systems is not None or not model.facts.systems:
+        model.apply(simulated_cluster(num_systems or 1))

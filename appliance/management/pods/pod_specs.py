@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.liveness import STALL_OPTION
 from appliance.core.cluster.pods import (
     CLIENT_CONFIG_OPTION,
     DEVICE_OPTION,
@@ -128,6 +129,7 @@ def plan_pods(
         "request_path": f"{job.work_dir}/{REQUEST_FILE}",
         "precision": surroundings.precision,
         STREAMS_OPTION: StreamMode.RING if hosts else surroundings.streams,
+        STALL_OPTION: f"{surroundings.stall_seconds:g}",
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }
@@ -231,7 +233,6 @@ def _options(
             "cluster_systems": str(surroundings.cluster_systems),
             MEMORY_NODES_OPTION: str(surroundings.memory_nodes),
             "machine": surroundings.machine,
-            "stall_seconds": f"{surroundings.stall_seconds:g}",
             "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,

@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.ids import JobId, PodName, Role
+from appliance.core.cluster.pods import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
+from appliance.core.ids import JobId, PodName, Role, pod_name
 
 FAILURE_GRACE_SECONDS = 5.0
 """From a failure to the kill: the client learns of it and calls UnaryDone and CancelJobV2."""
@@ -36,6 +37,13 @@ END_GRACE_SECONDS = 2.0
 
 VERDICT_SECONDS = 5.0
 """How long a finished job waits for the client's word on how the run went."""
+
+_OF_COORDINATOR = {
+    EXIT_COORDINATOR_LOST: "does not answer its pods any more",
+    EXIT_COORDINATOR_FROZEN: "was frozen (stopped by a signal, or without processor time or "
+    "memory) for too long",
+}
+"""What ends a pod, by its exit code, that is well itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,20 +364,23 @@ def _on_pod_exit(state: JobState, end: PodExited) -> Step:
         return _conclude(state, _verdict_of_orderly_end(state), StopPods())
     if end.revival:
         return _conclude(state, Verdict(phase=Phase.QUEUED, message=end.revival), StopPods())
-    verdict = Verdict(phase=Phase.FAILED, message=_failure_message(end), is_inferred=True)
+    verdict = Verdict(
+        phase=Phase.FAILED, message=_failure_message(state.job, end), is_inferred=True
+    )
     if is_coordinator:
         return _conclude(state, verdict, StopPods())
     tell = TellCoordinator(reason=verdict.message, is_failure=True, pod=end.pod)
     return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
 
 
-def _failure_message(end: PodExited) -> str:
+def _failure_message(job: JobId, end: PodExited) -> str:
     if end.role is Role.DRIVER:
         return f"the script {end.reason}; its log is that of {end.pod}"
-    return (
-        "job has failed because total 1 replica(s) failed, "
-        f"first failed pods: [{end.pod}]: {end.reason}"
-    )
+    pod, reason = end.pod, end.reason
+    if end.exit_code in _OF_COORDINATOR and end.role is not Role.COORDINATOR:
+        pod = pod_name(job, Role.COORDINATOR, 0)
+        reason = f"{_OF_COORDINATOR[end.exit_code]} ({end.pod} has given it up)"
+    return f"job has failed because total 1 replica(s) failed, first failed pods: [{pod}]: {reason}"
 
 
 def _verdict_of_orderly_end(state: JobState) -> Verdict:

@@ -37,6 +37,7 @@ from appliance.management.reconciler.dispatcher import Dispatcher, Published
 from appliance.management.reconciler.history import History
 from appliance.management.reconciler.inbox import Alarm
 from appliance.management.reconciler.job_executors import Lanes
+from appliance.management.reconciler.lease_time import LeaseTime
 from appliance.management.reconciler.live_jobs import (
     Live,
     Sequel,
@@ -151,7 +152,7 @@ class Reconciler(Mailbox):
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
         self._is_queue_dirty = True
-        self._next_lease_check = 0.0
+        self._lease_time, self._next_lease_check = LeaseTime(clock), 0.0
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
@@ -188,7 +189,8 @@ class Reconciler(Mailbox):
         """Stop, and leave every job to the next management, as its pods go on."""
         self._is_closing.set()
         self._inbox.put(inbox.Wake())
-        self._thread.join(timeout=_END_SECONDS)
+        if self._thread.is_alive():  # a start may have failed before it
+            self._thread.join(timeout=_END_SECONDS)
         if self._lanes is not None:
             self._lanes.close(timeout_seconds=_END_SECONDS)
 
@@ -684,6 +686,7 @@ class Reconciler(Mailbox):
         )
 
     def _expire_leases(self) -> None:
+        self._state.leases.move(self._lease_time.missed_seconds())
         for lease in self._state.leases.expired():
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
             self._guarded(JobId(lease.id), lease, self._expire, lease)

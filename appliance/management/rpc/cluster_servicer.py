@@ -7,13 +7,14 @@ from typing import Any
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import NotFoundError
+from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.jobs.job_service import Ingress, JobService
 from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.rpc.heartbeats import HeartbeatStreams
+from appliance.management.rpc.told_failures import tells
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
 from appliance.wire.caller import Caller, caller
@@ -279,7 +280,8 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> pb.CancelJobResponse:
         """End a job as its client says, and wait until nothing of it runs any more.
 
-        A client whose job was refused at once has no id for it and sends an empty one.
+        A client whose job was refused at once has no id for it and sends an empty one. One that
+        gives another reason for a failure than the job's own is told that, as what it prints last.
         """
         if not request.job_id:
             return pb.CancelJobResponse(message="There was no job to end.")
@@ -287,6 +289,10 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         phase = cluster_jobs.final_phase(request.job_status)
         await self._jobs.look(self._jobs.end, job, phase, request.message)
         ended = await wait_until_ended(self._jobs, self._watch, job)
+        if phase is Phase.FAILED and ended is Phase.FAILED:
+            record = await self._jobs.look(self._jobs.load, job)
+            if request.message and not tells(request.message, record.message):
+                raise ConflictError(f"Job {job} had failed already. {record.message}")
         return pb.CancelJobResponse(message=f"Job {job} is {ended.value}.")
 
     async def CancelJob(

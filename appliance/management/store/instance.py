@@ -5,13 +5,15 @@ import json
 import os
 import signal
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import psutil
 
 from appliance.core.errors import ClusterError, ConflictError
+from appliance.management.store.kept_ports import Ports
 
 STOP_SECONDS = 120.0
 """How long `appliance down` waits before it gives up on an orderly end, which takes some seconds;
@@ -35,6 +37,7 @@ class InstanceState:
         runtime_root: Where its sockets are.
         num_systems: Its systems.
         join_address: host:port at which agents of nodes join; empty if all runs on one machine.
+        ports: Where it listens, for whoever takes its place if it does not end in order.
     """
 
     pid: int
@@ -44,6 +47,16 @@ class InstanceState:
     runtime_root: str
     num_systems: int
     join_address: str = ""
+    ports: Ports = field(default_factory=Ports)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "InstanceState":  # `Any`: values of JSON
+        """Return what `dataclasses.asdict` wrote.
+
+        Raises:
+            TypeError: Something else wrote it.
+        """
+        return cls(**{**fields, "ports": Ports(**fields.get("ports", {}))})
 
 
 class Instance:
@@ -117,9 +130,14 @@ class Instance:
     def find_state(self) -> InstanceState | None:
         """Return what the running, or last, appliance said; None if there is nothing."""
         try:
-            return InstanceState(**json.loads(self._state_path.read_text()))
-        except (FileNotFoundError, json.JSONDecodeError, TypeError):
+            return InstanceState.from_dict(json.loads(self._state_path.read_text()))
+        except (FileNotFoundError, json.JSONDecodeError, TypeError, AttributeError):
             return None
+
+    def kept_ports(self) -> Ports:
+        """Return the ports of the last appliance, if it did not end in order."""
+        state = self.find_state()
+        return Ports() if state is None else state.ports
 
     def clear_state(self) -> None:
         """Take back what was said."""

@@ -59,15 +59,19 @@ class RegisterReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HEARTBEAT_SECONDS_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
     heartbeat_seconds: _builtins.float
+    pid: _builtins.int
+    """The coordinator's process, for pods on its host."""
     def __init__(
         self,
         *,
         heartbeat_seconds: _builtins.float = ...,
+        pid: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds", "pid", b"pid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

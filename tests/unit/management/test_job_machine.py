@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,16 @@ def test_a_killed_pod_fails_the_job_by_name_and_lets_the_client_know_first():
 def test_a_killed_coordinator_stops_the_job_at_once():
     _, actions = run(*TO_RUNNING, pod_exit(Role.COORDINATOR))
     assert StopPods() in actions
+
+
+@pytest.mark.parametrize(("exit_code", "word"), [(75, "does not answer"), (76, "was frozen")])
+def test_a_pod_that_gives_its_coordinator_up_blames_the_coordinator(exit_code, word):
+    state, _ = run(*TO_RUNNING, pod_exit(Role.ACTIVATION, exit_code))
+    assert state.verdict is not None
+    assert f"first failed pods: [wsjob-x-coordinator-0]: {word}" in state.verdict.message
+    assert "wsjob-x-activation-0 has given it up" in state.verdict.message
+    state, _ = run(*TO_RUNNING, pod_exit(Role.COORDINATOR, exit_code))
+    assert f"[wsjob-x-coordinator-0]: exited with code {exit_code}" in state.verdict.message
 
 
 def test_the_coordinators_own_report_replaces_what_was_concluded_from_an_exit():

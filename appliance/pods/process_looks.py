@@ -1,0 +1,52 @@
+"""What a process of this host does: the kernel's word, for `appliance.core.cluster.liveness`."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.core.cluster.liveness import Activity, ProcessLook, activity_of
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STATE, _USER_TICKS, _SYSTEM_TICKS = 0, 11, 12
+"""Fields of `stat`, counted from the one after the process's name (proc(5))."""
+
+
+def look_at(pid: int) -> ProcessLook:
+    """Return the states of a process's threads and the processor time that it has used."""
+    states: list[str] = []
+    ticks = 0
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):  # a thread may end meanwhile
+                text = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
+                fields = text.rpartition(")")[2].split()
+                states.append(fields[_STATE])
+                ticks += int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
+    return ProcessLook(states=states, cpu_seconds=ticks / _TICKS)
+
+
+@dataclass(slots=True, kw_only=True)
+class SilentProcess:
+    """A process that does not answer, looked at again and again.
+
+    Attributes:
+        pid: Its id; 0 if it is on another host or not known.
+    """
+
+    pid: int
+    _first: tuple[ProcessLook, float] | None = None
+
+    def activity(self, silent_seconds: float) -> Activity:
+        """Return what it does after so long a silence."""
+        if not self.pid:
+            return Activity.UNKNOWN
+        look = look_at(self.pid)
+        if self._first is None:
+            self._first = look, silent_seconds
+        first, since = self._first
+        return activity_of(look, first, watched_seconds=silent_seconds - since)
+
+    def answered(self) -> None:
+        """Forget its silence."""
+        self._first = None
