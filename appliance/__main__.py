@@ -544,6 +544,7 @@ async def _serve_rest(
         exports=management.exports,
         drivers=management.drivers,
         feed=management.feed,
+        gate=management.gate,
         collector=management.collector,
         has_tls=tls is not None,
     )

@@ -3,14 +3,16 @@
 import datetime as dt
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import Caller, Services
+from appliance.api.services import Services
+from appliance.core.entry_points import rules
 from appliance.management.background.activity_service import AccountUse, Flow, Utilization
 
-router = APIRouter(tags=["activity"])
+router = entry_router("activity")
 
 _MAX_HOURS = 24 * 31
 
@@ -23,7 +25,7 @@ class Shares(BaseModel):
 
 @router.get("/cluster/utilization", responses=problems())
 def get_utilization(
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.READ)],
     services: Services,
     hours: Annotated[float, Query(gt=0, le=_MAX_HOURS)] = 6.0,
 ) -> Utilization:
@@ -32,12 +34,12 @@ def get_utilization(
 
 
 @router.get("/cluster/flow", responses=problems())
-def get_flow(caller: Caller, services: Services) -> Flow:
+def get_flow(entry: Annotated[Entry, enter(rules.READ)], services: Services) -> Flow:
     """Return what all running jobs would move on real systems."""
     return services.activity.flow()
 
 
 @router.get("/queue/shares", responses=problems())
-def get_shares(caller: Caller, services: Services) -> Shares:
+def get_shares(entry: Annotated[Entry, enter(rules.READ)], services: Services) -> Shares:
     """Return the past use that fair share goes by."""
     return Shares(items=list(services.activity.shares()))

@@ -1,7 +1,7 @@
 """The REST application: everything csctl can do, and what a dashboard needs besides."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
@@ -23,10 +23,13 @@ from appliance.api import (
     users,
     wafer,
 )
+from appliance.api.entry import Entry, Holds, enter, entry_router, rules_of
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
 from appliance.api.services import LOGIN_COOKIE, ApiServices
+from appliance.core.entry_points import rules
+from appliance.core.entry_points.model import Rule
 
 API_ROOT = "/api/v1"
 
@@ -67,25 +70,36 @@ def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
     )
     app.state.services = services
     install_error_handlers(app)
-    for router in _routers():
-        app.include_router(router, prefix=API_ROOT)
-
-    @app.get("/healthz", tags=["health"])
-    def health() -> Health:
-        """Say that the appliance answers."""
-        return Health(status="ok")
-
-    app.include_router(metrics.router)
+    rest_rules()  # or it does not start: what has no rule is served to nobody
+    for prefix, router in _routers():
+        app.include_router(router, prefix=prefix)
     app.add_middleware(
         BrowserSecurity, tokens=services.access.tokens, hosts=hosts, has_tls=services.has_tls
     )
     app.add_middleware(metrics.RequestMetrics)
+    app.add_middleware(Holds)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]  # FastAPI's own way
     return app
 
 
-def _routers() -> tuple[APIRouter, ...]:
-    return (
+def rest_rules() -> dict[str, Rule]:
+    """Return the rule of each route, by method and path; raises `InternalError` if one has none."""
+    return rules_of(_routers())
+
+
+def _health_router() -> APIRouter:
+    router = entry_router("health")
+
+    @router.get("/healthz")
+    def health(entry: Annotated[Entry, enter(rules.PUBLIC)]) -> Health:
+        """Say that the appliance answers."""
+        return Health(status="ok")
+
+    return router
+
+
+def _routers() -> tuple[tuple[str, APIRouter], ...]:
+    below_root = (
         jobs.router,
         detached.router,
         wafer.router,
@@ -100,6 +114,11 @@ def _routers() -> tuple[APIRouter, ...]:
         users.router,
         login.router,
         estimates.estimate_router(),
+    )
+    return (
+        *((API_ROOT, router) for router in below_root),
+        ("", _health_router()),
+        ("", metrics.router),
     )
 
 

@@ -4,7 +4,7 @@ import datetime as dt
 from importlib import metadata
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import Header, Path, Query, Response
 
 from appliance.api.cluster_schemas import (
     ClusterView,
@@ -15,22 +15,24 @@ from appliance.api.cluster_schemas import (
     SystemView,
     Versions,
 )
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import DOOR, ApiServices, Caller, Services
+from appliance.api.services import ApiServices, Services
 from appliance.api.tags import version_of, version_tag
-from appliance.core.cluster.access import Action, Target, name_of
+from appliance.core.cluster.access import Target, name_of
+from appliance.core.entry_points import rules
 from appliance.core.errors import ConflictError, StaleError
 from appliance.management.cluster.inventory import SystemUse
 from appliance.management.store.versions import CLIENT_BUILDS
 from appliance.storage.systems import no_system
 
-router = APIRouter(tags=["cluster"])
+router = entry_router("cluster")
 
 SystemPath = Annotated[str, Path(alias="name", min_length=1, max_length=64)]
 
 
 @router.get("/cluster", responses=problems())
-def get_cluster(caller: Caller, services: Services) -> ClusterView:
+def get_cluster(entry: Annotated[Entry, enter(rules.READ)], services: Services) -> ClusterView:
     """Return systems, nodes and node groups with the jobs on them."""
     inventory = services.inventory
     return ClusterView.of(inventory.system_uses(), inventory.node_uses(), inventory.group_uses())
@@ -38,7 +40,10 @@ def get_cluster(caller: Caller, services: Services) -> ClusterView:
 
 @router.get("/systems/{name}", responses=problems(404))
 def get_system(
-    name: SystemPath, caller: Caller, services: Services, response: Response
+    name: SystemPath,
+    entry: Annotated[Entry, enter(rules.READ)],
+    services: Services,
+    response: Response,
 ) -> SystemView:
     """Return a system; the ETag is its version."""
     system = SystemView.of(_use(services, name))
@@ -51,20 +56,18 @@ def change_system(
     name: SystemPath,
     wanted: SystemChange,
     *,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.MANAGE_SYSTEM)],
     services: Services,
     response: Response,
     if_match: Annotated[str, Header(max_length=64)] = "",
 ) -> SystemView:
     """Put a system up, drain it, take it away, or mark its health. Running jobs go on."""
     version = version_of(if_match)
-    target = Target(kind="system", name=name)
-    detail = wanted.model_dump_json(exclude_unset=True)
-    with services.access.change(caller, Action.MANAGE_SYSTEMS, target, door=DOOR, detail=detail):
-        try:
-            _change(services, name, wanted, version, name_of(caller.user))
-        except ConflictError as error:
-            raise StaleError(error.message, hint=error.hint) from error
+    entry.describe(wanted.model_dump_json(exclude_unset=True))
+    try:
+        _change(services, name, wanted, version, name_of(entry.caller.user))
+    except ConflictError as error:
+        raise StaleError(error.message, hint=error.hint) from error
     system = SystemView.of(_use(services, name))
     response.headers["etag"] = version_tag(system.version)
     return system
@@ -72,7 +75,10 @@ def change_system(
 
 @router.get("/maintenance", responses=problems())
 def list_maintenance(
-    caller: Caller, services: Services, *, with_past: Annotated[bool, Query()] = False
+    entry: Annotated[Entry, enter(rules.READ)],
+    services: Services,
+    *,
+    with_past: Annotated[bool, Query()] = False,
 ) -> MaintenanceList:
     """Return planned and running maintenance."""
     windows = services.systems.windows(with_past=with_past)
@@ -81,7 +87,11 @@ def list_maintenance(
 
 @router.post("/maintenance", status_code=201, responses=problems(400, 403, 404, 409))
 def plan_maintenance(
-    wanted: NewMaintenance, caller: Caller, services: Services, *, dry_run: bool = False
+    wanted: NewMaintenance,
+    entry: Annotated[Entry, enter(rules.PLAN_MAINTENANCE)],
+    services: Services,
+    *,
+    dry_run: bool = False,
 ) -> MaintenanceList:
     """Plan a time in which systems are away; with `dry_run` check only."""
     target = Target(kind="system", name=",".join(wanted.systems))
@@ -89,7 +99,7 @@ def plan_maintenance(
     starts_at = wanted.starts_at
     if starts_at is not None and starts_at.tzinfo is None:
         starts_at = starts_at.replace(tzinfo=dt.UTC)
-    with services.access.change(caller, Action.MANAGE_SYSTEMS, target, door=DOOR, detail=detail):
+    with entry.change(target, detail=detail):
         windows = services.systems.plan_maintenance(
             wanted.systems,
             starts_at=starts_at,
@@ -102,17 +112,18 @@ def plan_maintenance(
 
 @router.delete("/maintenance/{plan_id}", status_code=204, responses=problems(403, 404))
 def end_maintenance(
-    plan_id: Annotated[str, Path(max_length=64)], caller: Caller, services: Services
+    plan_id: Annotated[str, Path(max_length=64)],
+    entry: Annotated[Entry, enter(rules.END_MAINTENANCE)],
+    services: Services,
 ) -> Response:
     """Give systems back before the planned end, or call their maintenance off."""
-    target = Target(kind="maintenance", name=plan_id)
-    with services.access.change(caller, Action.MANAGE_SYSTEMS, target, door=DOOR, detail="end"):
-        services.systems.end_maintenance(plan_id)
+    entry.describe("end")
+    services.systems.end_maintenance(plan_id)
     return Response(status_code=204)
 
 
 @router.get("/version", responses=problems())
-def get_version(caller: Caller) -> Versions:
+def get_version(entry: Annotated[Entry, enter(rules.READ)]) -> Versions:
     """Return what this appliance is, and which clients it serves."""
     return Versions(
         appliance=metadata.version("open-wafer-appliance"), clients=sorted(CLIENT_BUILDS)

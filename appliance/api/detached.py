@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import DOOR, Caller, Services
-from appliance.core.cluster.access import Action, Target
+from appliance.api.services import Services
+from appliance.core.cluster.access import Target
 from appliance.core.cluster.drivers import MAX_RESTARTS, DriverSpec, FailureCategory, RestartPolicy
 from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
+from appliance.core.entry_points import rules
 from appliance.management.jobs.driver_service import DriverSubmission
 
-router = APIRouter(tags=["jobs"])
+router = entry_router("jobs")
 
 _Word = Annotated[str, Field(max_length=1 << 16)]
 
@@ -55,7 +56,11 @@ class DetachedRun(BaseModel):
 
 
 @router.post("/jobs/detached", status_code=201, responses=problems(400, 403, 404, 409))
-def submit_detached(wanted: NewDetachedRun, caller: Caller, services: Services) -> DetachedRun:
+def submit_detached(
+    wanted: NewDetachedRun,
+    entry: Annotated[Entry, enter(rules.SUBMIT_DETACHED)],
+    services: Services,
+) -> DetachedRun:
     """Run a script on the appliance's side as the caller, so that it outlives every terminal."""
     spec = DriverSpec(
         argv=tuple(wanted.argv),
@@ -65,12 +70,12 @@ def submit_detached(wanted: NewDetachedRun, caller: Caller, services: Services) 
         restart=RestartPolicy(on=tuple(wanted.restart.on), limit=wanted.restart.limit),
     )
     target = Target(kind="job", priority=wanted.priority)
-    with services.access.change(caller, Action.SUBMIT, target, door=DOOR, detail="detached"):
+    with entry.change(target, detail="detached"):
         job = services.drivers.submit_and_wait(
             DriverSubmission(
                 spec=spec,
                 session=wanted.session,
-                user=caller.user,
+                user=entry.caller.user,
                 priority=wanted.priority,
                 labels=wanted.labels,
             )

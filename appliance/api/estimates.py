@@ -5,8 +5,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.compiler.estimation import captured_program
+from appliance.core.entry_points import rules
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution
 from appliance.wafer.machine import find_machine
@@ -32,7 +34,7 @@ Tokens = Annotated[float | None, Query(ge=1, le=1e18)]
 
 def estimate_router() -> APIRouter:
     """Return the router of the planner."""
-    router = APIRouter(tags=["planner"])
+    router = entry_router("planner")
     _serve_descriptions(router)
     _serve_programs(router)
     return router
@@ -42,6 +44,7 @@ def _serve_descriptions(router: APIRouter) -> None:
     @router.get("/estimate", responses=problems(400))
     def get_estimate(
         *,
+        entry: Annotated[Entry, enter(rules.ESTIMATE)],
         layers: Annotated[int, Query(ge=1, le=_MAX_LAYERS)],
         hidden: Number,
         heads: OptionalNumber = None,
@@ -91,6 +94,7 @@ def _serve_programs(router: APIRouter) -> None:
     @router.post("/estimate", responses=problems(400))
     def estimate_program(
         *,
+        entry: Annotated[Entry, enter(rules.ESTIMATE)],
         program: Annotated[bytes, Body(media_type="text/plain")],
         systems: Systems = 1,
         machine: str = "cs2",

@@ -4,9 +4,10 @@ import datetime as dt
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi import Depends, Header, Path, Query, Request, Response
 
 from appliance.api.cursors import MAX_CURSOR, job_cursor, job_place
+from appliance.api.entry import Entry, caller_of, enter, entry_router
 from appliance.api.job_schemas import (
     Event,
     EventList,
@@ -20,10 +21,11 @@ from appliance.api.job_schemas import (
     Waiting,
 )
 from appliance.api.problems import problems
-from appliance.api.services import DOOR, ApiServices, Caller, Services
-from appliance.core.cluster.access import Action, Principal
+from appliance.api.services import ApiServices, Services
+from appliance.core.cluster.access import Action
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
+from appliance.core.entry_points import rules
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import job_target
@@ -33,7 +35,7 @@ from appliance.storage.job_pages import JobOrder, PageFilter
 from appliance.wire.profiles import chrome_events, find_profile
 from appliance.wire.submissions import check_labels, parse_priority
 
-router = APIRouter(tags=["jobs"])
+router = entry_router("jobs")
 
 MAX_LIMIT = 1000
 MAX_OFFSET = 10_000_000
@@ -60,14 +62,14 @@ def _filter(
     cursor: Annotated[str, Query(max_length=MAX_CURSOR)] = "",
     offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
-    caller: Caller,
+    request: Request,
 ) -> PageFilter:
     """Read a request for a list of jobs."""
     return PageFilter(
         session=session,
         workflow=workflow,
         user=user,
-        uid=caller.user.uid if mine else uid,
+        uid=caller_of(request).user.uid if mine else uid,
         type=type,
         phases=tuple(phase or ()),
         with_finished=all_states,
@@ -85,7 +87,7 @@ def _filter(
 @router.get("/jobs", responses=problems(400))
 def list_jobs(
     wanted: Annotated[PageFilter, Depends(_filter)],
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.READ)],
     services: Services,
     *,
     with_total: bool = False,
@@ -106,7 +108,12 @@ def list_jobs(
 
 
 @router.get("/jobs/{job_id}", responses=problems(404))
-def get_job(job_id: JobPath, caller: Caller, services: Services, response: Response) -> Job:
+def get_job(
+    job_id: JobPath,
+    entry: Annotated[Entry, enter(rules.READ_JOB)],
+    services: Services,
+    response: Response,
+) -> Job:
     """Return a job with its phases, pods, events and readings.
 
     The ETag is of what can be edited; give it back as If-Match with a change.
@@ -121,70 +128,69 @@ def change_job(
     job_id: JobPath,
     wanted: JobChange,
     *,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.CHANGE_JOB)],
     services: Services,
     response: Response,
     if_match: IfMatch = "",
 ) -> Job:
     """Change priority or labels; a new priority is that of the whole workflow."""
     record = services.jobs.load(JobId(job_id))
-    _allow_change(services, caller, record, wanted)
+    if wanted.labels is not None and wanted.priority is not None:  # each has a rule of its own
+        entry.allow(job_target(record), Action.EDIT_JOB)
     edit = JobEdit(priority=wanted.priority, labels=wanted.labels, mark=_mark(if_match))
     action = Action.PRIORITISE_JOB if wanted.priority is not None else Action.EDIT_JOB
     detail = wanted.model_dump_json(exclude_unset=True)
     target = job_target(record, priority=_priority(wanted))
-    with services.access.change(caller, action, target, door=DOOR, detail=detail):
+    with entry.change(target, action=action, detail=detail):
         changed = services.edits.edit(record.id, edit)
     response.headers["etag"] = _etag(changed)
     return _job(services.jobs.view(record.id), services)
 
 
 @router.post("/jobs/{job_id}/cancel", status_code=202, responses=problems(403, 404, 409))
-def cancel_job(job_id: JobPath, caller: Caller, services: Services) -> Job:
+def cancel_job(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.END_JOB)], services: Services
+) -> Job:
     """Cancel a job; it ends within seconds, and the stream tells when it has."""
-    record = services.jobs.load(JobId(job_id))
-    with services.access.change(
-        caller, Action.END_JOB, job_target(record), door=DOOR, detail="cancel"
-    ):
-        services.jobs.cancel_by_csctl(record.id, caller.user.name)
-    return _job(services.jobs.view(record.id), services)
+    entry.describe("cancel")
+    services.jobs.cancel_by_csctl(JobId(job_id), entry.caller.user.name)
+    return _job(services.jobs.view(JobId(job_id)), services)
 
 
 @router.post("/jobs/{job_id}/hold", responses=problems(403, 404, 409))
-def hold_job(job_id: JobPath, caller: Caller, services: Services) -> Job:
+def hold_job(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.EDIT_JOB)], services: Services
+) -> Job:
     """Let a waiting job keep its place in the queue but not start, until it is released."""
-    record = services.jobs.load(JobId(job_id))
-    with services.access.change(
-        caller, Action.EDIT_JOB, job_target(record), door=DOOR, detail="hold"
-    ):
-        services.edits.hold(record.id, caller.user)
-    return _job(services.jobs.view(record.id), services)
+    entry.describe("hold")
+    services.edits.hold(JobId(job_id), entry.caller.user)
+    return _job(services.jobs.view(JobId(job_id)), services)
 
 
 @router.post("/jobs/{job_id}/release", responses=problems(403, 404, 409))
-def release_job(job_id: JobPath, caller: Caller, services: Services) -> Job:
+def release_job(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.RELEASE_JOB)], services: Services
+) -> Job:
     """Let a held job start again; what an administrator holds, administrators release."""
-    record = services.jobs.load(JobId(job_id))
-    with services.access.change(
-        caller, Action.RELEASE_JOB, job_target(record), door=DOOR, detail="release"
-    ):
-        services.edits.release(record.id)
-    return _job(services.jobs.view(record.id), services)
+    entry.describe("release")
+    services.edits.release(JobId(job_id))
+    return _job(services.jobs.view(JobId(job_id)), services)
 
 
 @router.delete("/jobs/{job_id}", status_code=204, responses=problems(403, 404, 409))
-def delete_job(job_id: JobPath, caller: Caller, services: Services) -> Response:
+def delete_job(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.END_JOB)], services: Services
+) -> Response:
     """Forget a job that has ended."""
-    record = services.jobs.load(JobId(job_id))
-    with services.access.change(
-        caller, Action.END_JOB, job_target(record), door=DOOR, detail="delete"
-    ):
-        services.jobs.delete(record.id)
+    entry.describe("delete")
+    services.jobs.delete(JobId(job_id))
     return Response(status_code=204)
 
 
 @router.get("/jobs/{job_id}/events", responses=problems(404))
-def list_events(job_id: JobPath, caller: Caller, services: Services) -> EventList:
+def list_events(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+) -> EventList:
     """Return what happened to a job, oldest first."""
     services.jobs.load(JobId(job_id))
     events = services.jobs.events(JobId(job_id))
@@ -192,24 +198,28 @@ def list_events(job_id: JobPath, caller: Caller, services: Services) -> EventLis
 
 
 @router.get("/jobs/{job_id}/pods", responses=problems(404))
-def list_pods(job_id: JobPath, caller: Caller, services: Services) -> PodList:
+def list_pods(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+) -> PodList:
     """Return a job's pods with their readings."""
     view = services.jobs.view(JobId(job_id))
     return PodList(items=[Pod.of(pod) for pod in view.pods])
 
 
 @router.get("/jobs/{job_id}/waiting", responses=problems(404))
-def explain_job(job_id: JobPath, caller: Caller, services: Services) -> Waiting | None:
+def explain_job(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+) -> Waiting | None:
     """Say why a job waits, what blocks it and when it is expected to start; null if it runs."""
     services.jobs.load(JobId(job_id))
-    entry = services.queue.find(JobId(job_id))
-    return Waiting.of(entry) if entry else None
+    place = services.queue.find(JobId(job_id))
+    return Waiting.of(place) if place else None
 
 
 @router.get("/jobs/{job_id}/series", responses=problems(404))
 def get_series(
     job_id: JobPath,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.READ_JOB)],
     services: Services,
     *,
     name: Annotated[list[str] | None, Query(max_length=32)] = None,
@@ -227,7 +237,9 @@ def get_series(
     responses=problems(404),
     summary="Profile of one simulated step",
 )
-def get_profile(job_id: JobPath, caller: Caller, services: Services) -> dict[str, Any]:
+def get_profile(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+) -> dict[str, Any]:
     """Return the profile of one step as a Chrome trace; every time in it is simulated.
 
     Load it in Perfetto or chrome://tracing.
@@ -246,11 +258,11 @@ def get_profile(job_id: JobPath, caller: Caller, services: Services) -> dict[str
 
 
 @router.get("/jobs/{job_id}/configuration", responses=problems(403, 404))
-def get_configuration(job_id: JobPath, caller: Caller, services: Services) -> dict[str, Any]:
+def get_configuration(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_CONFIGURATION)], services: Services
+) -> dict[str, Any]:
     """Return the request by which the job was submitted."""
-    record = services.jobs.load(JobId(job_id))
-    services.access.allow(caller, Action.READ_LOGS, job_target(record))
-    return services.jobs.request_of(record.id)
+    return services.jobs.request_of(JobId(job_id))
 
 
 def _job(view: JobView, services: ApiServices) -> Job:
@@ -259,14 +271,6 @@ def _job(view: JobView, services: ApiServices) -> Job:
         waiting=services.queue.find(view.job.id),
         dashboard=services.jobs.dashboard(view.job.id),
     )
-
-
-def _allow_change(
-    services: ApiServices, caller: Principal, record: JobRecord, wanted: JobChange
-) -> None:
-    """Labels and priority have different rules; a request for both needs both."""
-    if wanted.labels is not None and wanted.priority is not None:
-        services.access.allow(caller, Action.EDIT_JOB, job_target(record))
 
 
 def _priority(wanted: JobChange) -> int | None:

@@ -3,19 +3,19 @@
 import datetime as dt
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.jobs import JobPath
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Caller, Services
-from appliance.core.cluster.access import Action, Principal, Target
+from appliance.api.services import Services
+from appliance.core.entry_points import rules
 from appliance.core.ids import JobId
-from appliance.management.access.authorization import job_target
 from appliance.management.logs.log_exports import Export, ExportStatus, ExportWish
 
-router = APIRouter(tags=["logs"])
+router = entry_router("logs")
 
 ExportPath = Annotated[str, Path(alias="export_id", max_length=64)]
 _ARCHIVE: dict[int | str, dict[str, Any]] = {
@@ -69,13 +69,14 @@ class LogExport(BaseModel):
 
 @router.post("/jobs/{job_id}/log-exports", status_code=202, responses=problems(400, 403, 404))
 def create_export(
-    job_id: JobPath, wanted: NewLogExport, caller: Caller, services: Services
+    job_id: JobPath,
+    wanted: NewLogExport,
+    entry: Annotated[Entry, enter(rules.READ_LOGS)],
+    services: Services,
 ) -> LogExport:
     """Begin to gather a job's logs into one archive."""
-    record = services.jobs.load(JobId(job_id))
-    services.access.allow(caller, Action.READ_LOGS, job_target(record))
     wish = ExportWish(
-        job=record.id,
+        job=JobId(job_id),
         tasks=tuple(wanted.tasks),
         num_lines=wanted.num_lines,
         has_artifacts=wanted.with_artifacts,
@@ -85,9 +86,11 @@ def create_export(
 
 
 @router.get("/log-exports/{export_id}", responses=problems(403, 404))
-def get_export(export_id: ExportPath, caller: Caller, services: Services) -> LogExport:
+def get_export(
+    export_id: ExportPath, entry: Annotated[Entry, enter(rules.READ_EXPORT)], services: Services
+) -> LogExport:
     """Say how far an export is."""
-    return LogExport.of(_load(services, caller, export_id))
+    return LogExport.of(services.exports.load(export_id))
 
 
 @router.get(
@@ -95,17 +98,10 @@ def get_export(export_id: ExportPath, caller: Caller, services: Services) -> Log
     responses={**problems(403, 404, 409), **_ARCHIVE},
     response_class=FileResponse,
 )
-def download_export(export_id: ExportPath, caller: Caller, services: Services) -> FileResponse:
+def download_export(
+    export_id: ExportPath, entry: Annotated[Entry, enter(rules.DOWNLOAD_EXPORT)], services: Services
+) -> FileResponse:
     """Return the archive of an export that is completed."""
-    export = _load(services, caller, export_id)
+    export = services.exports.load(export_id)
     path = services.exports.archive_of(export)
     return FileResponse(path, media_type="application/zip", filename=f"{export.job}.zip")
-
-
-def _load(services: ApiServices, caller: Principal, export_id: str) -> Export:
-    export = services.exports.load(export_id)
-    record = services.jobs.find(JobId(export.job))
-    # Of a job that is forgotten nobody is the owner any more: administrators may look.
-    target = job_target(record) if record else Target(kind="job", name=export.job)
-    services.access.allow(caller, Action.READ_LOGS, target)
-    return export

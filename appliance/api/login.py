@@ -4,28 +4,37 @@ A browser trades a token for a login: a cookie that scripts cannot read and that
 cannot send. Its end is the token's, or twelve hours.
 """
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import Request, Response
 
 from appliance.api.access_schemas import LoginRequest, Me
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import LOGIN_COOKIE, Caller, Services, token_of
+from appliance.api.services import LOGIN_COOKIE, Services, token_of
 from appliance.core.cluster.records import User
+from appliance.core.entry_points import rules
 
-router = APIRouter(tags=["login"])
+router = entry_router("login")
 
 
 @router.get("/me", responses=problems(401))
-def get_me(caller: Caller, services: Services, request: Request) -> Me:
+def get_me(entry: Annotated[Entry, enter(rules.READ)], services: Services, request: Request) -> Me:
     """Return who asks, what they may do, and the proof that a login's changes must carry."""
     return Me.of(
-        caller,
+        entry.caller,
         needs_token=services.access.needs_token,
         csrf_token=services.access.tokens.proof(request.cookies.get(LOGIN_COOKIE, "")),
     )
 
 
 @router.post("/login", responses=problems(401, 422))
-def log_in(wanted: LoginRequest, services: Services, response: Response) -> Me:
+def log_in(
+    wanted: LoginRequest,
+    entry: Annotated[Entry, enter(rules.LOGIN)],
+    services: Services,
+    response: Response,
+) -> Me:
     """Trade a token for a login: sets the cookie."""
     login = services.access.tokens.log_in(wanted.token.get_secret_value())
     principal = services.access.identify(User(), login.text)
@@ -48,9 +57,11 @@ def log_in(wanted: LoginRequest, services: Services, response: Response) -> Me:
 
 
 @router.post("/logout", status_code=204, responses=problems(401, 403))
-def log_out(caller: Caller, services: Services, request: Request) -> Response:
+def log_out(
+    entry: Annotated[Entry, enter(rules.READ)], services: Services, request: Request
+) -> Response:
     """End the login and remove the cookie; a bearer token is left as it is."""
-    record = services.access.tokens.find(caller.token) if caller.token else None
+    record = services.access.tokens.find(entry.caller.token) if entry.caller.token else None
     if record is not None and record.is_login and token_of(request):
         services.access.tokens.revoke(record.id)
     response = Response(status_code=204)

@@ -6,22 +6,21 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import Header, Path, Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.jobs import JobPath
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Caller, Services
-from appliance.core.cluster.access import Action, Principal
+from appliance.api.services import ApiServices, Services
+from appliance.core.entry_points import rules
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
-from appliance.management.access.authorization import job_target
-from appliance.management.logs.job_logs import JobLog
 from appliance.management.logs.log_files import kept_bytes, kept_from, read_log, tail_offset
 from appliance.observability.metrics import LOG_FOLLOWERS
 
-router = APIRouter(tags=["logs"])
+router = entry_router("logs")
 
 MAX_BYTES = 4 << 20
 """Bytes of a log in one answer."""
@@ -64,9 +63,10 @@ class LogList(BaseModel):
 
 
 @router.get("/jobs/{job_id}/logs", responses=problems(403, 404))
-def list_logs(job_id: JobPath, caller: Caller, services: Services) -> LogList:
+def list_logs(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.LIST_LOGS)], services: Services
+) -> LogList:
     """Return the logs that a job has; they are kept after it has ended."""
-    _allow(services, caller, job_id)
     logs = services.logs.logs(JobId(job_id))
     return LogList(items=[LogFile(pod=log.pod, num_bytes=kept_bytes(log.path)) for log in logs])
 
@@ -80,7 +80,7 @@ def get_log(
     job_id: JobPath,
     pod: PodPath,
     *,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.READ_LOGS)],
     services: Services,
     tail: TailLines | None = None,
     offset: Offset | None = None,
@@ -90,7 +90,7 @@ def get_log(
 
     The header X-Next-Offset says where to go on. With `download`, all of it comes, as a file.
     """
-    log = _find(services, caller, job_id, pod)
+    log = services.logs.find(JobId(job_id), pod)
     start = _start(log.path, tail, offset)
     if download:
         headers = {"content-disposition": f'attachment; filename="{log.pod}.log"'}
@@ -109,7 +109,7 @@ async def follow_log(
     job_id: JobPath,
     pod: PodPath,
     *,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.FOLLOW_LOG)],
     services: Services,
     tail: TailLines | None = 100,
     last_event_id: Annotated[str, Header(max_length=32)] = "",
@@ -119,7 +119,7 @@ async def follow_log(
     Events: `lines` (`{"text"}`; its id is the offset behind it, with which a cut stream goes on)
     and `end`, when the job has ended.
     """
-    log = await asyncio.to_thread(_find, services, caller, job_id, pod)
+    log = await asyncio.to_thread(services.logs.find, JobId(job_id), pod)
     offset = int(last_event_id) if last_event_id.isdecimal() else None
     start = await asyncio.to_thread(_start, log.path, tail, offset)
     events = _counted(_follow(services, JobId(job_id), log.path, start))
@@ -158,16 +158,6 @@ async def _follow(
             yield ": still here\n\n"
             num_quiet = 0
         await asyncio.sleep(_LOOK_SECONDS)
-
-
-def _find(services: ApiServices, caller: Principal, job_id: str, pod: str) -> JobLog:
-    _allow(services, caller, job_id)
-    return services.logs.find(JobId(job_id), pod)
-
-
-def _allow(services: ApiServices, caller: Principal, job_id: str) -> None:
-    record = services.jobs.load(JobId(job_id))
-    services.access.allow(caller, Action.READ_LOGS, job_target(record))
 
 
 def _start(path: FilePath, tail: int | None, offset: int | None) -> int:

@@ -3,26 +3,31 @@
 from collections.abc import Iterator
 from itertools import chain
 from timeit import default_timer
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import Caller, Services
+from appliance.api.services import Services
+from appliance.core.entry_points import rules
 from appliance.observability.metrics import REGISTRY, REST_REQUESTS, REST_SECONDS
 
-router = APIRouter(tags=["metrics"])
+router = entry_router("metrics")
 
 _NO_ROUTE = "none"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
 
 @router.get("/metrics", responses=problems(), response_class=Response)
-def get_metrics(request: Request, caller: Caller, services: Services) -> Response:
+def get_metrics(
+    request: Request, entry: Annotated[Entry, enter(rules.READ)], services: Services
+) -> Response:
     """Return metrics of the appliance and of the pods of running jobs, as Prometheus reads them."""
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     body: bytes = encode(_Both(services.collector))

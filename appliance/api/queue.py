@@ -3,17 +3,19 @@
 import datetime as dt
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, Field
 
 from appliance.api.cursors import offset_cursor, offset_of
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.job_schemas import JobSummary, Waiting
 from appliance.api.problems import problems
-from appliance.api.services import Caller, Services
+from appliance.api.services import Services
 from appliance.core.cluster.records import MAX_PRIORITY
+from appliance.core.entry_points import rules
 from appliance.management.jobs.queue_view import StartQuestion
 
-router = APIRouter(tags=["queue"])
+router = entry_router("queue")
 
 
 class WaitingJob(BaseModel):
@@ -62,7 +64,7 @@ class StartAnswer(BaseModel):
 
 @router.get("/queue", responses=problems(400))
 def get_queue(
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.READ)],
     services: Services,
     *,
     session: Annotated[str, Query(max_length=63)] = "",
@@ -87,11 +89,13 @@ def get_queue(
 
 
 @router.post("/queue/plan", responses=problems(400, 404, 503))
-def plan_start(wanted: StartRequest, caller: Caller, services: Services) -> StartAnswer:
+def plan_start(
+    wanted: StartRequest, entry: Annotated[Entry, enter(rules.READ)], services: Services
+) -> StartAnswer:
     """Say whether a job would start now, on what, or when and why not; runs and queues nothing."""
     question = StartQuestion(
         num_systems=wanted.num_systems,
-        user=caller.user,
+        user=entry.caller.user,
         session=wanted.session,
         priority=wanted.priority,
         limit_seconds=wanted.limit_seconds,

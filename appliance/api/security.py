@@ -20,8 +20,6 @@ from appliance.api.services import LOGIN_COOKIE
 from appliance.management.access.tokens import Tokens
 
 CSRF_HEADER = "x-csrf-token"
-MAX_BODY_BYTES = 1 << 20
-"""Bytes of a request's body; ours are JSON of some lines, and programs for the planner."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OUTSIDE_LOGIN = frozenset({"/api/v1/login"})
@@ -90,7 +88,7 @@ class BrowserSecurity:
         if refused is not None:
             await _refuse(*refused, send_with_headers)
             return
-        await self._app(scope, _bounded(receive), send_with_headers)
+        await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
         headers = Headers(scope=scope)
@@ -100,12 +98,6 @@ class BrowserSecurity:
                 HTTPStatus.MISDIRECTED_REQUEST,
                 f"This appliance is not called {host!r}; without tokens it answers to "
                 f"{', '.join(sorted(self._hosts))} alone.",
-            )
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
-            return (
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"The request's body of {length} bytes is above the limit of {MAX_BODY_BYTES}.",
             )
         if scope["method"] in _SAFE_METHODS:
             return None
@@ -127,21 +119,6 @@ class BrowserSecurity:
                 "it.",
             )
         return None
-
-
-def _bounded(receive: Receive) -> Receive:
-    num_bytes = 0
-
-    async def bounded() -> Message:
-        nonlocal num_bytes
-        message = await receive()
-        if message["type"] == "http.request":
-            num_bytes += len(message.get("body", b""))
-            if num_bytes > MAX_BODY_BYTES:  # a body in chunks, which tells no length before
-                return {"type": "http.disconnect"}
-        return message
-
-    return bounded
 
 
 async def _refuse(status: HTTPStatus, detail: str, send: Send) -> None:

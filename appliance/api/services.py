@@ -5,8 +5,6 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from appliance.core.cluster.access import Principal
-from appliance.core.cluster.records import User
 from appliance.management.access.authorization import Access
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.changes.feed import ChangeFeed
@@ -20,10 +18,8 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
+from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
-
-DOOR = "rest"
-"""The name of this door in the audit trail."""
 
 LOGIN_COOKIE = "wsc_login"
 
@@ -47,6 +43,7 @@ class ApiServices:
     exports: LogExports
     drivers: DriverService
     feed: ChangeFeed
+    gate: Gate
     collector: ApplianceCollector
     has_tls: bool = False
 
@@ -55,11 +52,6 @@ def services_of(request: Request) -> ApiServices:
     """Return the services behind a request."""
     services: ApiServices = request.app.state.services
     return services
-
-
-def identify(request: Request) -> Principal:
-    """Return who asks, by bearer token or by login; raises `UnauthenticatedError`."""
-    return services_of(request).access.identify(User(), token_of(request))
 
 
 def token_of(request: Request) -> str:
@@ -71,4 +63,3 @@ def token_of(request: Request) -> str:
 
 
 Services = Annotated[ApiServices, Depends(services_of)]
-Caller = Annotated[Principal, Depends(identify)]

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import Header, Path, Query, Response
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import DOOR, Caller, Services
+from appliance.api.services import Services
 from appliance.api.session_schemas import (
     NewSession,
     Session,
@@ -15,23 +16,27 @@ from appliance.api.session_schemas import (
 )
 from appliance.api.tags import version_of, version_tag
 from appliance.core.cluster.access import Action, Target
+from appliance.core.entry_points import rules
 from appliance.core.errors import ConflictError, StaleError
 
-router = APIRouter(tags=["sessions"])
+router = entry_router("sessions")
 
 SessionPath = Annotated[str, Path(alias="name", min_length=1, max_length=63)]
 DryRun = Annotated[bool, Query(description="Check only, and keep nothing.")]
 
 
 @router.get("/sessions", responses=problems())
-def list_sessions(caller: Caller, services: Services) -> SessionList:
+def list_sessions(entry: Annotated[Entry, enter(rules.READ)], services: Services) -> SessionList:
     """Return all sessions and how busy they are."""
     return SessionList(items=[Session.of(view) for view in services.sessions.views()])
 
 
 @router.get("/sessions/{name}", responses=problems(404))
 def get_session(
-    name: SessionPath, caller: Caller, services: Services, response: Response
+    name: SessionPath,
+    entry: Annotated[Entry, enter(rules.READ)],
+    services: Services,
+    response: Response,
 ) -> Session:
     """Return a session with its history; the ETag is its version."""
     session = Session.of(services.sessions.view(name))
@@ -41,14 +46,20 @@ def get_session(
 
 @router.post("/sessions", status_code=201, responses=problems(400, 403, 409))
 def create_session(
-    wanted: NewSession, caller: Caller, services: Services, *, dry_run: DryRun = False
+    wanted: NewSession,
+    entry: Annotated[Entry, enter(rules.NEW_SESSION)],
+    services: Services,
+    *,
+    dry_run: DryRun = False,
 ) -> SessionSpecView:
     """Create a session; with `dry_run` say whether that could be done."""
     spec = SessionSpecView(**wanted.model_dump(exclude={"name"})).to_spec()
     target = _target(wanted.name)
     detail = "create, dry run" if dry_run else "create"
-    with services.access.change(caller, Action.MANAGE_SESSIONS, target, door=DOOR, detail=detail):
-        record = services.sessions.create(wanted.name, spec, by=caller.user.name, dry_run=dry_run)
+    with entry.change(target, detail=detail):
+        record = services.sessions.create(
+            wanted.name, spec, by=entry.caller.user.name, dry_run=dry_run
+        )
     return SessionSpecView.of(record.spec)
 
 
@@ -57,7 +68,7 @@ def change_session(
     name: SessionPath,
     wanted: SessionChange,
     *,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.CHANGE_SESSION)],
     services: Services,
     response: Response,
     if_match: Annotated[str, Header(max_length=64)] = "",
@@ -69,13 +80,13 @@ def change_session(
     action = Action.PAUSE_SESSION if is_pause else Action.MANAGE_SESSIONS
     version = version_of(if_match)
     detail = wanted.model_dump_json(exclude_unset=True) + (", dry run" if dry_run else "")
-    with services.access.change(caller, action, _target(name), door=DOOR, detail=detail):
+    with entry.change(_target(name), action=action, detail=detail):
         present = services.sessions.load(name).version
         if version is not None and version != present:
             raise _stale(name, version, present)
         try:
             record = services.sessions.update(
-                name, changes, by=caller.user.name, version=version, dry_run=dry_run
+                name, changes, by=entry.caller.user.name, version=version, dry_run=dry_run
             )
         except ConflictError as error:  # changed since we looked
             raise StaleError(error.message, hint=error.hint) from error
@@ -84,12 +95,12 @@ def change_session(
 
 
 @router.delete("/sessions/{name}", status_code=204, responses=problems(403, 404, 409))
-def delete_session(name: SessionPath, caller: Caller, services: Services) -> Response:
+def delete_session(
+    name: SessionPath, entry: Annotated[Entry, enter(rules.MANAGE_SESSION)], services: Services
+) -> Response:
     """Delete a session that has no unfinished jobs."""
-    with services.access.change(
-        caller, Action.MANAGE_SESSIONS, _target(name), door=DOOR, detail="delete"
-    ):
-        services.sessions.delete(name)
+    entry.describe("delete")
+    services.sessions.delete(name)
     return Response(status_code=204)
 
 

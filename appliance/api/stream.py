@@ -7,20 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from appliance.api.entry import Entry, enter, entry_router, identify_again
 from appliance.api.job_schemas import JobSummary
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Caller, Services, identify
-from appliance.core.errors import ClusterError, WscError
+from appliance.api.services import ApiServices, Services
+from appliance.core.entry_points import rules
+from appliance.core.errors import WscError
 from appliance.core.ids import JobId
 from appliance.management.changes.feed import ChangeFeed, Notice, Topic
 from appliance.observability.metrics import STREAM_FOLLOWERS
 
-router = APIRouter(tags=["stream"])
+router = entry_router("stream")
 
-MAX_FOLLOWERS = 512
 HEARTBEAT_SECONDS = 15.0
 """Between two comments on a quiet stream: short of what proxies cut, and often enough to notice
 that a token was revoked."""
@@ -65,7 +66,7 @@ class Interest:
 )
 async def follow_changes(
     request: Request,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.FOLLOW)],
     services: Services,
     *,
     topic: Annotated[list[Topic] | None, Query(max_length=16)] = None,
@@ -79,10 +80,6 @@ async def follow_changes(
     that changes were missed: look at everything again. A stream that is opened again with
     `Last-Event-ID` goes on where it was cut.
     """
-    if services.feed.num_followers >= MAX_FOLLOWERS:
-        raise ClusterError(
-            f"{MAX_FOLLOWERS} streams are open, which is the limit.", hint="Try again later."
-        )
     interest = Interest(topics=frozenset(topic or Topic), jobs=frozenset(job or ()))
     events = _events(request, services, interest, last_event_id)
     return StreamingResponse(events, media_type=EVENT_STREAM, headers={"x-accel-buffering": "no"})
@@ -170,7 +167,7 @@ def _event(name: str, data: Mapping[str, object], *, mark: str = "") -> str:
 
 async def _is_welcome(request: Request) -> bool:
     try:
-        await asyncio.to_thread(identify, request)
+        await asyncio.to_thread(identify_again, request)
     except WscError:
         return False
     return True

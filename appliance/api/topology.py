@@ -5,24 +5,24 @@ import hashlib
 from typing import Annotated, Any
 
 import yaml
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel
 
+from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.jobs import JobPath, with_zone
 from appliance.api.problems import problems
-from appliance.api.services import DOOR, Caller, Services
-from appliance.core.cluster.access import Action, Target
+from appliance.api.services import Services
 from appliance.core.cluster.systems import ClusterDescription, SystemEvent, SystemEventKind
+from appliance.core.entry_points import rules
 from appliance.core.errors import StaleError, UserError
 from appliance.core.ids import JobId
 from appliance.management.cluster.cluster_file import parse_cluster, write_cluster
 from appliance.management.cluster.cluster_topology import job_topology
 from appliance.storage.system_events import SystemEventFilter
 
-router = APIRouter(tags=["cluster"])
+router = entry_router("cluster")
 
 _YAML = "application/yaml"
-_MAX_BYTES = 1 << 20
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The cluster file",
@@ -83,7 +83,9 @@ class SystemEventList(BaseModel):
 
 
 @router.get("/jobs/{job_id}/topology", tags=["jobs"], responses=problems(404))
-def get_job_topology(job_id: JobPath, caller: Caller, services: Services) -> JobTopology:
+def get_job_topology(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+) -> JobTopology:
     """Return where a job's pods are, and what they send to."""
     view = services.jobs.view(JobId(job_id))
     found = job_topology(view.job, view.pods, services.systems.list())
@@ -107,7 +109,7 @@ def get_job_topology(job_id: JobPath, caller: Caller, services: Services) -> Job
 
 @router.get("/system-events", responses=problems(400))
 def list_system_events(
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.READ)],
     services: Services,
     *,
     system: Annotated[str, Query(max_length=64)] = "",
@@ -124,17 +126,14 @@ def list_system_events(
 
 
 @router.get("/cluster/file", responses={**problems(), **_FILE}, response_class=Response)
-def get_cluster_file(caller: Caller, services: Services) -> Response:
+def get_cluster_file(entry: Annotated[Entry, enter(rules.READ)], services: Services) -> Response:
     """Return what the cluster consists of, as a file for `appliance up --cluster`."""
-    text = _text(services.systems.describe())
-    return Response(text, media_type=_YAML, headers={"etag": _etag(text)})
+    return _file(services.systems.describe())
 
 
 async def _body(request: Request) -> str:
     """Return a request's body, which is text."""
     data = await request.body()
-    if len(data) > _MAX_BYTES:
-        raise UserError(f"The cluster file has {len(data)} bytes; {_MAX_BYTES} are the most.")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -152,7 +151,7 @@ async def _body(request: Request) -> str:
 def put_cluster_file(
     text: Annotated[str, Depends(_body)],
     *,
-    caller: Caller,
+    entry: Annotated[Entry, enter(rules.PUT_CLUSTER_FILE)],
     services: Services,
     if_match: Annotated[str, Header(max_length=128)] = "",
 ) -> Response:
@@ -166,10 +165,14 @@ def put_cluster_file(
                 hint="Get the file again and repeat the change.",
             )
 
-    target = Target(kind="cluster", name="file")
-    with services.access.change(caller, Action.MANAGE_SYSTEMS, target, door=DOOR, detail="file"):
-        services.systems.apply(wanted, check=check)
-    return get_cluster_file(caller, services)
+    entry.describe("file")
+    services.systems.apply(wanted, check=check)
+    return _file(services.systems.describe())
+
+
+def _file(description: ClusterDescription) -> Response:
+    text = _text(description)
+    return Response(text, media_type=_YAML, headers={"etag": _etag(text)})
 
 
 def _text(description: ClusterDescription) -> str:

@@ -7,9 +7,12 @@
     |   |   `-- StaleError          it was made for an older state of the object: HTTP 412
     |   |-- UnauthenticatedError  it does not prove who sends it: HTTP 401
     |   |-- ForbiddenError      who sends it may not do that: HTTP 403
+    |   |-- TooLargeError       a message is longer than its entry point reads: HTTP 413
+    |   |-- TooSlowError        a message did not arrive in its time: HTTP 408
     |   |-- ProgramError        the program cannot be imported or compiled
     |   `-- UnschedulableError  no state of this cluster could ever grant it
     |-- ClusterError    the cluster is at fault and a retry may help: HTTP 503, exit 3
+    |   |-- TooManyRequestsError  the caller, or all together, ask for too much at once: HTTP 429
     |   |-- StaleWriterError    another management has taken over
     |   |-- PodFailedError      a pod ended or stopped answering
     |   `-- StreamClosedError   the other end of a tensor stream went away
@@ -66,6 +69,14 @@ class ForbiddenError(UserError):
     """Whoever sends the request may not do what it asks for."""
 
 
+class TooLargeError(UserError):
+    """A message or body is longer than its entry point reads."""
+
+
+class TooSlowError(UserError):
+    """A message or body did not arrive within its time."""
+
+
 class ProgramError(UserError):
     """The program text cannot be imported, verified or compiled."""
 
@@ -78,6 +89,10 @@ class ClusterError(WscError):
     """The cluster is at fault; the same request may succeed later."""
 
     exit_code = 3
+
+
+class TooManyRequestsError(ClusterError):
+    """A caller has as much open as one may have, or all callers together have."""
 
 
 class StaleWriterError(ClusterError):

@@ -23,6 +23,7 @@ from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.plans.plan import Execution
 from appliance.core.plans.shard_count import MemoryNodes
+from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import open_access
 from appliance.management.access.certificate_reload import Renewal
 from appliance.management.access.certificates import (
@@ -79,7 +80,7 @@ from appliance.management.rpc.event_servicer import EventServicer
 from appliance.management.rpc.inner_servicer import InnerServicer
 from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.resource_views import ResourceViews
-from appliance.management.rpc.rpc_edge import RpcEdge, by_name
+from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
 from appliance.management.store.databases import STREAMS_KEY, open_own_database, sqlite_path
 from appliance.management.store.disk import RESERVE_BYTES, DiskReserve
 from appliance.management.store.kept_ports import Ports
@@ -110,15 +111,6 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _INNER_HOST = "127.0.0.1"
 """Where what is behind clients' one port listens."""
 _NUM_THREADS = 16
-_GRPC_OPTIONS = (
-    ("grpc.so_reuseport", 0),  # else a second appliance would share the port without an error
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
-)
-
-
 PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
 """Where pods run; see `ManagementOptions.launcher`."""
 
@@ -491,6 +483,10 @@ class Management:
         self._storage_watch.start()
         self.reconciler.start()
 
+    def _make_gate(self) -> Gate:
+        allowances = Allowances(self._clock)
+        return Gate(self.access, self._state, self.reconciler.keep, allowances, self.exports)
+
     def _make_reconciler(self, policy: Policy) -> Reconciler:
         self._driver_restarts = DriverRestarts(self._state)
         return Reconciler(
@@ -665,9 +661,10 @@ class Management:
             model=self.model,
             sessions=self.sessions,
         )
-        gate = Gate(self.access, self._state, self.reconciler.keep)
-        edge = RpcEdge(self._threads, gate)
-        outer_server = grpc.aio.server(interceptors=[edge], options=_GRPC_OPTIONS)
+        self.gate = self._make_gate()
+        outer_server = grpc.aio.server(
+            interceptors=[RpcEdge(self._threads, self.gate)], options=CLIENT_OPTIONS
+        )
         outer = by_name(outer_server)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
@@ -701,7 +698,7 @@ class Management:
         behind = f"{_INNER_HOST}:0"
         address = behind if self._tls else f"{self.options.bind_host}:{self.options.port}"
         port = self._bind(outer_server, address)
-        inner_server = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=_GRPC_OPTIONS)
+        inner_server = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=INNER_OPTIONS)
         inner = by_name(inner_server)
         add_ManagementServicer_to_server(
             InnerServicer(

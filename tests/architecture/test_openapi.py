@@ -7,23 +7,13 @@ import json
 import os
 from pathlib import Path
 
-from appliance.api.app import create_app
-from appliance.api.services import ApiServices
-from appliance.core.clock import SystemClock
-from appliance.management.access.authorization import open_access
-from appliance.storage.database import Database
+from tests.support.rest import described_app
 
 STORED = Path(__file__).parent / "openapi.json"
 
 
 def described(tmp_path: Path) -> dict:
-    database = Database.open_sqlite(tmp_path / "state.db")
-    access = open_access(tmp_path, database, SystemClock(), needs_token=False)
-    others = dict.fromkeys(ApiServices.__dataclass_fields__)
-    services = ApiServices(**{**others, "access": access, "has_tls": False})
-    document = create_app(services).openapi()
-    database.close()
-    return document
+    return described_app(tmp_path).openapi()
 
 
 def test_the_rest_interface_is_the_stored_one(tmp_path):

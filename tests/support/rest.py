@@ -4,7 +4,29 @@ from contextlib import contextmanager
 
 import httpx
 
+from appliance.api.app import create_app
+from appliance.api.services import ApiServices
+from appliance.core.clock import SystemClock
+from appliance.management.access.allowances import Allowances
+from appliance.management.access.authorization import open_access
+from appliance.management.rpc.access_edge import Gate
+from appliance.management.store.state import State
+from appliance.storage.database import Database
 from tests.support.appliance_process import ApplianceProcess, run_command
+
+
+def described_app(path, **services):
+    """Return the application over a gate, and of management's other services those given."""
+    clock = SystemClock()
+    state = State.over(Database.open_sqlite(path / "state.db"), clock)
+    state.sessions.ensure()
+    access = open_access(
+        path, state.database, clock, needs_token=services.pop("needs_token", False)
+    )
+    gate = Gate(access, state, None, Allowances(clock), services.get("exports"))
+    others = dict.fromkeys(ApiServices.__dataclass_fields__)
+    fields = {**others, "access": access, "state": state, "gate": gate, "has_tls": False}
+    return create_app(ApiServices(**{**fields, **services}))
 
 
 @contextmanager

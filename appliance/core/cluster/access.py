@@ -91,6 +91,11 @@ class Principal:
     is_blocked: bool = False
     token: str = ""
 
+    @property
+    def is_admin(self) -> bool:
+        """Whether they administer the cluster."""
+        return self.role is UserRole.CLUSTER_ADMIN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:

@@ -182,6 +182,15 @@ class Access:
         """Return all accounts, by name."""
         return self._repository.accounts()
 
+    def owner(self, name: str, principal: Principal) -> User | None:
+        """Return the user of a name, as an owner; nobody for one who is not known."""
+        if name == principal.user.name:
+            return principal.user
+        for account in self.accounts():
+            if account.name == name:
+                return User(uid=account.uid, gid=account.gid, name=account.name)
+        return None
+
     def load_account(self, name: str) -> Account:
         """Return an account; raises `NotFoundError`."""
         return self._repository.load_account(name)
@@ -320,6 +329,10 @@ class Change:
             yield
         finally:
             _present.reset(token)
+
+    def describe(self, detail: str) -> None:
+        """Say what the change consists in, where that is known only now."""
+        self._record = replace(self._record, detail=detail)
 
     def write_with(self, name: str) -> None:
         """Write down, within a batch, that the change is made; see `write_down`."""

@@ -169,6 +169,10 @@ class LogExports:
         fields = json.loads(path.read_text())
         return Export(**{**fields, "status": ExportStatus(fields["status"])})
 
+    def job_of(self, export_id: str) -> JobId:
+        """Return of which job an export is; raises `NotFoundError`."""
+        return JobId(self.load(export_id).job)
+
     def page(self, export_id: str, token: str) -> Page:
         """Return one page of an archive.
 

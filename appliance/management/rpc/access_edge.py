@@ -1,268 +1,257 @@
-"""Which rule holds for which gRPC method, and the gate that asks `Access` before each call.
+"""Authentication, authorization and allowances of every call, by the one table of rules.
 
-A method that is not in the table is for administrators of the cluster; a test sees to it that every
-method that is served is in the table.
-
-The client's own streams (heartbeats, ingress) carry no metadata and so no token. They are let in by
-the id of the job or workflow that they name, and say nothing but how far that is.
+gRPC and REST both come here, twice for each call: `enter` before anything of its body is read, with
+what its metadata or headers prove; `decide` once it is known what the call is about. Which rule
+holds says `core.entry_points`; a gRPC method that is not there is refused, whoever calls, and a
+REST route without a rule does not get into the application.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from appliance.core.cluster.access import Action, Principal, Target
+from appliance.core.cluster.records import User
+from appliance.core.entry_points.methods import METHODS
+from appliance.core.entry_points.model import Identity, Lookup, Rule
+from appliance.core.errors import InternalError, NotFoundError
 from appliance.core.ids import JobId, WorkflowId
+from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import Access, Change, Keep, job_target
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
 from appliance.wire.submissions import parse_priority, requested_priority
 
-DOOR = "grpc"
-
-# `Any`: each method has a message type of its own, and the table is by name.
+# `Any`: each method has message types of its own; a path has text alone.
 _Message = Any
-_TargetOf = Callable[[_Message, State], Target]
+Field = Callable[[str], Any]
+"""Returns the field of a message, or the parameter of a path, of a name."""
+
+
+class _Exports(Protocol):
+    """Knows of which job a log export is."""
+
+    def job_of(self, export_id: str) -> JobId:
+        """Return the job; raises `NotFoundError`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What a method asks for.
+class Entered:
+    """A call that was let in, though it is not yet known what it is about.
 
     Attributes:
-        action: The action.
-        target: Finds the object that a request is about.
-        is_public: Whether it is answered before the caller is known.
-        is_anonymous: Whether it is answered to a caller who gives no name.
+        rule: What holds for it.
+        principal: Who calls; None if nobody has to be anybody.
+        hold: What it occupies; released at its end.
     """
 
-    action: Action
-    target: _TargetOf
-    is_public: bool = False
-    is_anonymous: bool = False
-
-
-def _cluster(_: _Message, __: State) -> Target:
-    return Target(kind="cluster")
-
-
-def _new_job(request: _Message, _: State) -> Target:
-    return Target(kind="job", priority=requested_priority(request.debug_args))
-
-
-def _new_driver(request: _Message, _: State) -> Target:
-    priority = parse_priority(request.priority) if request.priority else None
-    return Target(kind="job", priority=priority)
-
-
-def _new(kind: str) -> _TargetOf:
-    return lambda _, __: Target(kind=kind)
-
-
-def _job(field: str) -> _TargetOf:
-    def find(request: _Message, state: State) -> Target:
-        return job_target(state.jobs.load(JobId(getattr(request, field))))
-
-    return find
-
-
-def _job_if_any(request: _Message, state: State) -> Target:
-    """Return the job; a client whose job was refused at once ends one without a name."""
-    if not request.job_id:
-        return Target(kind="job")
-    return _job("job_id")(request, state)
-
-
-def _job_with_priority(request: _Message, state: State) -> Target:
-    job = state.jobs.load(JobId(request.job_id))
-    return job_target(job, priority=parse_priority(request.job_priority))
-
-
-def _workflow(request: _Message, state: State) -> Target:
-    found = state.workflows.find(WorkflowId(request.workflow_id))
-    owner = found.user if found else None
-    session = found.session if found else ""
-    return Target(kind="workflow", name=request.workflow_id, owner=owner, session=session)
-
-
-def _session(field: str) -> _TargetOf:
-    def find(request: _Message, _: State) -> Target:
-        name = getattr(request, field)
-        return Target(kind="session", name=name, session=name)
-
-    return find
-
-
-def _named(kind: str, field: str) -> _TargetOf:
-    return lambda request, _: Target(kind=kind, name=str(getattr(request, field)))
-
-
-_PUBLIC = Rule(action=Action.READ, target=_cluster, is_public=True)
-_STREAM = Rule(action=Action.READ, target=_cluster, is_anonymous=True)
-_READ = Rule(action=Action.READ, target=_cluster)
-_SUBMIT = Rule(action=Action.SUBMIT, target=_new_job)
-_END = Rule(action=Action.END_JOB, target=_job_if_any)
-_EDIT = Rule(action=Action.EDIT_JOB, target=_job("job_id"))
-_WORKFLOW = Rule(action=Action.EDIT_JOB, target=_workflow)
-_LOGS = Rule(action=Action.READ_LOGS, target=_job("name"))
-_SESSIONS = Rule(action=Action.MANAGE_SESSIONS, target=_session("name"))
-_PAUSE = Rule(action=Action.PAUSE_SESSION, target=_session("name"))
-_SYSTEMS = Rule(action=Action.MANAGE_SYSTEMS, target=_new("system"))
-_USERS = Rule(action=Action.MANAGE_USERS, target=_named("user", "user_id"))
-
-_CLUSTER_MANAGEMENT: Mapping[str, Rule] = {
-    "GetServerConfig": _PUBLIC,
-    "GetServerVersions": _READ,
-    "IsMessageBrokerAvailable": _READ,
-    "HasMultiMgmtNodes": _READ,
-    "CheckStorageConnectivity": _READ,
-    "InitWorkflow": Rule(action=Action.SUBMIT, target=_new("workflow")),
-    "ReleaseWorkflowResources": _WORKFLOW,
-    "ReserveJobResources": _EDIT,
-    "ReleaseJobResources": _EDIT,
-    "GetReservationStatus": _READ,
-    "InitImageBuildJob": _READ,
-    "GetImageBuildJob": _READ,
-    "DeleteImageBuildJob": _READ,
-    "InitCompileJob": _SUBMIT,
-    "InitExecuteJob": _SUBMIT,
-    "FinalizeCompileJob": _END,
-    "PollIngress": _STREAM,
-    "PollIngressV2": _STREAM,
-    "HeartbeatV2": _STREAM,
-    "SendClientHeartbeat": _READ,
-    "GetJob": _READ,
-    "GetJobEvents": _READ,
-    "GetJobInitStatus": _READ,
-    "GetJobMeta": _READ,
-    "CancelJob": _END,
-    "CancelJobV2": _END,
-    "DeleteJob": _END,
-    "ReportMetrics": _READ,
-}
-
-_CSCTL: Mapping[str, Rule] = {
-    "Get": _READ,
-    "ListJobs": _READ,
-    "Patch": Rule(action=Action.EDIT_JOB, target=_job("name")),
-    "ListResourceTypes": _READ,
-    "GetServerConfig": _PUBLIC,
-    "CancelJobV2": _END,
-    "UpdateJobPriority": Rule(action=Action.PRIORITISE_JOB, target=_job_with_priority),
-    "ClearWorkerCache": Rule(action=Action.SUBMIT, target=_new("worker-cache")),
-    "GetClusterTopology": _READ,
-    "GetJobTopology": _READ,
-    "CreateLogExport": _LOGS,
-    "GetLogExport": _READ,
-    "DownloadLogExport": _READ,
-    "GetDebugArtifactStatus": _READ,
-    "UpdateDebugArtifactStatus": Rule(
-        action=Action.MANAGE_SYSTEMS, target=_named("export", "export_id")
-    ),
-    "ReportSystemEvent": Rule(action=Action.MANAGE_SYSTEMS, target=_named("system", "system_name")),
-    "ListSystemEvents": _READ,
-}
-
-_CSADM: Mapping[str, Rule] = {
-    "CreateSession": _SESSIONS,
-    "UpdateSession": _SESSIONS,
-    "DeleteSession": _SESSIONS,
-    "GetSession": _READ,
-    "ListSession": _READ,
-    "SessionPausePendingJobs": _PAUSE,
-    "SessionUnpausePendingJobs": _PAUSE,
-    "UpdateSystemStatus": _SYSTEMS,
-    "CreateSystemMaintenance": _SYSTEMS,
-    "GetSystemMaintenance": _READ,
-    "ListSystemMaintenance": _READ,
-    "UserBlock": _USERS,
-    "UserUnblock": _USERS,
-    "UserListBlocked": Rule(action=Action.MANAGE_USERS, target=_new("user")),
-}
-
-_DRIVERS: Mapping[str, Rule] = {
-    "SubmitDriver": Rule(action=Action.SUBMIT, target=_new_driver),
-}
-
-_JOB_LOGS = Rule(action=Action.READ_LOGS, target=_job("job"))
-_LOG_STREAMS: Mapping[str, Rule] = {"ListLogs": _JOB_LOGS, "StreamLog": _JOB_LOGS}
-
-RULES: Mapping[str, Rule] = {
-    f"/{service}/{method}": rule
-    for service, rules in {
-        "cluster.cluster_mgmt_pb.ClusterManagement": _CLUSTER_MANAGEMENT,
-        "cluster.cluster_mgmt_pb.csctl.CsCtlV1": _CSCTL,
-        "cluster.cluster_mgmt_pb.csadm.CsAdmV1": _CSADM,
-        "wsc.v1.Drivers": _DRIVERS,
-        "wsc.v1.Queue": {
-            "ListQueue": _READ,
-            "ExplainJob": _READ,
-            "WouldStart": _READ,
-            "HoldJob": Rule(action=Action.EDIT_JOB, target=_job("job")),
-            "ReleaseJob": Rule(action=Action.RELEASE_JOB, target=_job("job")),
-        },
-        "wsc.v1.Maintenance": {
-            "PlanMaintenance": _SYSTEMS,
-            "EndMaintenance": _SYSTEMS,
-            "SetSystemState": _SYSTEMS,
-        },
-        "wsc.v1.Logs": _LOG_STREAMS,
-        "wsc.v1.Events": {"ListJobEvents": _READ},
-    }.items()
-    for method, rule in rules.items()
-}
-
-_UNKNOWN = Rule(action=Action.MANAGE_SYSTEMS, target=_cluster)
+    rule: Rule
+    principal: Principal | None
+    hold: Hold
 
 
 class Gate:
-    """Asks `Access` before each call of a gRPC server.
+    """Lets calls in.
 
     Args:
-        access: Knows callers and rules.
-        state: Where the objects are that requests are about.
+        access: Knows callers, and says who may do what.
+        state: Where the objects are that calls are about.
         keep: Writes the records of changes, many at a time.
+        allowances: How much a caller may occupy.
+        exports: Of which job a log export is.
     """
 
-    def __init__(self, access: Access, state: State, keep: Keep) -> None:
+    def __init__(
+        self, access: Access, state: State, keep: Keep, allowances: Allowances, exports: _Exports
+    ) -> None:
         self._access = access
         self._state = state
+        self._allowances = allowances
+        self._exports = exports
         self.keep = keep
 
-    def admit_at_once(self, method: str, caller: Caller, request: _Message) -> Change | None:
-        """Do the same as `admit` without waiting; raises `WouldWaitError` where it would wait."""
-        with self._state.database.without_waiting():
-            return self.admit(method, caller, request)
+    def rule_of(self, method: str) -> Rule:
+        """Return the rule of a gRPC method; raises `NotImplementedError` if it has none."""
+        rule = METHODS.get(method)
+        if rule is None:
+            raise NotImplementedError(method)
+        return rule
 
-    def admit(self, method: str, caller: Caller, request: _Message) -> Change | None:
-        """Let a call pass; may wait for the database.
+    @contextlib.contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Let what would wait for the database raise `WouldWaitError` instead."""
+        with self._state.database.without_waiting():
+            yield
+
+    def enter_call(self, method: str, caller: Caller, peer: str) -> Entered:
+        """Do what `enter` does for a gRPC call."""
+        rule = self.rule_of(method)
+        is_nobody = rule.identity is Identity.OBJECT and not caller.is_named
+        return self.enter(rule, caller.user, caller.token, peer=peer, is_nobody=is_nobody)
+
+    def enter(
+        self, rule: Rule, claimed: User, token: str, *, peer: str, is_nobody: bool = False
+    ) -> Entered:
+        """Let a call in, before anything of its body is read; may wait for the database.
 
         Args:
-            method: Full name of the method.
-            caller: What the call's metadata say.
-            request: The message; for a stream of messages, whatever stands for it.
+            rule: What holds for it.
+            claimed: Who it says it is of; uid -1 if it does not say.
+            token: The token it carries; may be empty.
+            peer: Where it comes from; whoever need not say who they are is counted by it.
+            is_nobody: Whether it carries nothing that says whose it is, and need not.
+
+        Raises:
+            UnauthenticatedError: It does not prove whose it is.
+            TooManyRequestsError: It would occupy more than it may.
+        """
+        if rule.identity is Identity.NOTHING or is_nobody:
+            return Entered(
+                rule=rule, principal=None, hold=self._allowances.take(f"at {peer}", rule.cost)
+            )
+        principal = self._access.identify(claimed, token)
+        hold = self._allowances.take(
+            f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
+        )
+        return Entered(rule=rule, principal=principal, hold=hold)
+
+    def decide(self, entered: Entered, field: Field, *, door: str, detail: str) -> Change | None:
+        """Say whether a call may do what it asks for; may wait for the database.
+
+        Args:
+            entered: The call.
+            field: Reads what it is about.
+            door: Through which door it came, for the audit trail.
+            detail: What it does, for the audit trail.
 
         Returns:
             The change that the call makes, to be told of its end; None if it changes nothing.
 
         Raises:
-            UnauthenticatedError: The call does not prove whose it is.
             ForbiddenError: The caller may not do this.
+            NotFoundError: It is about something that does not exist.
         """
-        rule = RULES.get(method, _UNKNOWN)
-        if rule.is_public or (rule.is_anonymous and not caller.is_named):
+        rule, principal = entered.rule, entered.principal
+        if principal is None:
             return None
-        principal = self._access.identify(caller.user, caller.token)
+        if rule.is_decided_by_body:
+            raise InternalError("A rule that is decided by the body was asked without it.")
+        if rule.action is Action.READ:
+            return None
+        target = self.target(rule, field, principal)
         if not rule.action.is_change:
-            self._look(principal, rule, request)
+            self._allow(principal, rule, target)
             return None
-        target = rule.target(request, self._state)
-        detail = method.rpartition("/")[2]
-        return self._access.begin(principal, rule.action, target, door=DOOR, detail=detail)
+        return self._access.begin(principal, rule.action, target, door=door, detail=detail)
 
-    def _look(self, principal: Principal, rule: Rule, request: _Message) -> None:
-        if rule.action is not Action.READ:
-            self._access.allow(principal, rule.action, rule.target(request, self._state))
+    def target(self, rule: Rule, field: Field, principal: Principal) -> Target:
+        """Return the object that a call is about, as the rules see it."""
+        return _TARGETS[rule.lookup](self._places, rule, field, principal)
+
+    @property
+    def _places(self) -> "_Places":
+        return _Places(access=self._access, state=self._state, exports=self._exports)
+
+    def _allow(self, principal: Principal, rule: Rule, target: Target) -> None:
+        if rule.lookup is Lookup.ACCOUNT and target.name == principal.user.name:
+            return  # one's own
+        self._access.allow(principal, rule.action, target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where objects are looked up."""
+
+    access: Access
+    state: State
+    exports: _Exports
+
+
+_Find = Callable[[_Places, Rule, Field, Principal], Target]
+
+
+def _kind(_: _Places, rule: Rule, __: Field, ___: Principal) -> Target:
+    return Target(kind=rule.kind)
+
+
+def _name(_: _Places, rule: Rule, field: Field, __: Principal) -> Target:
+    return Target(kind=rule.kind, name=str(field(rule.field)))
+
+
+def _job(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+    return job_target(places.state.jobs.load(JobId(field(rule.field))))
+
+
+def _job_if_named(places: _Places, rule: Rule, field: Field, principal: Principal) -> Target:
+    """Return the job; a client whose job was refused at once ends one without a name."""
+    if not field(rule.field):
+        return Target(kind="job")
+    return _job(places, rule, field, principal)
+
+
+def _job_and_priority(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+    job = places.state.jobs.load(JobId(field(rule.field)))
+    return job_target(job, priority=parse_priority(field("job_priority")))
+
+
+def _new_job(_: _Places, __: Rule, field: Field, ___: Principal) -> Target:
+    return Target(kind="job", priority=requested_priority(field("debug_args")))
+
+
+def _new_driver(_: _Places, __: Rule, field: Field, ___: Principal) -> Target:
+    text = field("priority")
+    return Target(kind="job", priority=parse_priority(text) if text else None)
+
+
+def _workflow(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+    name = str(field(rule.field))
+    found = places.state.workflows.find(WorkflowId(name))
+    owner = found.user if found else None
+    session = found.session if found else ""
+    return Target(kind="workflow", name=name, owner=owner, session=session)
+
+
+def _session(_: _Places, rule: Rule, field: Field, __: Principal) -> Target:
+    name = str(field(rule.field))
+    return Target(kind="session", name=name, session=name)
+
+
+def _export(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+    job = places.exports.job_of(str(field(rule.field)))
+    record = places.state.jobs.find(job)
+    # Of a job that is forgotten nobody is the owner any more: administrators may look.
+    return job_target(record) if record else Target(kind="job", name=job)
+
+
+def _token(places: _Places, rule: Rule, field: Field, principal: Principal) -> Target:
+    name = str(field(rule.field))
+    record = places.access.tokens.find(name)
+    if record is None:
+        raise NotFoundError(f"There is no token {name!r}.")
+    return Target(kind="token", name=name, owner=places.access.owner(record.user, principal))
+
+
+def _by_body(_: _Places, rule: Rule, __: Field, ___: Principal) -> Target:
+    raise InternalError(f"What {rule.kind} a call is about stands in its body.")
+
+
+_TARGETS: Mapping[Lookup, _Find] = {
+    Lookup.KIND: _kind,
+    Lookup.NAME: _name,
+    Lookup.JOB: _job,
+    Lookup.JOB_IF_NAMED: _job_if_named,
+    Lookup.JOB_AND_PRIORITY: _job_and_priority,
+    Lookup.NEW_JOB: _new_job,
+    Lookup.NEW_DRIVER: _new_driver,
+    Lookup.WORKFLOW: _workflow,
+    Lookup.SESSION: _session,
+    Lookup.EXPORT: _export,
+    Lookup.TOKEN: _token,
+    Lookup.ACCOUNT: _name,
+    Lookup.BODY: _by_body,
+}
 
 
 def name_of(response: _Message) -> str:

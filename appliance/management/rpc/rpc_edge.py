@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,19 +19,23 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from appliance.core.entry_points.methods import METHODS
 from appliance.core.errors import (
     ClusterError,
     ConflictError,
     ForbiddenError,
     NotFoundError,
     ProgramError,
+    TooLargeError,
+    TooManyRequestsError,
+    TooSlowError,
     UnauthenticatedError,
     UnschedulableError,
     UserError,
     WscError,
 )
 from appliance.management.access.authorization import Change
-from appliance.management.rpc.access_edge import Gate, name_of
+from appliance.management.rpc.access_edge import Entered, Gate, name_of
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.storage.database import WouldWaitError
@@ -45,6 +50,9 @@ _CODES: tuple[tuple[type[WscError], grpc.StatusCode], ...] = (
     (UnschedulableError, grpc.StatusCode.FAILED_PRECONDITION),
     (UnauthenticatedError, grpc.StatusCode.UNAUTHENTICATED),
     (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
+    (TooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (TooManyRequestsError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (TooSlowError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (ProgramError, grpc.StatusCode.INVALID_ARGUMENT),
     (UserError, grpc.StatusCode.INVALID_ARGUMENT),
     (ClusterError, grpc.StatusCode.UNAVAILABLE),
@@ -56,6 +64,35 @@ if TYPE_CHECKING:  # generic in its stubs alone
 # `Any`: gRPC's handlers take and return whatever message their method has.
 _Any = Any
 _Handler = Callable[..., Any]
+_Read = Callable[[AsyncIterator[Any]], Awaitable[Any]]
+
+DOOR = "grpc"
+"""The name of this door in the audit trail."""
+
+INNER_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # else a second appliance would share the port without an error
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+)
+"""What holds between the appliance's own processes."""
+
+CLIENT_OPTIONS = (
+    *(option for option in INNER_OPTIONS if option[0] != "grpc.max_receive_message_length"),
+    ("grpc.max_receive_message_length", max(rule.max_bytes for rule in METHODS.values())),
+    ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing is hung up on
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_connection_idle_ms", 3_600_000),
+)
+"""What holds where strangers can connect."""
+
+_FIRST_SECONDS = 30.0
+_LEAST_BYTES_PER_SECOND = 1 << 18
+"""A message has to arrive as if it were sent so fast, after so many seconds."""
+_SILENT_SECONDS = 300.0
+"""How long a stream of messages may be silent; clients beat every ten seconds."""
 
 
 def status_code(error: WscError) -> grpc.StatusCode:
@@ -98,6 +135,10 @@ def by_name(server: grpc.aio.Server) -> grpc.aio.Server:
 class RpcEdge(grpc.aio.ServerInterceptor):
     """Wraps every handler of a server.
 
+    Every request is read as a stream, of one message where the method takes one: so the caller is
+    known, and let in or refused, before anything of a message is read, and what is not read stays
+    with its sender by HTTP/2's flow control.
+
     Args:
         executor: Threads for plain handlers, and for the gate, which may wait for the database.
         gate: Says who may call what; None lets every call pass.
@@ -124,39 +165,36 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         return known
 
     def _wrap(self, method: str, handler: "_MethodHandler") -> "_MethodHandler":
+        rule = METHODS.get(method) if self._gate is not None else None
+        limit = rule.max_bytes if rule is not None else None
         serializers = {
-            "request_deserializer": _forgiving(handler.request_deserializer),
+            "request_deserializer": _forgiving(handler.request_deserializer, limit),
             "response_serializer": handler.response_serializer,
         }
-        if handler.unary_unary:
-            call = self._answer_once(method, handler.unary_unary)
-            return grpc.unary_unary_rpc_method_handler(call, **serializers)
-        if handler.stream_unary:
-            call = self._answer_once(method, handler.stream_unary)
+        takes_one = handler.unary_unary or handler.unary_stream
+        read = partial(_one, limit=limit) if takes_one else _stream_of
+        if inner := handler.unary_unary or handler.stream_unary:
+            call = self._answer_once(method, inner, read)
             return grpc.stream_unary_rpc_method_handler(call, **serializers)
-        if handler.unary_stream:
-            stream = self._answer_stream(method, handler.unary_stream)
-            return grpc.unary_stream_rpc_method_handler(stream, **serializers)
-        assert handler.stream_stream is not None
-        stream = self._answer_stream(method, handler.stream_stream)
+        follow = handler.unary_stream or handler.stream_stream
+        assert follow is not None
+        stream = self._answer_stream(method, follow, read)
         return grpc.stream_stream_rpc_method_handler(stream, **serializers)
 
-    def _answer_once(self, method: str, handler: _Handler) -> _Handler:
+    def _answer_once(self, method: str, handler: _Handler, read: _Read) -> _Handler:
         is_coroutine = inspect.iscoroutinefunction(handler)
         seconds = metrics.GRPC_SECONDS.labels(*_names(method))
         answered = metrics.GRPC_CALLS.labels(*_names(method), grpc.StatusCode.OK.name)
+        guard = self._guard_coroutine if is_coroutine else self._guard_function
 
-        async def call(request: _Any, context: _Any) -> _Any:
+        async def call(requests: _Any, context: _Any) -> _Any:
             logger.debug("Call", extra={"method": method})
             try:
-                request = _readable(request)
-                with _span(method, context), seconds.time():
-                    if is_coroutine:
-                        response = await self._guard_coroutine(method, handler, request, context)
-                    else:
-                        response = await self._in_thread(
-                            self._guard, method, handler, request, context
-                        )
+                entered = await self._enter(method, context)
+                with nullcontext() if entered is None else entered.hold:
+                    request = await read(requests)
+                    with _span(method, context), seconds.time():
+                        response = await guard(method, handler, _Call(entered, request, context))
                 answered.inc()
                 return response
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
@@ -164,14 +202,16 @@ class RpcEdge(grpc.aio.ServerInterceptor):
 
         return call
 
-    def _answer_stream(self, method: str, handler: _Handler) -> _Handler:
-        async def stream(request: _Any, context: _Any) -> AsyncIterator[Any]:
+    def _answer_stream(self, method: str, handler: _Handler, read: _Read) -> _Handler:
+        async def stream(requests: _Any, context: _Any) -> AsyncIterator[Any]:
             logger.debug("Stream opened", extra={"method": method})
             try:
-                request = _readable(request)
-                await self._admit_soon(method, request, context)
-                async for message in handler(request, context):
-                    yield message
+                entered = await self._enter(method, context)
+                with nullcontext() if entered is None else entered.hold:
+                    request = await read(requests)
+                    await self._decide_soon(method, _Call(entered, request, context))
+                    async for message in handler(request, context):
+                        yield message
                 _count(method, grpc.StatusCode.OK)
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
                 await _abort(method, error, context)
@@ -183,25 +223,42 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         work = partial(copy_context().run, function, *arguments)  # the span goes with it
         return await loop.run_in_executor(self._executor, work)
 
-    async def _admit_soon(self, method: str, request: _Any, context: _Any) -> Change | None:
+    async def _enter(self, method: str, context: _Any) -> Entered | None:
+        """Let a call in, before anything of it is read."""
+        gate = self._gate
+        if gate is None:
+            return None
+        who, peer = caller(context.invocation_metadata()), _host(context.peer())
+        try:
+            with gate.without_waiting():
+                return gate.enter_call(method, who, peer)
+        except WouldWaitError:
+            entered: Entered = await self._in_thread(gate.enter_call, method, who, peer)
+            return entered
+
+    async def _decide_soon(self, method: str, call: "_Call") -> Change | None:
         if self._gate is None:
             return None
         try:
-            who = caller(context.invocation_metadata())
-            return self._gate.admit_at_once(method, who, request)
+            with self._gate.without_waiting():
+                return self._decide(method, call)
         except WouldWaitError:
-            change: Change | None = await self._in_thread(self._admit, method, request, context)
+            change: Change | None = await self._in_thread(self._decide, method, call)
             return change
 
-    def _admit(self, method: str, request: _Any, context: _Any) -> Change | None:
-        if self._gate is None:
+    def _decide(self, method: str, call: "_Call") -> Change | None:
+        if self._gate is None or call.entered is None:
             return None
-        return self._gate.admit(method, caller(context.invocation_metadata()), request)
+        detail = method.rpartition("/")[2]
+        return self._gate.decide(call.entered, call.field, door=DOOR, detail=detail)
 
-    def _guard(self, method: str, handler: _Handler, request: _Any, context: _Any) -> _Any:
-        change = self._admit(method, request, context)
+    async def _guard_function(self, method: str, handler: _Handler, call: "_Call") -> _Any:
+        return await self._in_thread(self._guard, method, handler, call)
+
+    def _guard(self, method: str, handler: _Handler, call: "_Call") -> _Any:
+        change = self._decide(method, call)
         try:
-            response = handler(request, context)
+            response = handler(call.request, call.context)
         except WscError as error:
             if change is not None:
                 change.failed(error)
@@ -210,17 +267,11 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             change.done(name_of(response))
         return response
 
-    async def _guard_coroutine(
-        self,
-        method: str,
-        handler: _Handler,
-        request: _Any,
-        context: _Any,
-    ) -> _Any:
-        change = await self._admit_soon(method, request, context)
+    async def _guard_coroutine(self, method: str, handler: _Handler, call: "_Call") -> _Any:
+        change = await self._decide_soon(method, call)
         try:
             with change.present() if change is not None else nullcontext():
-                response = await handler(request, context)
+                response = await handler(call.request, call.context)
         except WscError as error:
             if change is not None:
                 await self._in_thread(change.failed, error)
@@ -230,32 +281,90 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         return response
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call whose message has been read.
+
+    Attributes:
+        entered: How it was let in; None where there is no gate.
+        request: The message, or an iterator over messages.
+        context: gRPC's context of the call.
+    """
+
+    entered: Entered | None
+    request: _Any
+    context: _Any
+
+    def field(self, name: str) -> _Any:
+        """Return a field of the message."""
+        return getattr(self.request, name)
+
+
 class _Unreadable:
-    """Stands for bytes that are no message of their method."""
+    """Stands for bytes that are no message of their method, or too many.
+
+    Args:
+        error: What is wrong with them.
+    """
+
+    def __init__(self, error: UserError) -> None:
+        self.error = error
 
 
-def _forgiving(read: Callable[[bytes], _Any] | None) -> Callable[[bytes], _Any]:
+def _forgiving(read: Callable[[bytes], _Any] | None, limit: int | None) -> Callable[[bytes], _Any]:
     """Let a message that cannot be read reach us, so that the caller gets a sentence."""
 
     def deserialize(data: bytes) -> _Any:
+        if limit is not None and len(data) > limit:
+            return _Unreadable(
+                TooLargeError(f"The message has {len(data):,} bytes; this method takes {limit:,}.")
+            )
         try:
             return data if read is None else read(data)
         except DecodeError:
-            return _Unreadable()
+            return _Unreadable(UserError("The request is no message of this method."))
 
     return deserialize
 
 
-def _readable(request: _Any) -> _Any:
-    """Return a request, or a stream of them, of which every message can be read."""
-    if isinstance(request, _Unreadable):
-        raise UserError("The request is no message of this method.")
-    return _readable_stream(request) if hasattr(request, "__aiter__") else request
+async def _one(requests: AsyncIterator[_Any], *, limit: int | None) -> _Any:
+    """Return the one message of a call, which has to come in its time."""
+    seconds = _FIRST_SECONDS + (limit or 0) / _LEAST_BYTES_PER_SECOND
+    try:
+        async with asyncio.timeout(seconds):
+            return _readable(await anext(requests))
+    except TimeoutError:
+        raise TooSlowError(f"The message has not arrived within {seconds:.0f} seconds.") from None
+    except StopAsyncIteration:
+        raise UserError("The call carries no message.") from None
+
+
+async def _stream_of(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
+    """Return a stream of messages of which every one can be read and comes in its time."""
+    return _readable_stream(requests)
 
 
 async def _readable_stream(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
-    async for request in requests:
+    while True:
+        try:
+            async with asyncio.timeout(_SILENT_SECONDS):
+                request = await anext(requests)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise TooSlowError(f"Nothing has come for {_SILENT_SECONDS:.0f} seconds.") from None
         yield _readable(request)
+
+
+def _readable(request: _Any) -> _Any:
+    if isinstance(request, _Unreadable):
+        raise request.error
+    return request
+
+
+def _host(peer: str) -> str:
+    """Return the address of a peer without its port."""
+    return peer.rpartition(":")[0] if peer.startswith("ipv") else peer
 
 
 def _span(method: str, context: _Any) -> AbstractContextManager[None]:

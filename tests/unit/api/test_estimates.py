@@ -1,38 +1,41 @@
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
-from appliance.api.errors import install_error_handlers
-from appliance.api.estimates import estimate_router
 from appliance.wafer.machine import CS3
 from appliance.wafer.planner.planner import estimate
 from appliance.wafer.planner.transformer import described_transformer
+from tests.support.rest import described_app
 
 GPT = Path(__file__).parents[1] / "compiler" / "programs" / "gpt.mlir"
 
 
-def ask(*, program: bytes | None = None, **parameters: object) -> tuple[int, dict]:
-    app = FastAPI()
-    install_error_handlers(app)
-    app.include_router(estimate_router())
+@pytest.fixture
+def ask(tmp_path):
+    app = described_app(tmp_path)
+    return partial(_ask, app)
 
+
+def _ask(app: FastAPI, *, program: bytes | None = None, **parameters: object) -> tuple[int, dict]:
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             if program is None:
-                return await client.get("/estimate", params=parameters)
+                return await client.get("/api/v1/estimate", params=parameters)
             headers = {"content-type": "text/plain"}
             return await client.post(
-                "/estimate", params=parameters, content=program, headers=headers
+                "/api/v1/estimate", params=parameters, content=program, headers=headers
             )
 
     answer = asyncio.run(send())
     return answer.status_code, answer.json()
 
 
-def test_the_answer_is_the_planners() -> None:
+def test_the_answer_is_the_planners(ask) -> None:
     status, got = ask(layers=12, hidden=768, systems=4, machine="cs3", tokens=1e9)
     want = estimate(
         described_transformer(layers=12, hidden=768), machine=CS3, num_systems=4, tokens=1e9
@@ -44,7 +47,7 @@ def test_the_answer_is_the_planners() -> None:
     assert [point["systems"] for point in got["weak_scaling"]] == [1, 2, 4]
 
 
-def test_what_makes_no_sense_is_refused_with_a_reason() -> None:
+def test_what_makes_no_sense_is_refused_with_a_reason(ask) -> None:
     assert ask(layers=12, hidden=768, machine="cs9")[0] == 400
     assert ask(layers=0, hidden=768)[0] == 422
     status, problem = ask(layers=1, hidden=1 << 20)
@@ -52,7 +55,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason() -> None:
     assert "largest tensor" in problem["detail"]
 
 
-def test_a_captured_program_is_sent_as_text() -> None:
+def test_a_captured_program_is_sent_as_text(ask) -> None:
     status, got = ask(program=GPT.read_bytes(), systems=2, execution="auto")
     assert status == 200
     assert (got["batch_size"], got["systems"]) == (4, 2)

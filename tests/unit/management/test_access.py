@@ -1,27 +1,32 @@
 """Who calls, whether they may, and what is written down."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import jwt
 import pytest
 
 from appliance.core.cluster.access import Action, Target, UserRole
 from appliance.core.cluster.records import User
+from appliance.core.entry_points.model import ALLOWANCES, Cost
 from appliance.core.errors import (
     ForbiddenError,
     NotFoundError,
+    TooManyRequestsError,
     UnauthenticatedError,
     UserError,
 )
+from appliance.core.ids import JobId
+from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import Access, AccessOptions, open_access
 from appliance.management.access.tokens import LOGIN_SECONDS, Tokens, ensure_key
-from appliance.management.rpc.access_edge import RULES, Gate
+from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
 from appliance.storage.access import AuditFilter
 from appliance.storage.database import Database
 from appliance.wire.caller import caller
-from protos.cluster import cluster_pb2
-from protos.csadm import csadm_pb2
-from protos.csctl import api_pb2
 from tests.support.clock import FakeClock
+from tests.support.management import new_job
 
 ADA = User(uid=1000, gid=100, name="ada")
 OPERATOR = User(uid=500, gid=500, name="ops")
@@ -200,43 +205,73 @@ def keep_nothing(write):
     raise AssertionError("nothing is to be kept")
 
 
+SERVICE = "/cluster.cluster_mgmt_pb.ClusterManagement"
+
+
+class OneExport:
+    def job_of(self, export_id):
+        return JobId("wsjob-a")
+
+
+def make_gate(access, database, clock):
+    state = State.over(database, clock)
+    return Gate(access, state, keep_nothing, Allowances(clock), OneExport())
+
+
+def admitted(gate, method, who, request=None):
+    """Go through both halves of the gate."""
+    entered = gate.enter_call(method, who, "peer")
+    with entered.hold:
+        return gate.decide(entered, partial(getattr, request), door="grpc", detail="")
+
+
 def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
-    access = open_access_with_tokens(database, clock)
-    gate = Gate(access, State.over(database, clock), keep_nothing)
+    gate = make_gate(open_access_with_tokens(database, clock), database, clock)
     nobody = caller(())
-    service = "/cluster.cluster_mgmt_pb.ClusterManagement"
-    assert gate.admit(f"{service}/HeartbeatV2", nobody, None) is None
-    config = cluster_pb2.GetServerConfigRequest()
-    assert gate.admit(f"{service}/GetServerConfig", nobody, config) is None
+    assert admitted(gate, f"{SERVICE}/HeartbeatV2", nobody) is None
+    assert admitted(gate, f"{SERVICE}/GetServerConfig", nobody) is None
     with pytest.raises(UnauthenticatedError):
-        gate.admit(f"{service}/GetJob", nobody, cluster_pb2.GetJobRequest(job_id="wsjob-1"))
+        gate.enter_call(f"{SERVICE}/GetJob", nobody, "peer")
     metadata = (("auth-uid", "1000"), ("auth-token", ""))
     with pytest.raises(UnauthenticatedError):
-        gate.admit(f"{service}/HeartbeatV2", caller(metadata), None)
+        gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), "peer")
 
 
-def test_a_method_without_a_rule_is_for_administrators(database, clock):
-    gate = Gate(make_access(database, clock), State.over(database, clock), keep_nothing)
+def test_a_method_without_a_rule_is_for_nobody(database, clock):
+    gate = make_gate(make_access(database, clock), database, clock)
     ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
-    with pytest.raises(ForbiddenError):
-        gate.admit("/some.New/Method", ada, None)
-    assert gate.admit("/some.New/Method", caller(()), None) is not None
+    for who in (ada, caller(())):
+        with pytest.raises(NotImplementedError):
+            gate.enter_call("/some.New/Method", who, "peer")
 
 
-def test_every_method_of_the_clients_services_has_a_rule():
-    unserved = {
-        "InitSdkCompileJob",
-        "InitSdkExecuteJob",
-        "SubmitJob",
-        "PublishMessages",
-        "SubscribeMessages",
-    }
-    for module in (cluster_pb2, api_pb2, csadm_pb2):
-        for service in module.DESCRIPTOR.services_by_name.values():
-            for method in service.methods:
-                name = f"/{service.full_name}/{method.name}"
-                is_manager = method.name.endswith("WorkloadManager")
-                assert name in RULES or method.name in unserved or is_manager, name
+def test_one_caller_does_not_take_all_followers(database, clock):
+    gate = make_gate(make_access(database, clock), database, clock)
+    ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
+    eve = caller((("auth-uid", "1001"), ("auth-gid", "100"), ("auth-username", "eve")))
+    most = ALLOWANCES[Cost.FOLLOW].per_caller
+    holds = [gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer").hold for _ in range(most)]
+    with pytest.raises(TooManyRequestsError, match=f"one caller may have {most}"):
+        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer")
+    gate.enter_call("/wsc.v1.Logs/StreamLog", eve, "peer").hold.release()
+    holds.pop().release()
+    gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer").hold.release()
+
+
+def test_a_log_export_is_for_those_who_may_read_the_jobs_logs(database, clock):
+    access = make_access(database, clock)
+    state = State.over(database, clock)
+    state.sessions.ensure()
+    state.jobs.create(new_job("wsjob-a"))
+    gate = make_gate(access, database, clock)
+    request = SimpleNamespace(export_id="export-1")
+    eve = caller((("auth-uid", "1001"), ("auth-gid", "101"), ("auth-username", "eve")))
+    ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
+    for method in ("GetLogExport", "DownloadLogExport", "GetDebugArtifactStatus"):
+        name = f"/cluster.cluster_mgmt_pb.csctl.CsCtlV1/{method}"
+        assert admitted(gate, name, ada, request) is None
+        with pytest.raises(ForbiddenError):
+            admitted(gate, name, eve, request)
 
 
 def open_access_with_tokens(database, clock):

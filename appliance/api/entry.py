@@ -1,0 +1,265 @@
+"""How a request gets in: each route says its rule in its signature, and nothing is read before it.
+
+A route takes `entry: Annotated[Entry, enter(rules.X)]`. `EntryRoute` finds that rule, lets
+management's gate say who calls and whether they may call now, and only then has the body read, of
+so many bytes and in so much time as the rule says. Then the dependency lets the gate decide about
+the object that the path names; where the body names it, the route itself asks through `Entry`, and
+a route that forgets to ask fails. A route without a rule does not get into the application.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, get_args, get_type_hints
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.params import Depends as DependsParameter
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from appliance.api.services import ApiServices, services_of, token_of
+from appliance.core.cluster.access import Action, Principal, Target
+from appliance.core.cluster.records import User
+from appliance.core.entry_points.model import Rule
+from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
+from appliance.management.access.authorization import Change
+from appliance.management.rpc.access_edge import Entered, Gate
+from appliance.storage.database import WouldWaitError
+
+DOOR = "rest"
+"""The name of this door in the audit trail."""
+
+BODY_SECONDS = 30.0
+LEAST_BYTES_PER_SECOND = 1 << 16
+"""A body has to arrive as if it were sent so fast, after so many seconds."""
+
+_HOLDS = "appliance.holds"
+_NOBODY = Principal(user=User())
+
+
+class Entry:
+    """A request that was let in: who sends it, and what it asked to do.
+
+    Args:
+        gate: Decides.
+        services: Management's services.
+        entered: How it was let in.
+        change: The change that it makes, if the path says all about it.
+    """
+
+    def __init__(
+        self, gate: Gate, services: ApiServices, entered: Entered, change: Change | None
+    ) -> None:
+        self._gate, self._services, self._entered = gate, services, entered
+        self._change = change
+        self._is_decided = not entered.rule.is_decided_by_body or entered.principal is None
+
+    @property
+    def caller(self) -> Principal:
+        """Who asks; nobody in particular where nobody has to be anybody."""
+        return self._entered.principal or _NOBODY
+
+    def describe(self, detail: str) -> None:
+        """Say for the audit trail what the change consists in."""
+        if self._change is not None:
+            self._change.describe(detail)
+
+    def allow(self, target: Target, action: Action | None = None) -> None:
+        """Let the caller do what the body says, or raise `ForbiddenError`."""
+        self._services.access.allow(self.caller, self._listed(action), target)
+        self._is_decided = True
+
+    @contextmanager
+    def change(
+        self, target: Target, *, action: Action | None = None, detail: str = ""
+    ) -> Iterator[None]:
+        """Let the caller change what the body says inside the block, and write down that they did.
+
+        Raises:
+            ForbiddenError: They may not.
+        """
+        wanted = self._listed(action)
+        self._is_decided = True  # a refusal decides too
+        with self._services.access.change(self.caller, wanted, target, door=DOOR, detail=detail):
+            yield
+
+    def check_decided(self) -> None:
+        """Raise `InternalError` if nothing has asked whether the caller may do this."""
+        if not self._is_decided:
+            raise InternalError("The route has answered without asking whether the caller may.")
+
+    def _listed(self, action: Action | None) -> Action:
+        rule = self._entered.rule
+        if action not in (None, rule.action, *rule.or_actions):
+            raise InternalError(f"The route's rule does not list {action}.")
+        return action or rule.action
+
+
+def enter(rule: Rule) -> DependsParameter:
+    """Return the dependency by which a route says what holds for it; see the module.
+
+    The rule is one of `core.entry_points.rules`, which gRPC's methods share.
+    """
+
+    def entered(request: Request) -> Iterator[Entry]:
+        services = services_of(request)
+        letting_in: Entered = request.state.entered
+        change = None
+        if not rule.is_decided_by_body:
+            route = request.scope["route"].name
+            field = request.path_params.__getitem__
+            change = services.gate.decide(letting_in, field, door=DOOR, detail=route)
+        entry = Entry(services.gate, services, letting_in, change)
+        try:
+            yield entry
+        except WscError as error:
+            if change is not None:
+                change.failed(error)
+            raise
+        entry.check_decided()
+        if change is not None:
+            change.done()
+
+    entered.rule = rule  # type: ignore[attr-defined]  # read by `rule_of`
+    depends: DependsParameter = Depends(entered, scope="function")
+    return depends
+
+
+def caller_of(request: Request) -> Principal:
+    """Return who sends a request that was let in; for what a route depends on."""
+    entered: Entered = request.state.entered
+    return entered.principal or _NOBODY
+
+
+def identify_again(request: Request) -> Principal:
+    """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
+    return services_of(request).access.identify(User(), token_of(request))
+
+
+# `Any`: routes return whatever FastAPI can write.
+def rule_of(endpoint: Callable[..., Any]) -> Rule:
+    """Return the rule that a route says in its signature.
+
+    Raises:
+        InternalError: It says none, or more than one.
+    """
+    hints = get_type_hints(endpoint, include_extras=True).values()
+    rules = [
+        rule
+        for hint in hints
+        for part in get_args(hint)[1:]
+        if isinstance(part, DependsParameter)
+        and (rule := getattr(part.dependency, "rule", None)) is not None
+    ]
+    if len(rules) != 1 or not isinstance(rules[0], Rule):
+        raise InternalError(
+            f"Route {endpoint.__name__} says {len(rules)} rules; it needs one.",
+            hint="Take `entry: Annotated[Entry, enter(rules.READ)]` among its parameters.",
+        )
+    return rules[0]
+
+
+class EntryRoute(APIRoute):
+    """A route that lets nobody in but by its rule, and reads nothing before."""
+
+    # `Any`: as FastAPI declares it.
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of a request, behind the gate."""
+        handler = super().get_route_handler()
+        rule = rule_of(self.endpoint)
+
+        async def behind_the_gate(request: Request) -> Response:
+            entered = await _enter(rule, request)
+            request.scope[_HOLDS].append(entered.hold)
+            _check_length(request.headers.get("content-length", ""), rule.max_bytes)
+            bounded = Request(request.scope, _bounded(request.receive, rule.max_bytes))
+            bounded.state.entered = entered
+            return await handler(bounded)
+
+        return behind_the_gate
+
+
+def entry_router(*tags: str) -> APIRouter:
+    """Return a router whose routes need a rule."""
+    return APIRouter(tags=list(tags), route_class=EntryRoute)
+
+
+class Holds:
+    """ASGI middleware that gives back what a request occupies, once it is answered or left.
+
+    Args:
+        app: What requests occupy.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        holds = scope[_HOLDS] = []
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            for hold in holds:
+                hold.release()
+
+
+async def _enter(rule: Rule, request: Request) -> Entered:
+    gate, token = services_of(request).gate, token_of(request)
+    peer = request.client.host if request.client else ""
+    try:
+        with gate.without_waiting():
+            return gate.enter(rule, User(), token, peer=peer)
+    except WouldWaitError:
+        return await run_in_threadpool(gate.enter, rule, User(), token, peer=peer)
+
+
+def _check_length(text: str, max_bytes: int) -> None:
+    if text.isdecimal() and (num_bytes := int(text)) > max_bytes:
+        raise TooLargeError(
+            f"The request's body of {num_bytes:,} bytes is above the limit of {max_bytes:,}."
+        )
+
+
+def _bounded(receive: Receive, max_bytes: int) -> Receive:
+    """Return what reads no more than so much of a body, in the time that it may take."""
+    num_bytes, is_whole = 0, False
+    end = asyncio.get_running_loop().time() + BODY_SECONDS + max_bytes / LEAST_BYTES_PER_SECOND
+
+    async def bounded() -> Message:
+        nonlocal num_bytes, is_whole
+        if is_whole:  # what comes now is the end of the connection, in whatever time
+            return await receive()
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            raise TooSlowError(f"Of the body {num_bytes:,} bytes have come in time.") from None
+        if message["type"] == "http.request":
+            num_bytes += len(message.get("body", b""))
+            is_whole = not message.get("more_body", False)
+            if num_bytes > max_bytes:
+                raise TooLargeError(
+                    f"The request's body is above the limit of {max_bytes:,} bytes."
+                )
+        return message
+
+    return bounded
+
+
+def rules_of(routers: Sequence[tuple[str, APIRouter]]) -> dict[str, Rule]:
+    """Return the rule of each route, by method and path.
+
+    Raises:
+        InternalError: A route does not pass the gate, or says no rule.
+    """
+    found = {}
+    for prefix, router in routers:
+        for route in router.routes:
+            if not isinstance(route, EntryRoute):
+                raise InternalError(f"Route {route} does not pass the gate.")
+            for method in sorted(route.methods or ()):
+                found[f"{method} {prefix}{route.path}"] = rule_of(route.endpoint)
+    return found
