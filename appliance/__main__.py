@@ -23,6 +23,7 @@ import yaml
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
 from appliance.cli.access import token_app, user_app
+from appliance.cli.backups import backup, restore
 from appliance.cli.certificates import certificates_app
 from appliance.cli.node import node
 from appliance.cli.proxy import proxy
@@ -56,6 +57,8 @@ app = typer.Typer(
 
 app.command("node")(node)
 app.command("proxy")(proxy)
+app.command("backup")(backup)
+app.command("restore")(restore)
 app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 app.add_typer(certificates_app, name="certificates")

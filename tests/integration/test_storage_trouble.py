@@ -16,7 +16,7 @@ from tests.support.appliance_process import (
 )
 from tests.support.disks import fill, remount, small_disk
 from tests.support.processes import is_alive
-from tests.support.rest import rest_client
+from tests.support.rest import mint, rest_client
 
 PAGE_BYTES = 4096
 
@@ -121,3 +121,33 @@ def test_a_disk_that_runs_full_stops_admissions_and_nothing_else_until_there_is_
             if event["system"] == "appliance"
         ]
         assert states == ["admissions-stopped", "admissions-resumed"]
+
+
+@pytest.mark.slow
+def test_a_backup_of_a_running_appliance_brings_a_damaged_one_back(tmp_path):
+    data_dir, target = tmp_path / "data", str(tmp_path / "backup.tar")
+    appliance = ApplianceProcess(data_dir, ("--systems", "1", "--tokens"))
+    place = ("--data-dir", str(data_dir))
+    try:
+        appliance.up()
+        token = mint(appliance, "ada", "--uid", "1000")
+        with rest_client(appliance, token) as rest:
+            assert rest.get("queue").status_code == 200
+        answer = run_command("backup", target, *place)
+        assert answer.returncode == 0, answer.stderr
+        assert "(sqlite, revision" in answer.stdout
+        refused = run_command("restore", target, "--replace", *place)
+        assert refused.returncode == 2
+        assert "already runs on" in refused.stderr
+        appliance.down()
+        os.truncate(data_dir / "state.db", 20_000)
+        (data_dir / "token.key").unlink()
+        assert "is damaged" in start_in_vain(data_dir)
+        assert "--replace" in run_command("restore", target, *place).stderr
+        answer = run_command("restore", target, "--replace", *place)
+        assert answer.returncode == 0, answer.stderr
+        appliance.up()
+        with rest_client(appliance, token) as rest:
+            assert rest.get("queue").status_code == 200
+    finally:
+        appliance.down()

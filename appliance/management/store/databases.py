@@ -25,6 +25,10 @@ CHECKED_BYTES = 32 << 20
 """A start looks for damage in a file of up to so much, which takes some 60 ms; `storage_watch`
 looks at a larger one, beside what is served."""
 
+UNFINISHED = "restore.unfinished"
+"""Name, in the data directory, of what a restore is about to put in place; while it is there, the
+appliance does not start."""
+
 _LOOK_SECONDS = 1.0
 _SQLITE_FILE = "state.db"
 _SQLITE_URL = "sqlite:///"
@@ -42,17 +46,35 @@ def open_own_database(data_dir: Path, url: str) -> Database:
         UserError: The URL is none.
         ClusterError: Nobody answers there; or the file is damaged, lost, or cannot be written to.
     """
-    note = data_dir / _URL_FILE
+    if (data_dir / UNFINISHED).exists():
+        raise ClusterError(
+            f"A restore into {data_dir} was begun and not finished.",
+            hint="Repeat it: `appliance restore FILE --replace`.",
+        )
     if (path := sqlite_path(data_dir, url)) is not None:
-        _check(path, data_dir, has_note=note.exists())
+        _check(path, data_dir, has_note=(data_dir / _URL_FILE).exists())
     database = _open(data_dir, url)
+    keep_url(data_dir, url)
+    return database
+
+
+def keep_url(data_dir: Path, url: str) -> None:
+    """Leave word of the database that is used, for its owner alone; see `kept_url`."""
+    note = data_dir / _URL_FILE
     if not url:
         note.unlink(missing_ok=True)
-        return database
+        return
     descriptor = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(url)
-    return database
+
+
+def kept_url(data_dir: Path) -> str:
+    """Return the URL that the last start was with; empty for the file in the data directory."""
+    try:
+        return (data_dir / _URL_FILE).read_text()
+    except FileNotFoundError:
+        return ""
 
 
 async def await_database(url: str, is_ended: asyncio.Event, *, seconds: float) -> bool:
@@ -98,9 +120,7 @@ def open_kept_database(data_dir: Path, url: str = "") -> Database:
         UserError: The URL is none.
         ClusterError: Nobody answers there.
     """
-    note = data_dir / _URL_FILE
-    known = note.read_text() if not url and note.exists() else url
-    return _open(data_dir, known)
+    return _open(data_dir, url or kept_url(data_dir))
 
 
 def sqlite_path(data_dir: Path, url: str) -> Path | None:

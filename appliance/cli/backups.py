@@ -1,0 +1,100 @@
+"""`appliance backup` and `appliance restore`: for whoever runs the appliance, on its machine."""
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from appliance.core.clock import SystemClock
+from appliance.core.errors import WscError
+from appliance.management.store.backups import Manifest, make_backup, restore_backup
+from appliance.management.store.databases import kept_url
+from appliance.management.store.disk import storage_errors
+from appliance.settings import read_settings
+
+_File = Annotated[Path, typer.Argument(help="The backup: one file.")]
+_DataDir = Annotated[
+    Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
+]
+_Database = Annotated[
+    str, typer.Option(help="URL of the database.", show_default="that of the last start")
+]
+_NO_KEYS = (
+    "Keys and certificates stay as they are in the data directory; without those of the backup, "
+    "tokens and configurations that users have may be good for nothing."
+)
+
+
+def backup(
+    file: _File,
+    *,
+    keys: Annotated[
+        bool, typer.Option(help="Keys and certificates, too: whoever reads them is anybody.")
+    ] = True,
+    data_dir: _DataDir = None,
+    database: _Database = "",
+) -> None:
+    """Write a backup of the appliance, which may be running, to a new file.
+
+    It holds jobs, events, users, tokens' digests, sessions and systems as they are at one moment,
+    and keys; not the logs and work directories of jobs, nor the compile cache.
+
+    Example: appliance backup /backups/wsc-$(date +%F).tar
+    """
+    directory, url = _place(data_dir, database)
+    now = SystemClock().now()
+    target = file.absolute()
+    try:
+        with storage_errors(directory, url):
+            manifest = make_backup(directory, url, target, has_keys=keys, now=now)
+    except WscError as error:
+        _fail(error)
+    typer.echo(f"{target} is {_described(manifest)}, {target.stat().st_size:,} bytes.")
+
+
+def restore(
+    file: _File,
+    *,
+    keys: Annotated[bool, typer.Option(help="Put back keys and certificates, too.")] = True,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Even where there is a database already.")
+    ] = False,
+    data_dir: _DataDir = None,
+    database: _Database = "",
+) -> None:
+    """Put a backup in the place of what the appliance keeps; it must be down.
+
+    A SQLite file that is there is moved aside. Jobs that ran when the backup was made have failed.
+
+    Example: appliance restore /backups/wsc-2026-11-01.tar --replace
+    """
+    directory, url = _place(data_dir, database)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with storage_errors(directory, url):
+            manifest = restore_backup(
+                file.absolute(), directory, url, has_keys=keys, replaces=replace
+            )
+    except WscError as error:
+        _fail(error)
+    typer.echo(f"Restored {_described(manifest)}. Start it with `appliance up`.")
+    if not (keys and manifest.has_keys):
+        typer.echo(_NO_KEYS)
+
+
+def _place(data_dir: Path | None, database: str) -> tuple[Path, str]:
+    settings = read_settings()
+    directory = (data_dir or settings.data_dir).absolute()
+    return directory, database or settings.database or kept_url(directory)
+
+
+def _described(manifest: Manifest) -> str:
+    keys = "with keys" if manifest.has_keys else "without keys"
+    return (
+        f"a backup of {manifest.made_at} ({manifest.engine}, revision {manifest.revision}, {keys})"
+    )
+
+
+def _fail(error: WscError) -> NoReturn:
+    typer.echo(f"Error: {error}", err=True)
+    raise typer.Exit(error.exit_code)
