@@ -31,12 +31,13 @@ from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.dashboard.pages import install_pages
+from appliance.files.private import keep_private, make_private
 from appliance.management.access.certificate_reload import Renewal
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.sni_proxy import listen
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.logs.log_retention import LogLimits
-from appliance.management.server import KUBERNETES, Management, ManagementOptions
+from appliance.management.server import KUBERNETES, PROCESSES, Management, ManagementOptions
 from appliance.management.store.databases import await_database
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import STOP_SECONDS, Instance, InstanceState
@@ -412,6 +413,7 @@ def serve(options: str, ready_descriptor: Annotated[int | None, typer.Argument()
 
 def _start_in_background(options: ManagementOptions) -> InstanceState:
     instance = Instance(options.data_dir)
+    make_private(options.data_dir)
     ready, theirs = os.pipe()
     fields = json.dumps(dataclasses.asdict(options), default=str)
     with instance.open_log() as log:
@@ -442,6 +444,7 @@ def _start_in_background(options: ManagementOptions) -> InstanceState:
 
 async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> None:
     faulthandler.enable()  # else a fault, as when a file that is mapped is cut, ends us in silence
+    keep_private(shares_with_group=options.launcher != PROCESSES)
     try:
         with storage_errors(options.data_dir, options.database):
             await _run(options, ready_descriptor)
@@ -603,6 +606,7 @@ def _fail(error: WscError) -> NoReturn:
 
 def main() -> None:
     """Run the command line."""
+    keep_private()
     app()
 
 

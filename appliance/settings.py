@@ -3,7 +3,7 @@
 | variable | effect |
 |---|---|
 | `XDG_DATA_HOME` | parent of the default data directory; `~/.local/share` if unset |
-| `XDG_RUNTIME_DIR` | parent of the directory for sockets, if its path is short enough |
+| `XDG_RUNTIME_DIR` | parent of the directory for sockets, if short and, as root, open to all |
 | `WSC_JOIN_TOKEN` | join token of `appliance node`, if no file with it is given |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | where traces go unless `--otlp` says it; none if unset |
 | `WSC_DATABASE` | `postgresql+psycopg://...`, for state, unless `--database` says otherwise |
@@ -13,6 +13,7 @@
 import hashlib
 import logging
 import os
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +53,19 @@ class Settings:
         return self.runtime_parent / f"wsc-{digest}"
 
 
+def _is_passable(directory: Path) -> bool:
+    """Whether programs of all users that we run can get to what lies in a directory."""
+    if not directory.is_dir():
+        return False
+    parents = (directory.resolve(), *directory.resolve().parents)
+    return os.geteuid() != 0 or all(each.stat().st_mode & stat.S_IXOTH for each in parents)
+
+
 def read_settings() -> Settings:
     """Read the environment."""
     data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    if len(runtime.encode()) > _MAX_RUNTIME_PARENT or not Path(runtime).is_dir():
+    if len(runtime.encode()) > _MAX_RUNTIME_PARENT or not _is_passable(Path(runtime)):
         runtime = "/tmp"  # short, and what we make below it is private
     level = logging.getLevelNamesMapping().get(os.environ.get("WSC_LOG_LEVEL", "INFO").upper())
     return Settings(

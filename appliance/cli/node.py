@@ -17,6 +17,7 @@ from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.requirements import NODE_ROLES
 from appliance.core.errors import UserError, WscError
 from appliance.core.ids import Role
+from appliance.files.private import keep_private
 from appliance.observability.logging import configure_logging
 from appliance.settings import Settings, read_settings
 
@@ -86,6 +87,7 @@ def node(
                 Role(key): module for key, _, module in (e.partition("=") for e in test_entry or ())
             },
         )
+        keep_private(shares_with_group=True)
         agent = Agent(options, SystemClock())
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: agent.stop())

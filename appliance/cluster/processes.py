@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import logging
+import os
 import queue
 import shutil
 import signal
@@ -117,9 +118,9 @@ class ProcessLauncher:
     def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
         """Start the pods of one job, all or none."""
         runtime_dir = pods[0].runtime_dir
-        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_passage(runtime_dir)
         for spec in pods:
-            spec.log_path.parent.mkdir(parents=True, exist_ok=True)
+            spec.log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         answer = self._ask({"op": "launch", "pods": [spec.to_json() for spec in pods]})
         if not answer["ok"]:
             remove_traces(pods[0].job, runtime_dir)
@@ -236,7 +237,7 @@ class ProcessLauncher:
         return True
 
     def _start_server(self) -> None:
-        self._options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_passage(self._options.runtime_root)
         path = _socket_path(self._options.runtime_root)
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
@@ -344,6 +345,17 @@ def end_survivors(runtime_root: Path, *, timeout_seconds: float) -> bool:
         except OSError:
             pass  # it ended before it had read everything
     return True
+
+
+def _make_passage(directory: Path) -> None:
+    """Make a directory for sockets of ours that users' programs may have to pass through.
+
+    Where those run as other users, they may enter it, and neither list it nor change it; the
+    sockets in it are ours alone by their own modes (`private.keep_private`).
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        directory.chmod(0o711)
 
 
 def _socket_path(runtime_root: Path) -> Path:

@@ -23,6 +23,7 @@ from appliance.core.errors import ClusterError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.plans.plan import Execution
 from appliance.core.plans.shard_count import MemoryNodes
+from appliance.files.private import make_private
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import open_access
 from appliance.management.access.certificate_reload import Renewal
@@ -341,7 +342,7 @@ class Management:
     ) -> None:
         self.options = options
         self.port = options.port
-        options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(options.data_dir)
         options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
         self._database = open_own_database(options.data_dir, options.database)

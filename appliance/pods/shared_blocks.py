@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.ir.tensors import TensorType
+from appliance.pods.job_user import JobUser
 from appliance.wire import rtfx
 
 _DIRECTORY = Path("/dev/shm")  # where shm_open keeps its objects on Linux
@@ -43,6 +44,15 @@ class SharedBlock:
         dtype = rtfx.encoded_dtype(type_.dtype)
         count = type_.num_elements
         self.values: NDArray[np.generic] = np.frombuffer(memory, dtype, count).reshape(type_.shape)
+
+    def give_to(self, user: JobUser) -> None:
+        """Make it the user's own, if that is somebody else than we; before it has another owner."""
+        if user.uid is not None:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                user.give(descriptor)
+            finally:
+                os.close(descriptor)
 
     def unlink(self) -> None:
         """Take the name away; the memory stays with those who map it."""

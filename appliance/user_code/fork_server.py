@@ -177,6 +177,9 @@ def _become_program(server_pid: int, log: int, directory: str) -> None:
 
 def main() -> Program | None:
     """Serve; returns, in a forked process, what it is to run."""
+    folder, _, script = sys.argv[0].rpartition("/")
+    if folder == "/proc/self/fd":
+        os.close(int(script))
     listener = socket.socket(fileno=int(sys.argv[1]))
     listener.set_inheritable(False)
     for module in sys.argv[3:]:

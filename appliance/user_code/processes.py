@@ -15,16 +15,16 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.errors import InternalError
-from appliance.pods import parent_death as leash
+from appliance.pods.job_user import JobUser
 from appliance.user_code import fork_server as user_fork_server
+from appliance.user_code import user_exec
+from appliance.user_code.user_exec import CannotStartError, Order
 
 _BACKLOG = 128
 
@@ -40,8 +40,8 @@ class UserCommand:
         directory: Its working directory.
         variables: Its whole environment.
         log_path: Takes its output.
-        uid: User to run as; None leaves it as it is.
-        gid: Group to run as; None leaves it as it is.
+        user: Whom to run as.
+        secret: What only the pods of the job know, so that nobody else can listen in their place.
         preloaded: Modules that the server imports first; one that is not there is left out.
     """
 
@@ -51,8 +51,8 @@ class UserCommand:
     directory: Path
     variables: Mapping[str, str]
     log_path: Path
-    uid: int | None
-    gid: int | None
+    user: JobUser
+    secret: str
     preloaded: tuple[str, ...]
 
 
@@ -111,7 +111,7 @@ def start(command: UserCommand) -> UserProcess:
     """Start a program, and the server that forks it if there is none.
 
     Raises:
-        OSError: The interpreter cannot be run.
+        CannotStartError: The interpreter cannot be run.
         ForkServerEndedError: The server ended at once.
         InternalError: Another user holds the job's socket.
     """
@@ -167,13 +167,14 @@ def _address(command: UserCommand) -> str:
     """
     inside = [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("mnt", "pid")]
     told = [
+        command.secret,
         str(command.python),
-        command.uid,
-        command.gid,
+        command.user.uid,
+        command.user.gid,
         sorted(command.variables.items()),
         inside,
     ]
-    return "\0wsc-" + hashlib.sha256(json.dumps([told, inside]).encode()).hexdigest()
+    return "\0wsc-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 class _ForkServer:
@@ -182,7 +183,7 @@ class _ForkServer:
     def __init__(self, command: UserCommand, listener: socket.socket) -> None:
         self._started = threading.Event()
         self._ended = threading.Event()
-        self._error: OSError | None = None
+        self._error: CannotStartError | OSError | None = None
         self._code = 0
         # The parent-death signal is tied to the thread that forks, so that thread stays.
         thread = threading.Thread(
@@ -212,28 +213,30 @@ class _ForkServer:
         return self._code
 
     def _run(self, command: UserCommand, listener: socket.socket) -> None:
-        leashed = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid())]
-        program = [str(command.python), user_fork_server.__file__]
-        program += [str(listener.fileno()), str(os.geteuid())]
+        # The server's text comes by a descriptor: the user need not be able to read our files.
+        script = os.memfd_create("user_fork_server", os.MFD_CLOEXEC)
+        os.write(script, Path(user_fork_server.__file__).read_bytes())
+        told = (f"/proc/self/fd/{script}", str(listener.fileno()), str(os.geteuid()))
+        user = command.user
+        order = Order(
+            programs=(str(command.python),),
+            arguments=(*told, *command.preloaded),
+            environment=command.variables,
+            directory="/",
+            uid=user.uid,
+            gid=user.gid,
+            groups=user.groups,
+        )
         try:
             with command.log_path.open("ab") as log:
-                process = subprocess.Popen(
-                    [*leashed, *program, *command.preloaded],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd="/",
-                    env=dict(command.variables),
-                    pass_fds=(listener.fileno(),),
-                    user=command.uid,
-                    group=command.gid,
-                    extra_groups=None if command.uid is None else [],
-                    start_new_session=True,
-                )
-        except OSError as error:
+                descriptors = (script, listener.fileno())
+                process = user_exec.start(order, output=log.fileno(), pass_fds=descriptors)
+        except (CannotStartError, OSError) as error:
             self._error = error
             self._started.set()
             return
+        finally:
+            os.close(script)
         self._started.set()
         self._code = process.wait()
         self._ended.set()

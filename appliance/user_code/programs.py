@@ -9,12 +9,15 @@ reach.
 import contextlib
 import logging
 import os
-import pwd
+import secrets
+import shutil
 import signal
 import stat
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,12 +33,15 @@ from appliance.core.errors import (
     WscError,
 )
 from appliance.core.ids import JobId
+from appliance.pods.job_user import JobUser
+from appliance.pods.shared_blocks import SharedBlock
 from appliance.user_code.processes import (
     ForkServerEndedError,
     UserCommand,
     UserProcess,
     start,
 )
+from appliance.user_code.user_exec import CannotStartError
 from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 
@@ -43,6 +49,9 @@ logger = logging.getLogger(__name__)
 
 START_SECONDS = 120.0
 """How long a program may take to listen: it imports torch, from a cold disk at worst."""
+
+_SOCKET, _DETAILS, _SECRET = "s", "details.json", "programs.key"
+_LOOK_SECONDS = 0.02
 
 _JOB_VARIABLE = "WSC_JOB"
 """What `appliance.cluster` knows the processes of a job by."""
@@ -80,14 +89,12 @@ class UserEnvironment:
     Attributes:
         python: The interpreter of the user's environment.
         search_path: Directories for `PYTHONPATH`, in order.
-        uid: User to run as; None leaves it as it is.
-        gid: Group to run as; None leaves it as it is.
+        user: Whom it runs as.
     """
 
     python: Path
     search_path: tuple[str, ...]
-    uid: int | None = None
-    gid: int | None = None
+    user: JobUser
 
 
 def user_environment(
@@ -110,25 +117,25 @@ def user_environment(
             hint="Leave automount and the mounting of the user's environment switched on.",
         )
     paths = tuple(dict.fromkeys([site_packages, *request.python_paths]))
-    must_change = os.geteuid() == 0 and uid not in (None, 0)
-    return UserEnvironment(
-        python=_interpreter(Path(site_packages)),
-        search_path=paths,
-        uid=uid if must_change else None,
-        gid=gid if must_change else None,
-    )
+    if "\0" in "".join(paths):
+        raise UserError("A path of the user's Python environment contains a zero byte.")
+    user = JobUser.of(uid, gid)
+    python = user.look(partial(_interpreter, Path(site_packages)))
+    return UserEnvironment(python=python, search_path=paths, user=user)
 
 
 def _interpreter(site_packages: Path) -> Path:
     """Return the interpreter beside `<prefix>/lib/pythonX.Y/site-packages`."""
     prefix, name = site_packages.parent.parent.parent, site_packages.parent.name
     for candidate in (prefix / "bin" / name, prefix / "bin" / "python3", prefix / "bin" / "python"):
-        if candidate.exists():
-            return candidate
+        with contextlib.suppress(PermissionError):
+            if candidate.exists():
+                return candidate
     raise UserError(
         f"There is no Python interpreter for the environment of {str(site_packages)!r}; looked in "
-        f"{str(prefix / 'bin')!r}.",
-        hint="The user's environment must be visible under the same path on the appliance's nodes.",
+        f"{str(prefix / 'bin')!r} with the rights of the job's user.",
+        hint="The user's environment must be visible under the same path on the appliance's nodes, "
+        "and the user must be able to read it.",
     )
 
 
@@ -142,8 +149,8 @@ class UserProgram:
         module: Module of the client to run.
         details: Text of the file that the program takes its settings from; `{address}` in it is
             replaced by the address it is to listen at.
-        socket_dir: Directory for its socket; made here, so that the user may write to it.
-        work_dir: Its working directory, made here.
+        directory: Its working directory, with its socket; made anew here, for the user alone, in a
+            directory of ours where the user finds it but can change nothing.
         log_path: Takes its output.
         on_exit: Called with an exit code if it ends before `stop`; from a thread.
     """
@@ -156,25 +163,24 @@ class UserProgram:
         *,
         module: str,
         details: Callable[[str], str],
-        socket_dir: Path,
-        work_dir: Path,
+        directory: Path,
         log_path: Path,
         on_exit: Callable[[int], None] | None = None,
     ) -> None:
         self.name = name
         self._variables = {**_variables(environment), _JOB_VARIABLE: job}
         self._environment, self._module = environment, module
-        self._log_path, self._work_dir, self._socket_dir = log_path, work_dir, socket_dir
+        self._log_path, self._directory = log_path, directory
         self._on_exit = on_exit
         self._exited, self._started = threading.Event(), threading.Event()
         self._is_stopping = False
         self._process: UserProcess | None = None
-        self._prepare_directories()
-        self._address = f"unix:{socket_dir}/s"
-        self._details_path = work_dir / "details.json"
-        self._details_path.write_text(details(self._address))
-        self._give_to_user(self._details_path)
-        self._channel = grpc.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._secret = _secret_of(directory.parent)
+        self._socket = directory.with_name(f"{directory.name}.sock")
+        self._socket.unlink(missing_ok=True)
+        self._make_directory(details(f"unix:{directory}/{_SOCKET}"))
+        self._channel = grpc.insecure_channel(f"unix:{self._socket}", options=_CHANNEL_OPTIONS)
         self._stub = appliance_service_pb2_grpc.ApplianceStub(self._channel)
         self._exit_code: int | None = None
         self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
@@ -187,6 +193,15 @@ class UserProgram:
         Raises:
             PodFailedError: It ended, or does not answer in time.
         """
+        deadline = time.monotonic() + timeout_seconds
+        while not self._take_socket():
+            if self._exited.wait(_LOOK_SECONDS):
+                raise self._ended_error()
+            if time.monotonic() >= deadline:
+                raise PodFailedError(
+                    f"{self.name} does not listen after {timeout_seconds:g} seconds.\n"
+                    f"{self.log_tail()}"
+                )
         self.call(
             "UnaryClockSync",
             ws_common_pb2.ClockSyncRequest(),
@@ -246,13 +261,12 @@ class UserProgram:
             self._process.kill()  # its children, if it has left any
             self._thread.join(_STOP_SECONDS)
             self._process.close()
-        with contextlib.suppress(OSError):
-            (self._socket_dir / "s").unlink(missing_ok=True)
-            self._socket_dir.rmdir()
+        self._socket.unlink(missing_ok=True)
+        shutil.rmtree(self._directory, ignore_errors=True)
 
-    def give_to_user(self, path: Path) -> None:
-        """Make a file or directory the user's own, if the program runs as another user."""
-        self._give_to_user(path)
+    def give_to_user(self, block: SharedBlock) -> None:
+        """Make shared memory the user's own, if the program runs as another user."""
+        block.give_to(self._environment.user)
 
     def _result(self, future: "grpc.Future[Message]", method: str) -> object:
         try:
@@ -286,7 +300,7 @@ class UserProgram:
     def _watch(self) -> None:
         try:
             code = self._run()
-        except (OSError, WscError) as error:
+        except (OSError, WscError, CannotStartError) as error:
             logger.exception("Program did not start", extra={"program": self.name})
             self._log_path.write_text(f"{error}\n")
             self._exited.set()
@@ -319,45 +333,77 @@ class UserProgram:
             UserCommand(
                 python=environment.python,
                 module=self._module,
-                arguments=("-a", str(self._details_path)),
-                directory=self._work_dir,
+                arguments=("-a", str(self._directory / _DETAILS)),
+                directory=self._directory,
                 variables=self._variables,
                 log_path=self._log_path,
-                uid=environment.uid,
-                gid=environment.gid,
+                user=environment.user,
+                secret=self._secret,
                 preloaded=_PRELOADED,
             )
         )
 
-    def _prepare_directories(self) -> None:
-        for path in (self._work_dir, self._socket_dir):
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._give_to_user(path)
-        if self._environment.uid is not None:
-            # The user must be able to pass through, not to look around.
-            for parent in (self._work_dir.parent, self._socket_dir.parent):
-                mode = stat.S_IMODE(parent.stat().st_mode)
-                parent.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
+    def _make_directory(self, details: str) -> None:
+        """Make the program's directory: ours until all is in it, and then the user's.
 
-    def _give_to_user(self, path: Path) -> None:
-        if self._environment.uid is not None:
-            gid = -1 if self._environment.gid is None else self._environment.gid
-            os.chown(path, self._environment.uid, gid)
+        What the user's code has left under its name is removed, never written to: it may be links.
+        """
+        user = self._environment.user
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(mode=0o700)
+        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(_DETAILS, flags, 0o600, dir_fd=directory), "w") as file:
+                file.write(details)
+                user.give(file.fileno())
+            user.give(directory)
+        finally:
+            os.close(directory)
+
+    def _take_socket(self) -> bool:
+        """Link the program's socket to where only we can put one; False if it is not there yet.
+
+        In its own directory the user's code could put a link to another job's socket, and have us
+        send there what it likes.
+        """
+        if self._socket.exists():
+            return True
+        try:
+            os.link(self._directory / _SOCKET, self._socket, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        found = self._socket.lstat()
+        wanted = self._environment.user.uid
+        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != (
+            os.geteuid() if wanted is None else wanted
+        ):
+            self._socket.unlink()
+            raise PodFailedError(f"{self.name} has put something else where its socket belongs.")
+        self._socket.chmod(0o600)
+        return True
+
+
+def _secret_of(directory: Path) -> str:
+    """Return what the pods of a job on this host know and nobody else does; the first draws it."""
+    path = directory / _SECRET
+    if not path.exists():
+        drawn = directory / f"{_SECRET}.{secrets.token_hex(8)}"
+        drawn.touch(mode=0o600)
+        drawn.write_text(secrets.token_hex(16))
+        with contextlib.suppress(FileExistsError):
+            os.link(drawn, path)
+        drawn.unlink()
+    return path.read_text()
 
 
 def _variables(environment: UserEnvironment) -> dict[str, str]:
     """Return the program's whole environment: nothing of ours leaks into it."""
-    uid = os.geteuid() if environment.uid is None else environment.uid
-    try:
-        user = pwd.getpwuid(uid)
-        name, home = user.pw_name, user.pw_dir
-    except KeyError:  # a user that only the user node knows
-        name, home = str(uid), "/"
     return {
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": ":".join(environment.search_path),
         "PYTHONUNBUFFERED": "1",
         "LANG": "C.UTF-8",
-        "USER": name,
-        "HOME": home,
+        "USER": environment.user.name,
+        "HOME": environment.user.home,
     }

@@ -50,7 +50,7 @@ def initializer(tmp_path):
     made = Initializer(spec, request, gang, user_environment(request))
     yield made
     made.close()
-    assert not list(spec.runtime_dir.iterdir())
+    assert [path.name for path in spec.runtime_dir.iterdir()] == ["programs.key"]
 
 
 def deferred(graph, shape=(4, 3)):

@@ -10,6 +10,7 @@ import threading
 import psutil
 import pytest
 
+from appliance.pods.job_user import JobUser
 from appliance.user_code.processes import ForkServerEndedError, UserCommand, start
 from tests.support import waiting
 from tests.support.processes import is_alive
@@ -45,8 +46,8 @@ def command(tmp_path):
             directory=tmp_path,
             variables={"PATH": os.environ["PATH"], "WSC_JOB": str(tmp_path)},
             log_path=tmp_path / name,
-            uid=None,
-            gid=None,
+            user=JobUser.of(None, None),
+            secret="known to the job's pods",
             preloaded=("numpy", "no_such_module"),
         )
 
@@ -115,11 +116,13 @@ def test_a_program_that_nobody_asks_after_any_more_is_killed_with_its_children(c
 def test_everything_dies_with_the_pod(command, tmp_path):
     pod = f"""
         import os, pathlib, signal, sys
+        from appliance.pods.job_user import JobUser
         from appliance.user_code.processes import UserCommand, start
         kept = start(UserCommand(python=pathlib.Path(sys.executable), module="program",
             arguments=("wait",), directory=pathlib.Path({str(tmp_path)!r}),
             variables={{"PATH": os.environ["PATH"], "WSC_JOB": {str(tmp_path)!r}}},
-            log_path=pathlib.Path({str(tmp_path)!r}) / "log", uid=None, gid=None,
+            log_path=pathlib.Path({str(tmp_path)!r}) / "log",
+            user=JobUser.of(None, None), secret="known to the job's pods",
             preloaded=("numpy",)))
         signal.pause()
     """

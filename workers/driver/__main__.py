@@ -11,8 +11,9 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.pods import PodSpec
 from appliance.pods import shell
+from appliance.pods.job_user import JobUser
 from appliance.pods.peers import Neighbours
-from workers.driver.script import Script, ScriptUser
+from workers.driver.script import Script
 from workers.driver.supervisor import ManagementLink, supervise
 
 
@@ -20,10 +21,9 @@ def run_pod(spec: PodSpec) -> int:
     """Run the script until it has ended for good; return its exit code."""
     driver = DriverSpec.from_json(spec.options["driver"])
     options = spec.options
-    user = ScriptUser.of(
-        options.get("user_uid", ""),
-        options.get("user_gid", ""),
-        options.get("user_name", ""),
+    uid, gid = (options.get(name, "") for name in ("user_uid", "user_gid"))
+    user = JobUser.of(
+        int(uid) if uid else None, int(gid) if gid else None, options.get("user_name", "")
     )
     script = Script(spec, driver, user, token=spec.options.get("token", ""))
     neighbours = Neighbours(spec, SystemClock())

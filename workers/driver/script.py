@@ -1,60 +1,21 @@
 """The user's script as a process of the user, with the environment that it was submitted with."""
 
 import os
-import pwd
-import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.pods import CLIENT_CONFIG_OPTION, PodSpec
-from appliance.pods import parent_death as leash
+from appliance.pods.job_user import JobUser
+from appliance.user_code import user_exec
+from appliance.user_code.user_exec import CannotStartError, Order
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 """Exit codes by which shells, too, say so."""
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptUser:
-    """Whom a script runs as.
-
-    Attributes:
-        uid: User; None leaves it as it is.
-        gid: Group; None leaves it as it is.
-        groups: Other groups; None leaves them as they are.
-        name: Login name.
-        home: Home directory.
-    """
-
-    uid: int | None
-    gid: int | None
-    groups: tuple[int, ...] | None
-    name: str
-    home: str
-
-    @classmethod
-    def of(cls, uid_text: str, gid_text: str, login: str) -> "ScriptUser":
-        """Return the user of these ids; ourselves where they are empty or we may not change.
-
-        The login is the one that the driver was submitted with: its token stands for that name.
-        """
-        wanted = int(uid_text) if uid_text else os.geteuid()
-        try:
-            entry = pwd.getpwuid(wanted)
-            name, home, login_gid = entry.pw_name, entry.pw_dir, entry.pw_gid
-        except KeyError:  # a user that only the user node knows
-            name, home, login_gid = str(wanted), "/", wanted
-        if os.geteuid() != 0 or wanted == 0:
-            return cls(uid=None, gid=None, groups=None, name=login or name, home=home)
-        gid = int(gid_text) if gid_text else login_gid
-        groups = tuple(os.getgrouplist(name, gid)) if name != str(wanted) else (gid,)
-        return cls(uid=wanted, gid=gid, groups=groups, name=login or name, home=home)
 
 
 class Script:
@@ -67,7 +28,7 @@ class Script:
         token: What the script's client shows to management.
     """
 
-    def __init__(self, pod: PodSpec, driver: DriverSpec, user: ScriptUser, *, token: str) -> None:
+    def __init__(self, pod: PodSpec, driver: DriverSpec, user: JobUser, *, token: str) -> None:
         self._pod = pod
         self._driver = driver
         self._user = user
@@ -81,37 +42,35 @@ class Script:
             run at all.
         """
         environment = self._environment(restart_count)
-        program = shutil.which(
-            self._driver.argv[0], path=environment["PATH"]
-        ) or self._below_work_dir(self._driver.argv[0])
-        if program is None:
-            say(f"there is no program {self._driver.argv[0]!r} on PATH {environment['PATH']}")
-            return _NOT_FOUND
         try:
-            process = self._spawn(program, environment)
+            process = user_exec.start(self._order(environment))
+        except CannotStartError as error:
+            if error.is_missing and "/" not in self._driver.argv[0]:
+                say(f"there is no program {self._driver.argv[0]!r} on PATH {environment['PATH']}")
+            else:
+                say(f"the script was not started: {error}")
+            return _NOT_FOUND if error.is_missing else _NOT_EXECUTABLE
         except OSError as error:
-            say(f"{program} cannot be run in {self._driver.work_dir}: {error}")
+            say(f"the appliance cannot start programs here, which is no fault of yours: {error}")
             return _NOT_EXECUTABLE
         code = process.wait()
         _end_group(process.pid)
         return 128 - code if code < 0 else code
 
-    def _spawn(self, program: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), program]
-        return subprocess.Popen(
-            [*command, *self._driver.argv[1:]],
-            stdin=subprocess.DEVNULL,
-            cwd=self._driver.work_dir,
-            env=environment,
-            user=self._user.uid,
-            group=self._user.gid,
-            extra_groups=self._user.groups,
-            start_new_session=True,
+    def _order(self, environment: Mapping[str, str]) -> Order:
+        program, *arguments = self._driver.argv
+        folders = environment["PATH"].split(":")
+        return Order(
+            programs=(program,)
+            if "/" in program
+            else tuple(f"{folder or '.'}/{program}" for folder in folders),
+            arguments=tuple(arguments),
+            environment=environment,
+            directory=self._driver.work_dir,
+            uid=self._user.uid,
+            gid=self._user.gid,
+            groups=self._user.groups,
         )
-
-    def _below_work_dir(self, program: str) -> str | None:
-        path = os.path.normpath(os.path.join(self._driver.work_dir, program))
-        return path if "/" in program and os.access(path, os.X_OK) else None
 
     def _environment(self, restart_count: int) -> dict[str, str]:
         ours = {

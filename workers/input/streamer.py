@@ -7,7 +7,6 @@ batch was being fetched, since it cannot be told to stop fetching.
 
 import json
 import logging
-import shutil
 import threading
 from collections.abc import Callable
 
@@ -51,7 +50,6 @@ class Streamer:
     ) -> None:
         self._spec, self._request, self._gang = spec, request, gang
         self._environment, self._on_exit = environment, on_exit
-        self._work_dir = spec.work_dir / "streamers" / str(spec.index)
         self._must_restart = False
         self._program = self._launch()
 
@@ -84,7 +82,7 @@ class Streamer:
         blocks = create_blocks(prefix, plan.wire_types(system))
         try:
             for block in blocks:
-                self._program.give_to_user(block.path)
+                self._program.give_to_user(block)
             content = json.dumps(_tensor_list(plan, blocks)).encode()
             load = client.LoadRequest(rtir=client.LoadRequest.FileContent(content=content))
             self._program.call("UnaryLoad", load, client.LoadResponse)
@@ -124,7 +122,6 @@ class Streamer:
     def close(self) -> None:
         """End the process and remove its working directory."""
         self._program.stop()
-        shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def _call(
         self,
@@ -148,8 +145,7 @@ class Streamer:
             self._environment,
             module=_MODULE,
             details=self._details,
-            socket_dir=spec.runtime_dir / f"streamer-{spec.index}",
-            work_dir=self._work_dir,
+            directory=spec.runtime_dir / f"streamer-{spec.index}",
             log_path=log_path,
             on_exit=self._on_exit,
         )

@@ -7,7 +7,6 @@ the first such tensor may come and ended when the steps begin.
 
 import itertools
 import logging
-import shutil
 import threading
 
 import numpy as np
@@ -58,7 +57,6 @@ class Initializer:
     ) -> None:
         self._spec, self._request, self._gang = spec, request, gang
         self._environment = environment
-        self._work_dir = spec.work_dir / "initializer"
         self._ids = itertools.count()
         self._lock = threading.Lock()
         self._program: UserProgram | None = None
@@ -100,14 +98,13 @@ class Initializer:
             program, self._program = self._program, None
         if program is not None:
             program.stop()
-            shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def _fetch(
         self, program: UserProgram, name: str, number: int, wire: TensorType
     ) -> NDArray[np.generic]:
         block = SharedBlock(f"wsc-{self._spec.job}-initial-{number}", wire)
         try:
-            program.give_to_user(block.path)
+            program.give_to_user(block)
             request = client.GetOutputRequest(tensor_id=number, shm_name=block.name)
             reply = program.call(
                 "UnaryGetOutput",
@@ -135,8 +132,7 @@ class Initializer:
                 self._environment,
                 module=_MODULE,
                 details=self._details,
-                socket_dir=self._spec.runtime_dir / "initializer",
-                work_dir=self._work_dir,
+                directory=self._spec.runtime_dir / "initializer",
                 log_path=log_path,
             )
         return self._program
