@@ -240,4 +240,3 @@ def test_pods_stop_within_seconds_and_leave_nothing(job) -> None:
     assert [pod.wait() for pod in gang.pods] == [0, 0]
     wait_until(lambda: not is_alive(streamer), seconds=SECONDS, what="the streamer's end")
     assert not list(job.runtime_dir.glob("streamer-*"))
-    assert not list((job.work_dir / "streamers").iterdir())

@@ -39,6 +39,14 @@ def directory_of(process: psutil.Process) -> str:
         return ""
 
 
+def owner_of(process: psutil.Process) -> int | None:
+    """Return the id of the user that a process runs as; None if it has ended."""
+    try:
+        return process.uids().real
+    except psutil.NoSuchProcess:
+        return None
+
+
 def is_alive(pid: int) -> bool:
     """Return whether there is a process of that id that has not ended."""
     try:

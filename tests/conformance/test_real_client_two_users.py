@@ -1,0 +1,200 @@
+"""An appliance that root runs for users who do not trust each other: both train, neither sees more.
+
+Users, their processes and the client are real. While both jobs run, each user tries to read, write,
+call and signal everything of the other's job and of the appliance.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.appliance import ROOT
+from tests.support.client import PROGRAMS, ClientRun, client_venv, losses
+from tests.support.processes import command_of, owner_of
+from tests.support.two_users import Person, SharedAppliance, made_user, open_to_all
+from tests.support.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.client,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as other users"),
+    pytest.mark.skipif(shutil.which("useradd") is None, reason="there is no useradd here"),
+]
+
+SPY = Path(__file__).parents[1] / "support" / "spy.py"
+STEPS = 20
+TRAINING = ("--model", "mlp_sgd", "--steps", str(STEPS), "--loader", "slow")
+
+
+@dataclass
+class Place:
+    """A running appliance and what users need of it.
+
+    Attributes:
+        appliance: It.
+        folder: A directory that everybody may enter, with the programs and the config.
+        users: Two users.
+    """
+
+    appliance: SharedAppliance
+    folder: Path
+    users: tuple[Person, Person]
+
+    def variables(self, user: Person) -> dict[str, str]:
+        """Return what a user needs to call the appliance: its address and a token."""
+        account = (user.name, "--uid", str(user.uid), "--gid", str(user.gid))
+        token = self.appliance.command("token", "create", *account, program="appliance").strip()
+        return {"CSCONFIG_PATH": str(self.folder / "config_v2"), "CSAUTH_TOKEN": token}
+
+    def csctl(self, user: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run csctl as a user."""
+        command = user.command(
+            *(sys.executable, "-m", "csctl", *arguments),
+            PYTHONPATH=str(ROOT),
+            **self.variables(user),
+        )
+        return subprocess.run(
+            [*self.appliance.enter, *command], capture_output=True, text=True, check=False
+        )
+
+    def start(self, user: Person) -> ClientRun:
+        """Start a training of a user's own."""
+        words = [str(client_venv() / "bin" / "python"), str(self.folder / "client" / "train.py")]
+        out, log = user.home / "result.json", user.home / "client.log"
+        command = user.command(
+            *(*words, *TRAINING, "--backend", "CSX", "--out", str(out)),
+            OMP_NUM_THREADS="1",
+            PATH=f"{client_venv()}/bin:{os.environ['PATH']}",
+            **self.variables(user),
+        )
+        with log.open("w") as stream:
+            process = subprocess.Popen(
+                [*self.appliance.enter, *command],
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        return ClientRun(process, out, log)
+
+    def spy(self, command: Sequence[str], targets: dict[str, list[object]]) -> list[str]:
+        """Return what whoever runs a command gets at."""
+        listed = self.folder / "targets.json"
+        listed.write_text(json.dumps(targets))
+        listed.chmod(0o644)
+        finished = subprocess.run(
+            [*self.appliance.enter, *command], capture_output=True, text=True, check=False
+        )
+        assert finished.returncode == 0, finished.stderr
+        got: list[str] = json.loads(finished.stdout)
+        return got
+
+    def spying(self) -> list[str]:
+        """Return the spy's command."""
+        return [sys.executable, str(self.folder / "spy.py"), str(self.folder / "targets.json")]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    folder = Path(tempfile.mkdtemp(prefix="wsc-users-", dir="/tmp"))
+    folder.chmod(0o711)
+    shutil.copytree(PROGRAMS, folder / "client")
+    shutil.copy(SPY, folder)
+    for each in (folder, *folder.rglob("*")):
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    names = [f"wsc{each}{os.getpid()}" for each in "ab"]
+    with (
+        made_user(names[0], folder / "home-a") as ada,
+        made_user(names[1], folder / "home-b") as bob,
+        open_to_all() as enter,
+    ):
+        appliance = SharedAppliance(folder / "data", enter=enter)
+        appliance.up("--systems", "2", "--tokens")
+        try:
+            shutil.copy(appliance.config_path, folder)
+            (folder / "config_v2").chmod(0o644)
+            yield Place(appliance, folder, (ada, bob))
+        finally:
+            appliance.down()
+    shutil.rmtree(folder)
+
+
+def test_both_train_and_neither_gets_at_anything_of_the_other(place: Place) -> None:
+    ada, bob = place.users
+    runs = {user: place.start(user) for user in place.users}
+    wait_until(
+        lambda: all(streamers(user) for user in place.users),
+        seconds=300,
+        what="the input programs of both",
+        seen=lambda: "\n".join(run.text()[-3000:] for run in runs.values()),
+    )
+
+    of_ada = targets(place, ada, spy=bob)
+    assert len(of_ada["pids"]) > 8
+    assert len(of_ada["sockets"]) > 8
+    as_root = set(place.spy(place.spying(), of_ada))
+    for what in ("environ of", "call /", "read /tmp", "write /tmp", "signal of"):
+        assert any(each.startswith(what) for each in as_root), (what, as_root)
+    assert place.spy(bob.command(*place.spying()), of_ada) == []
+    assert place.spy(ada.command(*place.spying()), targets(place, bob, spy=ada)) == []
+    own = place.spy(ada.command(*place.spying()), {**of_ada, "pids": streamers(ada)})
+    assert any(each.startswith("environ of") for each in own)
+    assert not any("state.db" in each or "token.key" in each for each in own)
+
+    (job,) = jobs_with_input(place, ada)
+    assert place.csctl(ada, "logs", job).returncode == 0
+    refused = place.csctl(bob, "logs", job)
+    assert refused.returncode != 0
+    assert "may not" in refused.stderr, refused.stderr
+
+    results = [runs[user].result() for user in place.users]
+    first, second = map(losses, results)
+    assert len(first) == STEPS
+    assert first == second
+
+
+def streamers(user: Person) -> list[object]:
+    """Return the processes of the user's that serve their input."""
+    return [
+        process.pid
+        for process in psutil.process_iter()
+        if owner_of(process) == user.uid and "/proc/self/fd/" in " ".join(command_of(process))
+    ]
+
+
+def jobs_with_input(place: Place, user: Person) -> Iterator[str]:
+    """Yield the jobs that have a directory of the user's for their input programs."""
+    state = json.loads((place.appliance.data_dir / "appliance.json").read_text())
+    for path in Path(state["runtime_root"]).glob("wsjob-*/streamer-*"):
+        if path.is_dir() and path.stat().st_uid == user.uid:
+            yield path.parent.name
+
+
+def targets(place: Place, user: Person, *, spy: Person) -> dict[str, list[object]]:
+    """Return what is the user's or the appliance's: files, sockets, memory, processes."""
+    state = json.loads((place.appliance.data_dir / "appliance.json").read_text())
+    files = [
+        path
+        for root in (place.appliance.data_dir, Path(state["runtime_root"]), user.home)
+        for path in (root, *root.rglob("*"))
+        if not path.is_symlink() and path.stat().st_uid != spy.uid
+    ]
+    passages = {path for path in files if path.stat().st_mode & 0o777 == 0o711}
+    ours = [psutil.Process(state["pid"]), *psutil.Process(state["pid"]).children(True)]
+    theirs = [each for each in psutil.process_iter() if owner_of(each) == user.uid]
+    unix = Path("/proc/net/unix").read_text().split()
+    return {
+        "paths": [str(path) for path in files if not path.is_socket() and path not in passages]
+        + [str(path) for path in Path("/dev/shm").iterdir()],
+        "sockets": [str(path) for path in files if path.is_socket()],
+        "addresses": [word.removeprefix("@") for word in unix if word.startswith("@wsc-")],
+        "pids": sorted({each.pid for each in (*ours, *theirs) if owner_of(each) != spy.uid}),
+    }
