@@ -1,14 +1,17 @@
-"""Keeps logs from filling the disk: a limit for each, and an age and a size for all of ended jobs.
+"""Keeps logs and work directories of jobs from filling the disk.
 
-A thread of its own. Logs of jobs that have not ended lose only their beginnings. What is removed of
-a job that has ended is written down among its events.
+There is a limit for each log, and an age, a size and a number for the directories of all jobs that
+have ended. A thread of its own. Logs of jobs that have not ended lose only their beginnings. When a
+job loses its logs, that is written down among its events; its whole work directory goes with them.
+That of a job which ended without having been started holds nothing but its request, and goes soon.
 """
 
 import errno
 import logging
 import os
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,8 @@ _SWEEP_EVERY = 30
 _KEPT_SHARE = 0.5
 """What is left of a log that has reached its limit, so that it is not cut at each look."""
 _DAY_SECONDS = 86_400.0
+_REQUEST_SECONDS = 3600.0
+"""How long the directory of a job stays that ended without having been started."""
 _GIB = 1 << 30
 _MIB = 1 << 20
 
@@ -39,17 +44,21 @@ class LogLimits:
         total_bytes: Of all jobs that have ended; the oldest go first. 0 sets no limit.
         age_seconds: Logs of jobs that have printed nothing for longer are removed; 0 keeps them as
             long as the job is known.
+        num_jobs: Jobs that have ended and still have their logs; the oldest go first. 0 sets no
+            limit. File systems have a limit to the number of files, and a job has some ten.
     """
 
     pod_bytes: int = 256 * _MIB
     total_bytes: int = 50 * _GIB
     age_seconds: float = 90 * _DAY_SECONDS
+    num_jobs: int = 50_000
 
     def __post_init__(self) -> None:
-        if min(self.pod_bytes, self.total_bytes, self.age_seconds) < 0:
+        if min(self.pod_bytes, self.total_bytes, self.age_seconds, self.num_jobs) < 0:
             raise UserError(
                 f"Logs cannot be limited to {self.pod_bytes:,} bytes a pod, {self.total_bytes:,} "
-                f"bytes altogether and {self.age_seconds:g} seconds; 0 sets no limit."
+                f"bytes altogether, {self.age_seconds:g} seconds and {self.num_jobs:,} jobs; 0 "
+                "sets no limit."
             )
 
 
@@ -59,9 +68,10 @@ class JobLogs:
 
     Attributes:
         job: The job.
-        files: Them.
+        files: Them; none if the job was never started.
         num_bytes: What they take of the disk.
-        written_at: When one of them was last written to, in seconds since 1970.
+        written_at: When one of them was last written to, in seconds since 1970; or when the job's
+            directory was made.
     """
 
     job: JobId
@@ -109,25 +119,12 @@ class LogRetention:
             self._trim(path)
 
     def sweep(self) -> None:
-        """Remove logs of jobs that have ended if they are too old, or too much."""
-        kept = []
-        now = self._state.clock.now().timestamp()
-        for logs in self._ended():
-            age = now - logs.written_at
-            if self._limits.age_seconds and age > self._limits.age_seconds:
-                days = self._limits.age_seconds / _DAY_SECONDS
-                self._remove(logs, f"they were older than {days:g} day(s)")
-            else:
-                kept.append(logs)
-        excess = sum(logs.num_bytes for logs in kept) - self._limits.total_bytes
-        if not self._limits.total_bytes:
-            return
-        for logs in sorted(kept, key=lambda each: each.written_at):
-            if excess <= 0:
+        """Remove directories of jobs that have ended if they are too old, or too much."""
+        found = list(self._ended())
+        for logs, reason in expendable(found, self._limits, self._state.clock.now().timestamp()):
+            if self._is_closing.is_set():
                 return
-            limit = self._limits.total_bytes / _GIB
-            self._remove(logs, f"all logs together took more than {limit:g} GiB")
-            excess -= logs.num_bytes
+            self._remove(logs, reason)
 
     def _trim(self, path: Path) -> None:
         limit = self._limits.pod_bytes
@@ -156,24 +153,27 @@ class LogRetention:
             return
         for name in names:
             job = JobId(name)
-            found = (
-                []
-                if job in unfinished
-                else [(each, each.stat()) for each in _files(self._dir(job))]
-            )
-            if found:
+            if job in unfinished:
+                continue
+            found = [(each, each.stat()) for each in _files(self._dir(job))]
+            written = [status.st_mtime for _, status in found]
+            try:
                 yield JobLogs(
                     job=job,
                     files=tuple(path for path, _ in found),
                     num_bytes=sum(status.st_blocks * 512 for _, status in found),
-                    written_at=max(status.st_mtime for _, status in found),
+                    written_at=max(written or [(self._jobs_dir / job).stat().st_mtime]),
                 )
+            except FileNotFoundError:  # just forgotten, directory and all
+                continue
 
     def _remove(self, logs: JobLogs, reason: str) -> None:
         if self._state.jobs.find(logs.job) is None:
             return  # just being forgotten, logs and all; or just being submitted
-        for path in logs.files:
-            path.unlink(missing_ok=True)
+        shutil.rmtree(self._jobs_dir / logs.job, ignore_errors=True)
+        if not logs.files:
+            logger.debug("Work directory was removed", extra={"job": logs.job, "why": reason})
+            return
         message = f"{len(logs.files)} log(s) with {logs.num_bytes:,} bytes were removed: {reason}"
         logger.info("Logs were removed", extra={"job": logs.job, "why": reason})
         self._state.jobs.add_event(
@@ -201,6 +201,36 @@ class LogRetention:
             except Exception:  # outermost loop of the thread
                 logger.exception("Logs were not looked after in one turn")
             turn += 1
+
+
+def expendable(
+    found: Sequence[JobLogs], limits: LogLimits, now: float
+) -> Iterator[tuple[JobLogs, str]]:
+    """Yield what is to go of the logs of ended jobs, each with the reason.
+
+    Args:
+        found: The logs.
+        limits: By which they are judged.
+        now: The time, in seconds since 1970.
+    """
+    kept = []
+    for logs in found:
+        age = now - logs.written_at
+        if not logs.files and age > _REQUEST_SECONDS:
+            yield logs, "the job ended without having been started"
+        elif limits.age_seconds and age > limits.age_seconds:
+            yield logs, f"they were older than {limits.age_seconds / _DAY_SECONDS:g} day(s)"
+        elif logs.files:
+            kept.append(logs)
+    num_bytes, num_jobs = sum(logs.num_bytes for logs in kept), len(kept)
+    for logs in sorted(kept, key=lambda each: each.written_at):
+        if limits.total_bytes and num_bytes > limits.total_bytes:
+            yield logs, f"all logs together took more than {limits.total_bytes / _GIB:g} GiB"
+        elif limits.num_jobs and num_jobs > limits.num_jobs:
+            yield logs, f"more than {limits.num_jobs:,} jobs had logs"
+        else:
+            return
+        num_bytes, num_jobs = num_bytes - logs.num_bytes, num_jobs - 1
 
 
 def _files(directory: Path) -> list[Path]:

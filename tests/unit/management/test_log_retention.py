@@ -20,7 +20,7 @@ def jobs_dir(tmp_path):
 
 
 def retention(state, jobs_dir, **limits):
-    none = {"pod_bytes": 0, "total_bytes": 0, "age_seconds": 0}
+    none = {"pod_bytes": 0, "total_bytes": 0, "age_seconds": 0, "num_jobs": 0}
     return LogRetention(state, jobs_dir, (), LogLimits(**{**none, **limits}))
 
 
@@ -109,3 +109,35 @@ def test_what_belongs_to_no_job_is_left_alone(state, jobs_dir):
     os.utime(stranger, (0, 0))
     retention(state, jobs_dir, age_seconds=DAY).sweep()
     assert stranger.exists()
+
+
+def test_the_whole_directory_of_a_job_goes_with_its_logs(state, jobs_dir, clock):
+    log = job_with_log(state, jobs_dir, clock, "wsjob-old", age_days=8)
+    (jobs_dir / "wsjob-old" / "request.bin").write_bytes(b"secret")
+    retention(state, jobs_dir, age_seconds=7 * DAY).sweep()
+    assert not log.parent.parent.exists()
+
+
+def test_beyond_the_number_of_jobs_the_oldest_go_first(state, jobs_dir, clock):
+    logs = [job_with_log(state, jobs_dir, clock, f"wsjob-{age}", age_days=age) for age in (1, 3, 2)]
+    retention(state, jobs_dir, num_jobs=2).sweep()
+    assert [log.exists() for log in logs] == [True, False, True]
+    assert "more than 2 jobs had logs" in removals(state, "wsjob-3")[0]
+
+
+def test_of_thousands_of_cancelled_jobs_no_directory_is_left(state, jobs_dir, clock):
+    moment = clock.now().timestamp()
+    names = {f"wsjob-{number}": 2 * 3600 for number in range(1000)}
+    names |= {"wsjob-young": 1800, "wsjob-waits": 2 * 3600}
+    with state.database.batch():
+        for name in names:
+            state.jobs.create(new_job(name))
+            if name != "wsjob-waits":
+                state.jobs.change_phase(JobId(name), Phase.QUEUED, Phase.CANCELLED)
+    for name, age in names.items():
+        (jobs_dir / name).mkdir(parents=True)
+        (jobs_dir / name / "request.bin").write_bytes(b"request")
+        os.utime(jobs_dir / name, (moment - age, moment - age))
+    retention(state, jobs_dir).sweep()
+    assert sorted(os.listdir(jobs_dir)) == ["wsjob-waits", "wsjob-young"]
+    assert removals(state, "wsjob-7") == []
