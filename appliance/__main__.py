@@ -25,6 +25,7 @@ from appliance.api.services import ApiServices
 from appliance.cli.access import token_app, user_app
 from appliance.cli.backups import backup, restore
 from appliance.cli.certificates import certificates_app
+from appliance.cli.database_option import without_password
 from appliance.cli.node import node
 from appliance.cli.proxy import proxy
 from appliance.cluster.processes import end_survivors
@@ -43,7 +44,7 @@ from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import STOP_SECONDS, Instance, InstanceState
 from appliance.management.store.kept_ports import Ports, await_free
 from appliance.observability.logging import configure_logging
-from appliance.settings import Settings, read_settings
+from appliance.settings import SECRET_VARIABLES, Settings, read_settings
 from appliance.wafer.machine import parse_machine
 from appliance.wafer.timing.sample_memory import free_bytes
 
@@ -162,7 +163,12 @@ _Notify = Annotated[
     Path | None, typer.Option(help="YAML file: mail server, targets told of every job.")
 ]
 _Database = Annotated[
-    str, typer.Option(help="postgresql+psycopg://... to use instead of SQLite.", show_default="")
+    str,
+    typer.Option(
+        help="postgresql+psycopg://... to use instead of SQLite; without a password.",
+        show_default="",
+        callback=without_password,
+    ),
 ]
 _Launcher = Annotated[
     str, typer.Option(help="Pods run as processes here, by agents that join, or on kubernetes.")
@@ -397,10 +403,14 @@ def down(*, data_dir: _DataDir = None) -> None:
 
 
 @app.command(hidden=True)
-def serve(options: str, ready_descriptor: Annotated[int | None, typer.Argument()] = None) -> None:
-    """Be the appliance that `up` starts in the background, and tells `up` of itself."""
+def serve(options: int, ready_descriptor: Annotated[int | None, typer.Argument()] = None) -> None:
+    """Be the appliance that `up` starts in the background, and tells `up` of itself.
+
+    Its options, some of them secrets, come as JSON by a descriptor, which stays open: a process
+    that begins anew reads them again.
+    """
     configure_logging(as_json=True, level=read_settings().log_level, stream=sys.stderr)
-    fields = json.loads(options)
+    fields = json.loads(os.pread(options, os.fstat(options).st_size, 0))
     fields["data_dir"], fields["runtime_root"] = (
         Path(fields["data_dir"]),
         Path(fields["runtime_root"]),
@@ -415,18 +425,20 @@ def _start_in_background(options: ManagementOptions) -> InstanceState:
     instance = Instance(options.data_dir)
     make_private(options.data_dir)
     ready, theirs = os.pipe()
-    fields = json.dumps(dataclasses.asdict(options), default=str)
+    told = os.memfd_create("options", os.MFD_CLOEXEC)
+    os.write(told, json.dumps(dataclasses.asdict(options), default=str).encode())
     with instance.open_log() as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "appliance", "serve", fields, str(theirs)],
-            pass_fds=[theirs],
+            [sys.executable, "-m", "appliance", "serve", str(told), str(theirs)],
+            pass_fds=[told, theirs],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=_environment_of_serve(),
         )
+    os.close(told)
     os.close(theirs)
     with os.fdopen(ready) as answer:
         text = answer.read()
@@ -440,6 +452,14 @@ def _start_in_background(options: ManagementOptions) -> InstanceState:
     if "error" in fields_or_error:
         raise ClusterError(fields_or_error["error"], hint=fields_or_error["hint"])
     return InstanceState.from_dict(fields_or_error)
+
+
+def _environment_of_serve() -> dict[str, str]:
+    """Return our environment without what the options say, since pods would inherit it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    for name in SECRET_VARIABLES:
+        environment.pop(name, None)
+    return environment
 
 
 async def _serve(options: ManagementOptions, ready_descriptor: int | None) -> None:

@@ -19,6 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _NAME = "wafer-appliance"
+
+SECRET_VARIABLES = ("WSC_DATABASE", "WSC_JOIN_TOKEN")
+"""Variables that may hold secrets; no process inherits them that is told all it needs."""
+
 _MAX_RUNTIME_PARENT = 24
 """Bytes; with our own 13 a runtime root stays below the launcher's limit."""
 

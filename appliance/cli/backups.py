@@ -5,6 +5,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from appliance.cli.database_option import without_password
 from appliance.core.clock import SystemClock
 from appliance.core.errors import WscError
 from appliance.management.store.backups import Manifest, make_backup, restore_backup
@@ -17,7 +18,12 @@ _DataDir = Annotated[
     Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
 ]
 _Database = Annotated[
-    str, typer.Option(help="URL of the database.", show_default="that of the last start")
+    str,
+    typer.Option(
+        help="URL of the database.",
+        show_default="that of the last start",
+        callback=without_password,
+    ),
 ]
 _NO_KEYS = (
     "Keys and certificates stay as they are in the data directory; without those of the backup, "

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
+from appliance.cli.database_option import without_password
 from appliance.core.errors import UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
@@ -27,7 +28,12 @@ def proxy(
     *,
     management: Annotated[str, typer.Option(help="host:port of management's port for clients.")],
     database: Annotated[
-        str, typer.Option(help="Management's database, as given to `up`.", show_default="")
+        str,
+        typer.Option(
+            help="Management's database, as given to `up`.",
+            show_default="",
+            callback=without_password,
+        ),
     ] = "",
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",
     port: Annotated[

@@ -23,8 +23,8 @@ def command_line(command: Sequence[str]) -> Sequence[str]:
     """Return the arguments of the interpreter with which a process begins anew.
 
     Args:
-        command: The whole command line of the process. `appliance serve OPTIONS DESCRIPTOR`, what
-            `appliance up` starts, loses its descriptor: `up` has had its answer.
+        command: The whole command line of the process. `appliance serve OPTIONS ANSWER`, what
+            `appliance up` starts, loses the descriptor of its answer: `up` has had that.
     """
     arguments = list(command[1:])
     return arguments[:-1] if "serve" in arguments[-3:-2] else arguments
