@@ -22,6 +22,7 @@ import yaml
 
 from appliance.api.app import create_app
 from appliance.api.services import ApiServices
+from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
 from appliance.cli.access import token_app, user_app
 from appliance.cli.backups import backup, restore
 from appliance.cli.certificates import certificates_app
@@ -34,6 +35,7 @@ from appliance.core.errors import ClusterError, InternalError, UserError, WscErr
 from appliance.dashboard.pages import install_pages
 from appliance.files.private import keep_private, make_private
 from appliance.management.access.certificate_reload import Renewal
+from appliance.management.background.estimates import Estimates
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.sni_proxy import listen
 from appliance.management.kubernetes.kubernetes_side import Candidacy
@@ -571,6 +573,7 @@ async def _serve_rest(
         drivers=management.drivers,
         feed=management.feed,
         gate=management.gate,
+        estimates=(estimates := Estimates()),
         collector=management.collector,
         has_tls=tls is not None,
     )
@@ -581,6 +584,8 @@ async def _serve_rest(
         log_config=None,
         access_log=False,
         lifespan="off",
+        http=TimedHttp,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=_REST_GRACE_SECONDS,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
@@ -593,6 +598,7 @@ async def _serve_rest(
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))
     await is_ended.wait()
+    estimates.close()
     management.feed.close()  # or open streams would keep the server from ending
     server.should_exit = True
     await serving

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.params import Depends as DependsParameter
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -176,7 +177,12 @@ class EntryRoute(APIRoute):
             _check_length(request.headers.get("content-length", ""), rule.max_bytes)
             bounded = Request(request.scope, _bounded(request.receive, rule.max_bytes))
             bounded.state.entered = entered
-            return await handler(bounded)
+            try:
+                return await handler(bounded)
+            except HTTPException as error:  # FastAPI's word for whatever went wrong with the body
+                if isinstance(error.__cause__, WscError):
+                    raise error.__cause__ from None
+                raise
 
         return behind_the_gate
 

@@ -1,30 +1,28 @@
-"""The planner over REST: the same numbers as `csctl estimate`."""
+"""The planner over REST: the same numbers as `csctl estimate`.
 
-import threading
-from typing import Annotated
+What is asked is thought about in a process of its own (`management.background.estimates`).
+"""
 
-from fastapi import APIRouter, Body, Query
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from fastapi.responses import Response
 
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.compiler.estimation import captured_program
+from appliance.api.services import Services
 from appliance.core.entry_points import rules
-from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution
-from appliance.wafer.machine import find_machine
-from appliance.wafer.planner.planner import estimate
-from appliance.wafer.planner.report import EstimateReport, report
-from appliance.wafer.planner.transformer import described_transformer
-from appliance.wafer.timing.layer_timing import InputPipeline
-from appliance.wire.executions import parse_execution
+from appliance.management.background.estimates import Estimates
+from appliance.wafer.planner.report import EstimateReport
 
 _MAX_LAYERS = 10_000
 _MAX_SYSTEMS = 100_000
 _MAX_NUMBER = 1 << 40
-_MAX_PROGRAM_BYTES = 1 << 26
 """Limits of what one request may make the appliance compute."""
-_ONE_AT_A_TIME = threading.Lock()
-"""Reading a program takes seconds of processor time."""
+_JSON = "application/json"
 
 Number = Annotated[int, Query(ge=1, le=_MAX_NUMBER)]
 OptionalNumber = Annotated[int | None, Query(ge=1, le=_MAX_NUMBER)]
@@ -41,9 +39,11 @@ def estimate_router() -> APIRouter:
 
 
 def _serve_descriptions(router: APIRouter) -> None:
-    @router.get("/estimate", responses=problems(400))
-    def get_estimate(
+    @router.get("/estimate", responses=problems(400), response_model=EstimateReport)
+    async def get_estimate(
         *,
+        request: Request,
+        services: Services,
         entry: Annotated[Entry, enter(rules.ESTIMATE)],
         layers: Annotated[int, Query(ge=1, le=_MAX_LAYERS)],
         hidden: Number,
@@ -62,38 +62,38 @@ def _serve_descriptions(router: APIRouter) -> None:
         tokens: Tokens = None,
         workers: Systems = 1,
         execution: str = Execution.WEIGHT_STREAMING.value,
-    ) -> EstimateReport:
+    ) -> Response:
         """Return what systems would do with a transformer; every time is simulated."""
-        model = described_transformer(
-            layers=layers,
-            hidden=hidden,
-            heads=heads,
-            kv_heads=kv_heads,
-            ffn=ffn,
-            vocab=vocab,
-            sequence=sequence,
-            is_gated=gated,
-            is_tied=not untied,
-            density=density,
-        )
-        return report(
-            estimate(
-                model,
-                machine=find_machine(machine),
-                num_systems=systems,
-                batch_size=batch,
-                micro_batch=micro_batch,
-                tokens=tokens,
-                inputs=InputPipeline(num_workers=workers),
-                execution=parse_execution(execution),
-            )
-        )
+        question = {
+            "model": {
+                "layers": layers,
+                "hidden": hidden,
+                "heads": heads,
+                "kv_heads": kv_heads,
+                "ffn": ffn,
+                "vocab": vocab,
+                "sequence": sequence,
+                "is_gated": gated,
+                "is_tied": not untied,
+                "density": density,
+            },
+            "systems": systems,
+            "machine": machine,
+            "batch": batch,
+            "micro_batch": micro_batch,
+            "tokens": tokens,
+            "workers": workers,
+            "execution": execution,
+        }
+        return await _answer(request, services.estimates, question)
 
 
 def _serve_programs(router: APIRouter) -> None:
-    @router.post("/estimate", responses=problems(400))
-    def estimate_program(
+    @router.post("/estimate", responses=problems(400), response_model=EstimateReport)
+    async def estimate_program(
         *,
+        request: Request,
+        services: Services,
         entry: Annotated[Entry, enter(rules.ESTIMATE)],
         program: Annotated[bytes, Body(media_type="text/plain")],
         systems: Systems = 1,
@@ -103,35 +103,42 @@ def _serve_programs(router: APIRouter) -> None:
         tokens: Tokens = None,
         workers: Systems = 1,
         execution: str = Execution.WEIGHT_STREAMING.value,
-    ) -> EstimateReport:
+    ) -> Response:
         """Return what systems would do with a program that a client's `validate_only` run left.
 
         The body is the text of its `cirh.mlir`; the batch is the one it was traced with unless
         another is given.
         """
-        with _ONE_AT_A_TIME:
-            captured = captured_program(_text(program), name="program")
-        return report(
-            estimate(
-                captured.step,
-                machine=find_machine(machine),
-                num_systems=systems,
-                batch_size=batch or captured.batch_size,
-                micro_batch=micro_batch,
-                tokens=tokens,
-                inputs=InputPipeline(num_workers=workers),
-                execution=parse_execution(execution),
-            )
-        )
+        question = {
+            "systems": systems,
+            "machine": machine,
+            "batch": batch,
+            "micro_batch": micro_batch,
+            "tokens": tokens,
+            "workers": workers,
+            "execution": execution,
+        }
+        return await _answer(request, services.estimates, question, program)
 
 
-def _text(program: bytes) -> str:
-    if len(program) > _MAX_PROGRAM_BYTES:
-        raise UserError(
-            f"The program has {len(program):,} bytes; {_MAX_PROGRAM_BYTES:,} can be sent.",
-            hint="Use csctl estimate --program on your own machine.",
-        )
+# `Any`: a question is JSON.
+async def _answer(
+    request: Request, estimates: Estimates, question: Mapping[str, Any], program: bytes = b""
+) -> Response:
+    """Return the planner's report, unless the asker leaves before it is there."""
+    asking = asyncio.create_task(estimates.ask(question, program))
+    leaving = asyncio.create_task(_left(request))
     try:
-        return program.decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"The program is no text: {error}.") from error
+        await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            return Response(status_code=204)  # nobody is there to read it
+        return Response(await asking, media_type=_JSON)
+    finally:
+        leaving.cancel()
+        asking.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Return once the asker has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

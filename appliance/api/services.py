@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from appliance.management.access.authorization import Access
 from appliance.management.background.activity_service import ActivityService
+from appliance.management.background.estimates import Estimates
 from appliance.management.changes.feed import ChangeFeed
 from appliance.management.cluster.collector import ApplianceCollector
 from appliance.management.cluster.inventory import Inventory
@@ -44,6 +45,7 @@ class ApiServices:
     drivers: DriverService
     feed: ChangeFeed
     gate: Gate
+    estimates: Estimates
     collector: ApplianceCollector
     has_tls: bool = False
 

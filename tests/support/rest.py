@@ -9,6 +9,7 @@ from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import open_access
+from appliance.management.background.estimates import Estimates
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
 from appliance.storage.database import Database
@@ -25,7 +26,14 @@ def described_app(path, **services):
     )
     gate = Gate(access, state, None, Allowances(clock), services.get("exports"))
     others = dict.fromkeys(ApiServices.__dataclass_fields__)
-    fields = {**others, "access": access, "state": state, "gate": gate, "has_tls": False}
+    fields = {
+        **others,
+        "access": access,
+        "state": state,
+        "gate": gate,
+        "estimates": Estimates(),
+        "has_tls": False,
+    }
     return create_app(ApiServices(**{**fields, **services}))
 
 

@@ -35,8 +35,8 @@ SOCKETS: tuple[Socket, ...] = (
         speaks="HTTP/1.1 (TLS with --tls)",
         who="the table of REST routes says it",
         check="api.entry, before the body is read",
-        size_limit="64 KiB of request line and headers before it; per route after it",
-        cost_limit="per caller and route; 10 s for headers, 30 s and more for a body",
+        size_limit="16 KiB of request line and headers before it; per route after it",
+        cost_limit="per caller and route; 2048 connections; 10 s for headers, 30 s for a body",
     ),
     Socket(
         name="coordinator",

@@ -1,0 +1,189 @@
+"""Nobody makes the appliance work, or fills its memory, before it is known that they may."""
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import httpx
+import psutil
+import pytest
+
+from appliance.api.slow_senders import HEAD_SECONDS
+from appliance.core.entry_points.model import ALLOWANCES, Cost
+from tests.support.appliance_process import running_appliance, wait_for
+from tests.support.processes import command_of
+from tests.support.rest import mint, rest_client
+
+MIB = 1 << 20
+COSTLY = {"layers": 10_000, "hidden": 4096, "systems": 100_000}
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    with running_appliance(data, "--tokens") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tokens(appliance):
+    people = (("root", 0), ("ada", 1000), ("eve", 1001))
+    return {name: mint(appliance, name, "--uid", str(uid)) for name, uid in people}
+
+
+def memory_of(appliance) -> int:
+    return psutil.Process(appliance.state.pid).memory_info().rss
+
+
+def estimators(appliance) -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process(appliance.state.pid).children(recursive=True)
+        if "appliance.management.background.estimating" in command_of(child)
+    ]
+
+
+class Peak:
+    """The most memory that management has had inside the block."""
+
+    def __init__(self, appliance) -> None:
+        self._appliance, self._is_over = appliance, threading.Event()
+        self.num_bytes = memory_of(appliance)
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.01):
+            self.num_bytes = max(self.num_bytes, memory_of(self._appliance))
+
+
+@pytest.mark.parametrize("metadata", [(), (("auth-token", "none"),)], ids=["no token", "wrong"])
+def test_a_message_of_300_mb_is_not_read_before_its_token(appliance, metadata):
+    method = "/cluster.cluster_mgmt_pb.ClusterManagement/InitExecuteJob"
+    before = memory_of(appliance)
+    options = [("grpc.max_send_message_length", -1)]
+    with Peak(appliance) as peak, grpc.insecure_channel(appliance.state.address, options) as each:
+        call = each.unary_unary(method, _registered_method=False)
+        with pytest.raises(grpc.RpcError) as refused:
+            call(b"x" * (300 * MIB), metadata=metadata, timeout=120)
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert peak.num_bytes - before < 20 * MIB
+
+
+def test_who_may_call_sends_no_more_than_the_method_takes(appliance, tokens):
+    method = "/wsc.v1.Queue/ListQueue"
+    with grpc.insecure_channel(appliance.state.address) as each:
+        call = each.unary_unary(method, _registered_method=False)
+        for size in (2 * MIB, 64 * MIB):  # above the method's limit, and above the port's
+            with pytest.raises(grpc.RpcError) as refused:
+                call(b"x" * size, metadata=(("auth-token", tokens["ada"]),), timeout=120)
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_an_estimate_wants_a_token_and_costs_management_nothing(appliance, tokens):
+    with rest_client(appliance) as nobody:
+        assert nobody.get("estimate", params=COSTLY).status_code == 401
+        big = nobody.post("estimate", content=b"x" * (8 * MIB))
+        assert big.status_code == 401
+    before = memory_of(appliance)
+    with Peak(appliance) as peak, ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: _ask(appliance, tokens["ada"]), range(6)))
+    codes = sorted(answer.status_code for answer in answers)
+    assert set(codes) <= {200, 400, 429}
+    assert codes.count(429) >= 6 - ALLOWANCES[Cost.HEAVY].per_caller - 1  # one may have ended
+    assert peak.num_bytes - before < 60 * MIB
+    wait_for(lambda: not estimators(appliance), seconds=10, what="the end of the estimates")
+
+
+def test_an_estimate_ends_when_its_asker_leaves(appliance, tokens):
+    with pytest.raises(httpx.ReadTimeout):
+        _ask(appliance, tokens["root"], timeout=1.5)
+    wait_for(lambda: not estimators(appliance), seconds=5, what="the end of the estimate")
+
+
+def _ask(appliance, token, timeout=120):
+    with rest_client(appliance, token) as rest:
+        return rest.get("estimate", params=COSTLY, timeout=timeout)
+
+
+def test_one_user_does_not_take_all_followers(appliance, tokens):
+    most = ALLOWANCES[Cost.FOLLOW].per_caller
+    limits = httpx.Limits(max_connections=None)
+    with rest_client(appliance, tokens["ada"], limits=limits) as ada:
+        open_streams = [_open(ada) for _ in range(most)]
+        refused = ada.get("stream")
+        assert refused.status_code == 429
+        assert f"one caller may have {most}" in refused.json()["detail"]
+        with rest_client(appliance, tokens["eve"]) as eve:
+            _open(eve).close()
+        open_streams.pop().close()
+        wait_for(lambda: _reopened(ada), what="a place for another follower")
+        for stream in open_streams:
+            stream.close()
+
+
+def _open(client):
+    answer = client.send(client.build_request("GET", "stream"), stream=True)
+    assert answer.status_code == 200, answer.read()
+    return answer
+
+
+def _reopened(client) -> bool:
+    answer = client.send(client.build_request("GET", "stream"), stream=True)
+    answer.close()
+    return answer.status_code == 200
+
+
+def test_slow_senders_are_hung_up_on(appliance):
+    rest = appliance.state.rest_url.rpartition("/")[2]
+    began = time.monotonic()
+    senders = {
+        "half a head": _connected(rest, b"GET /healthz HTTP/1.1\r\nHost: "),
+        "nothing at all": _connected(rest, b""),
+        "half a head after a request": _connected(
+            rest, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"
+        ),
+        "half a preface of HTTP/2": _connected(appliance.state.address, b"PRI * HT"),
+    }
+    for name, sender in senders.items():
+        sender.settimeout(HEAD_SECONDS + 10)
+        try:
+            while sender.recv(1 << 16):
+                pass
+        except ConnectionResetError:
+            pass
+        except TimeoutError:
+            pytest.fail(f"{name}: still connected after {time.monotonic() - began:.0f} s")
+        sender.close()
+
+
+def _connected(address: str, data: bytes) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall(data)
+    return connection
+
+
+def test_the_appliance_goes_down_while_estimates_are_thought_about(tmp_path_factory):
+    data = tmp_path_factory.mktemp("down")
+    with running_appliance(data) as appliance, ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(_ask, appliance, "") for _ in range(2)]
+        wait_for(lambda: len(estimators(appliance)) == 2, what="two estimates")
+        thinking = estimators(appliance)
+        began = time.monotonic()
+        assert appliance.down().returncode == 0
+        assert time.monotonic() - began < 20
+        for each in asking:
+            error = each.exception(timeout=30)
+            assert error is not None or each.result().status_code == 503
+        psutil.wait_procs(thinking, timeout=5)
+        assert not any(process.is_running() for process in thinking)
