@@ -5,6 +5,7 @@ question. It lives for one call of `cycle.run_cycle` and is the one thing there 
 """
 
 from bisect import insort
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -313,13 +314,18 @@ def _admit_lookups(round_: Round) -> None:
     """Start compile jobs that have yet to look into the cache, as many as may at a time."""
     queue = round_.queue
     room = round_.snapshot.policy.max_lookups
-    room -= sum(grant.is_lookup for grant in round_.snapshot.grants)
+    looking = Counter(grant.account.user for grant in round_.snapshot.grants if grant.is_lookup)
+    room -= looking.total()
+    most = round_.snapshot.policy.max_user_lookups
     for slot in sorted(queue.lookup_slots(), key=round_.key.__getitem__):
         job = queue.jobs[slot]
         if room <= 0:
             return
+        if looking[job.account.user] >= most:
+            continue
         if round_.is_open[slot] and not job.held_by and not round_.rooms.is_paused(job.session):
             round_.admit_lookup(slot)
+            looking[job.account.user] += 1
             room -= 1
 
 

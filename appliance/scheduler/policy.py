@@ -50,6 +50,7 @@ class Policy:
         max_lookups: So many compile jobs at a time may have started without the memory that
             compiling takes: to look into the compile cache, and, in vain, to wait for that memory.
             Each is a process of some ten megabytes of its own.
+        max_user_lookups: The same of one user.
         plan_depth: So many waiting jobs are planned one by one for their expected start; those
             behind get an estimate from the work ahead of them.
     """
@@ -69,7 +70,8 @@ class Policy:
     default_execute_seconds: float = DAY
     default_compile_seconds: float = HOUR
     driver_share: float = 0.5
-    max_lookups: int = 128
+    max_lookups: int = 32
+    max_user_lookups: int = 8
     plan_depth: int = 100
 
     def __post_init__(self) -> None:
@@ -83,7 +85,8 @@ class Policy:
             raise ValueError(f"Every time of a policy is above 0 seconds, not {min(seconds)}.")
         if not 0 < self.driver_share < 1:
             raise ValueError(f"A share of drivers is between 0 and 1, not {self.driver_share}.")
-        if min(self.backfill_depth, self.plan_depth, self.max_lookups) < 1:
+        limits = (self.backfill_depth, self.plan_depth, self.max_lookups, self.max_user_lookups)
+        if min(limits) < 1:
             raise ValueError("The depths and numbers of a policy are at least 1.")
 
 

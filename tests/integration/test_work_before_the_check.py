@@ -101,13 +101,13 @@ def test_an_estimate_wants_a_token_and_costs_management_nothing(appliance, token
     assert set(codes) <= {200, 400, 429}
     assert codes.count(429) >= 6 - ALLOWANCES[Cost.HEAVY].per_caller - 1  # one may have ended
     assert peak.num_bytes - before < 60 * MIB
-    wait_for(lambda: not estimators(appliance), seconds=10, what="the end of the estimates")
+    wait_for(lambda: not estimators(appliance), what="the end of the estimates")
 
 
 def test_an_estimate_ends_when_its_asker_leaves(appliance, tokens):
     with pytest.raises(httpx.ReadTimeout):
         _ask(appliance, tokens["root"], timeout=1.5)
-    wait_for(lambda: not estimators(appliance), seconds=5, what="the end of the estimate")
+    wait_for(lambda: not estimators(appliance), what="the end of the estimate")
 
 
 def _ask(appliance, token, timeout=120):
@@ -185,5 +185,5 @@ def test_the_appliance_goes_down_while_estimates_are_thought_about(tmp_path_fact
         for each in asking:
             error = each.exception(timeout=30)
             assert error is not None or each.result().status_code == 503
-        psutil.wait_procs(thinking, timeout=5)
+        psutil.wait_procs(thinking, timeout=60)
         assert not any(process.is_running() for process in thinking)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.core.errors import ClusterError, UserError
-from appliance.pods import parent_death
 
 _PROGRAM = "appliance.management.background.estimating"
 _MIB = 1 << 20
@@ -101,9 +100,8 @@ class Estimates:
 
     def _command(self) -> list[str]:
         limits = self._limits
-        bound = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid())]
-        numbers = [str(limits.memory_bytes), str(int(limits.seconds) + 1)]
-        return [*bound, sys.executable, "-m", _PROGRAM, *numbers]
+        numbers = (limits.memory_bytes, int(limits.seconds) + 1, os.getpid())
+        return [sys.executable, "-m", _PROGRAM, *map(str, numbers)]
 
     def _ended(self, code: int | None, trouble: bytes) -> Exception:
         if code is not None and (code < 0 or b"MemoryError" in trouble):

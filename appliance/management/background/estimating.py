@@ -1,13 +1,16 @@
 """Answers one question to the planner, in a process of its own that may use so much and no more.
 
-`python -m appliance.management.background.estimating MEMORY_BYTES CPU_SECONDS` reads the question
-as one line of JSON, then the program's text if there is one, and writes the answer as JSON:
-`{"report": ...}`, or `{"message": ..., "hint": ...}` where the question makes no sense. It imports
-neither PyTorch nor gRPC, so that it begins to think after a quarter of a second.
+`python -m appliance.management.background.estimating MEMORY_BYTES SECONDS PARENT` reads the
+question as one line of JSON, then the program's text if there is one, and writes the answer as
+JSON: `{"report": ...}`, or `{"message": ..., "hint": ...}` where the question makes no sense. It
+imports neither PyTorch nor gRPC, so that it begins to think after a quarter of a second.
 """
 
+import ctypes
 import json
+import os
 import resource
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +27,7 @@ from appliance.wafer.timing.layer_timing import InputPipeline
 from appliance.wafer.timing.step_program import StepProgram
 from appliance.wire.executions import parse_execution
 
+_PR_SET_PDEATHSIG = 1
 _REPORT = TypeAdapter(EstimateReport)
 
 # `Any`: a question is JSON.
@@ -32,7 +36,10 @@ _Question = Mapping[str, Any]
 
 def main() -> None:
     """Answer the question of standard input."""
-    memory_bytes, seconds = map(int, sys.argv[1:3])
+    memory_bytes, seconds, parent = map(int, sys.argv[1:4])
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before that
+        sys.exit(1)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     question = json.loads(sys.stdin.buffer.readline())

@@ -138,6 +138,21 @@ def test_looks_hold_nothing_and_are_as_many_as_may_be_at_a_time():
     assert "runs 1 compile job(s) of at most 1" in outcome.waits["c2"].reason
 
 
+def test_one_user_does_not_start_all_the_looks_at_once():
+    """Twenty compile jobs of one user once started twenty coordinators in one cycle."""
+    pod = PodPlacement(node="mgmt", role="management", count=1, **GIB_OF_90)
+    full = cluster(1, replace(held("x"), pods=(pod,)), nodes=(management_node(100),))
+    jobs = [
+        compile_(f"{user}{n}", sequence=n, memory_gib=67, is_lookup=True, user=user)
+        for user in ("ada", "eve")
+        for n in range(20)
+    ]
+    jobs = [replace(job, sequence=number) for number, job in enumerate(jobs)]
+    started = list(admitted(cycle(full, jobs)))
+    most = Policy().max_user_lookups
+    assert sorted(started) == sorted(f"{user}{n}" for user in ("ada", "eve") for n in range(most))
+
+
 def driver(name, gib, **fields):
     return replace(compile_(name, memory_gib=gib, **fields), type=JobType.DRIVER)
 
