@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from appliance.cluster.process_tree import JOB_VARIABLE
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.cluster.pods import THREADS_OPTION, PodSpec
 from appliance.core.ids import Role
 
 ENTRY_MODULES: Mapping[Role, str] = {
@@ -27,7 +27,6 @@ ENTRY_MODULES: Mapping[Role, str] = {
 }
 """Where each role's `run_pod(spec) -> int` is."""
 
-THREADS_OPTION = "torch_threads"
 """Pod option with the number of threads that torch may use."""
 
 _PR_SET_PDEATHSIG = 1

@@ -19,6 +19,7 @@ from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine
 from tests.support.plans import deep_plan, two_layer_data, two_layer_plan, two_layer_reference
 from tests.support.pod_processes import SECONDS
+from tests.support.two_strands import TWO_STRANDS
 
 pytestmark = pytest.mark.slow
 
@@ -69,8 +70,8 @@ def test_two_strands_of_a_system_give_the_bits_of_two_systems(tmp_path):
     found = []
     for name, num_systems, options in (
         ("systems", 2, {"threads": "1"}),
-        ("ring", 1, {"threads": "2", "strands": "2"}),
-        ("mapped", 1, {"threads": "2", "strands": "2", "streams": "mapped"}),
+        ("ring", 1, TWO_STRANDS),
+        ("mapped", 1, {**TWO_STRANDS, "streams": "mapped"}),
     ):
         directory = tmp_path / name
         directory.mkdir()

@@ -13,6 +13,7 @@ from appliance.wafer.timing.sample_memory import need_bytes
 from tests.conformance.test_numerics import NAMES, assert_golden, has_noise_gradient, num_steps
 from tests.conformance.test_plans import load
 from tests.support.engine import make_engine
+from tests.support.two_strands import TWO_STRANDS
 
 MODELS = [name for name in NAMES if "." not in name]
 """Whole models; the samples of single operations and layers are played without processes."""
@@ -48,7 +49,7 @@ def assert_result(result, golden, last_step):
 
 @pytest.mark.parametrize(
     ("num_systems", "options"),
-    [(1, {}), (2, {}), (3, {}), (1, {"threads": "2", "strands": "2"})],
+    [(1, {}), (2, {}), (3, {}), (1, TWO_STRANDS)],
     ids=["1", "2", "3", "1 of two strands"],
 )
 def test_traced_programs_give_the_numbers_of_the_cpu_backend(tmp_path, num_systems, options):

@@ -39,7 +39,11 @@ class SessionResult:
 class Engine:
     """The weight pods, a tree of broadcastreduce pods and the chiefs, all running."""
 
-    def __init__(self, job, num_systems, fan_out, options, num_shards=1):
+    def __init__(
+        self, job, num_systems, fan_out, options, num_shards=1, *, chief_module="workers.csx"
+    ):
+        options = dict(options)
+        threads = options.pop("threads", "1")  # of each system
         self.job, self.num_systems, self.fan_out = job, num_systems, fan_out
         self.weights = [
             job.launch("workers.memoryx", "weight", shard, **options) for shard in range(num_shards)
@@ -51,7 +55,7 @@ class Engine:
         ]
         self.broadcastreduce = self.swarmx[0]
         self.chiefs = [
-            job.launch("workers.csx", "chief", index, **{"threads": "1", **options})
+            job.launch(chief_module, "chief", index, **{**options, "torch_threads": threads})
             for index in range(num_systems)
         ]
         self.pods = [*self.weights, *self.swarmx, *self.chiefs]
@@ -231,11 +235,12 @@ def make_engine(
     fan_out=MAX_FAN_OUT,
     hosts=(),
     places=(),
+    chief_module="workers.csx",
     **options,
 ):
     """Yield a running engine; prints the pods' logs if the test fails."""
     with make_job(directory, hosts, places) as job:
-        engine = Engine(job, num_systems, fan_out, options, num_shards)
+        engine = Engine(job, num_systems, fan_out, options, num_shards, chief_module=chief_module)
         try:
             yield engine
         finally:

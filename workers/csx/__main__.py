@@ -1,8 +1,7 @@
 """Entry point of the chief pod, a simulated CS-2: `python -m workers.csx --spec FILE`.
 
-Options of the spec: `threads`, how many threads compute (default: the machine's cores divided by
-the number of systems); `strands`, into how many parts they divide the samples instead of sharing
-every operation (default: see `workers.csx.strand_count`); `device`, `cpu` (default) or `cuda`, what
+Options of the spec: `torch_threads`, how many threads compute (default: the machine's cores divided
+by the number of systems); `device`, `cpu` (default) or `cuda`, what
 the systems of a host compute on, dealt out to its devices; `machine`, name or JSON table of the
 machine whose times are simulated (default: CS-2); `pace`, wall seconds per simulated second
 (default: as fast as it goes); `machine_code`, a directory of machine code that pods before this one

@@ -2,10 +2,11 @@
 
 import gc
 import sys
+from collections.abc import Callable
 
 import grpc
 
-from appliance.core.cluster.pods import DEVICE_OPTION, Device
+from appliance.core.cluster.pods import DEVICE_OPTION, THREADS_OPTION, Device, PodSpec
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, pod_above, swarmx_tree
 from appliance.core.errors import InternalError
 from appliance.core.ir.graph_text import parse_type
@@ -23,8 +24,16 @@ from workers.csx.simulated import SimulatedTime
 from workers.csx.strand_count import num_strands
 from workers.csx.system_part import SystemPart, system_part
 
-THREADS_OPTION = "threads"
-STRANDS_OPTION = "strands"
+
+def threads_of(spec: PodSpec, *, num_systems: int) -> int:
+    """Return the threads of a system: its share of its own node, which the spec says.
+
+    Args:
+        spec: The system's pod.
+        num_systems: Systems that share this machine if the spec says nothing.
+    """
+    threads = spec.options.get(THREADS_OPTION)
+    return int(threads) if threads else default_threads(num_systems)
 
 
 class CsxRole:
@@ -32,10 +41,13 @@ class CsxRole:
 
     Args:
         context: The pod; its index is the system's number.
+        count_strands: Says into how many parts the threads divide the samples.
     """
 
-    def __init__(self, context: PodContext) -> None:
-        self._context = context
+    def __init__(
+        self, context: PodContext, *, count_strands: Callable[..., int] = num_strands
+    ) -> None:
+        self._context, self._count_strands = context, count_strands
 
     def load(self, request: pods_pb2.LoadRequest) -> CsxSession:
         """Make the plan ready to run on this system's share of the batch.
@@ -46,8 +58,7 @@ class CsxRole:
         """
         spec = self._context.spec
         device = find_device(Device(spec.options.get(DEVICE_OPTION) or Device.CPU), spec.index)
-        threads = spec.options.get(THREADS_OPTION)
-        num_threads = int(threads) if threads else default_threads(request.num_systems)
+        num_threads = threads_of(spec, num_systems=request.num_systems)
         set_compute_threads(num_threads)
         packed = self._read(request, num_threads, is_on_cpu=device is None)
         # The plan is gone: what it took goes back to the system before anything lasting is made.
@@ -83,11 +94,11 @@ class CsxRole:
                 f"{plan.batch_size}."
             )
         share = split_batch(plan.batch_size, num_systems)[spec.index]
-        strands = int(spec.options.get(STRANDS_OPTION) or 0)
-        if not is_on_cpu:
-            strands = 1  # threads are for operations of the processor
-        elif not strands:
-            strands = num_strands(plan, share, num_systems=num_systems, num_threads=num_threads)
+        strands = 1  # of a device; threads are for operations of the processor
+        if is_on_cpu:
+            strands = self._count_strands(
+                plan, share, num_systems=num_systems, num_threads=num_threads
+            )
         part = system_part(
             plan,
             share,

@@ -9,6 +9,7 @@ import threading
 
 import grpc
 
+from appliance.core.cluster.pods import THREADS_OPTION
 from appliance.core.errors import ConflictError, WscError
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
@@ -22,7 +23,6 @@ from workers.memoryx.persistent import PersistentTensors
 from workers.memoryx.session import SessionSteps, WeightSession
 from workers.memoryx.tensor_store import TensorStore, tensor_bytes
 
-THREADS_OPTION = "torch_threads"
 MEMORY_OPTION = "memory_bytes"
 ALIKE_OPTION = "pods_here"
 """Weight pods of the job on this pod's node, which share its memory."""

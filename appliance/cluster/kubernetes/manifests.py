@@ -27,11 +27,11 @@ from appliance.cluster.kubernetes.resources import (
     ROLE_LABEL,
     Resource,
 )
-from appliance.cluster.pod_process import THREADS_OPTION
 from appliance.core.cluster.pods import (
     CLIENT_CONFIG_OPTION,
     MACHINE_CODE_OPTION,
     MEMORY_OPTION,
+    THREADS_OPTION,
     PodSpec,
 )
 from appliance.core.errors import ClusterError

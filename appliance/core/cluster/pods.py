@@ -29,6 +29,9 @@ DEVICE_OPTION = "device"
 FAN_OUT_OPTION = "fan_out"
 """Option of a coordinator with the children that a SwarmX pod of its job has at most."""
 
+THREADS_OPTION = "torch_threads"
+"""Option of a pod with its threads for computing: its share of its node's cores."""
+
 MEMORY_OPTION = "pod_memory_bytes"
 """Option of a pod with the memory that it counts for on its node; absent for none."""
 

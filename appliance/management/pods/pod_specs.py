@@ -14,6 +14,7 @@ from appliance.core.cluster.pods import (
     MACHINE_CODE_OPTION,
     MANAGEMENT,
     MEMORY_OPTION,
+    THREADS_OPTION,
     Device,
     PodSpec,
     member_name,
@@ -233,14 +234,13 @@ def _options(
             "cluster_systems": str(surroundings.cluster_systems),
             MEMORY_NODES_OPTION: str(surroundings.memory_nodes),
             "machine": surroundings.machine,
-            "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,
             "tls_cert": surroundings.tls_cert,
             "tls_key": surroundings.tls_key,
             "client_githash": surroundings.client_githash,
             "client_version": surroundings.client_version,
-            "torch_threads": "1",
+            THREADS_OPTION: "1",
         }
     if role is Role.DRIVER:
         token = surroundings.driver_tokens.mint(job.id)
@@ -249,7 +249,7 @@ def _options(
             "user_name": job.user.name,
             CLIENT_CONFIG_OPTION: surroundings.client_config,
         }
-    options = {"torch_threads": str(share.num_threads)}
+    options = {THREADS_OPTION: str(share.num_threads)}
     if role in (Role.WEIGHT, Role.CHIEF):
         options[MACHINE_CODE_OPTION] = str(surroundings.compile_root.parent / "machine-code")
     if role is Role.WEIGHT:

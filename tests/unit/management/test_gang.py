@@ -14,6 +14,7 @@ from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.pods.pod_specs import Surroundings, plan_pods
 from tests.support.clock import FakeClock
+from workers.csx.role import threads_of
 
 SURROUNDINGS = Surroundings(
     stall_seconds=630.0,
@@ -142,3 +143,11 @@ def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
     assert pod.role is Role.DRIVER
     assert pod.options["driver"] == '{"argv": []}'
     assert SURROUNDINGS.driver_tokens.find(pod.options["token"]) == "wsjob-a"
+
+
+def test_a_system_computes_with_its_share_of_its_own_node():
+    job = record(JobType.EXECUTE, num_systems=3, workers=1)
+    around = replace(SURROUNDINGS, node_cores={"a": 16, "b": 8})
+    nodes = {"chief-0": "a", "chief-1": "a", "chief-2": "b"}
+    chiefs = [p for p in plan_pods(job, Path("/r"), around, nodes) if p.role is Role.CHIEF]
+    assert [threads_of(spec, num_systems=3) for spec in chiefs] == [8, 8, 8]
