@@ -8,8 +8,10 @@ a route that forgets to ask fails. A route without a rule does not get into the 
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, get_args, get_type_hints
 
 from fastapi import APIRouter, Depends, Request
@@ -36,6 +38,7 @@ BODY_SECONDS = 30.0
 LEAST_BYTES_PER_SECOND = 1 << 16
 """A body has to arrive as if it were sent so fast, after so many seconds."""
 
+_NO_TEXT = "The body holds half of a surrogate pair, which is no character. Send text as UTF-8."
 _HOLDS = "appliance.holds"
 _NOBODY = Principal(user=User())
 
@@ -134,6 +137,11 @@ def caller_of(request: Request) -> Principal:
     return entered.principal or _NOBODY
 
 
+def peer_of(request: Request) -> str:
+    """Return the address that a request comes from."""
+    return request.client.host if request.client else ""
+
+
 def identify_again(request: Request) -> Principal:
     """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
     return services_of(request).access.identify(User(), token_of(request))
@@ -162,6 +170,24 @@ def rule_of(endpoint: Callable[..., Any]) -> Rule:
     return rules[0]
 
 
+class _TextRequest(Request):
+    """A request whose JSON holds nothing but text.
+
+    JSON can spell halves of surrogate pairs, which are no characters: nothing could keep them, nor
+    even answer with them.
+    """
+
+    async def json(self) -> object:
+        """Return the body; one that holds what is no text is refused."""
+        value: object = await super().json()
+        if b"\\u" in await self.body():
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:
+                raise HTTPException(HTTPStatus.BAD_REQUEST, _NO_TEXT) from error
+        return value
+
+
 class EntryRoute(APIRoute):
     """A route that lets nobody in but by its rule, and reads nothing before."""
 
@@ -175,7 +201,7 @@ class EntryRoute(APIRoute):
             entered = await _enter(rule, request)
             request.scope[_HOLDS].append(entered.hold)
             _check_length(request.headers.get("content-length", ""), rule.max_bytes)
-            bounded = Request(request.scope, _bounded(request.receive, rule.max_bytes))
+            bounded = _TextRequest(request.scope, _bounded(request.receive, rule.max_bytes))
             bounded.state.entered = entered
             try:
                 return await handler(bounded)
@@ -213,8 +239,7 @@ class Holds:
 
 
 async def _enter(rule: Rule, request: Request) -> Entered:
-    gate, token = services_of(request).gate, token_of(request)
-    peer = request.client.host if request.client else ""
+    gate, token, peer = services_of(request).gate, token_of(request), peer_of(request)
     try:
         with gate.without_waiting():
             return gate.enter(rule, User(), token, peer=peer)

@@ -1,6 +1,7 @@
 """Our errors as HTTP answers in the form of RFC 9457, `application/problem+json`."""
 
 import logging
+import math
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -51,7 +52,10 @@ def install_error_handlers(app: FastAPI) -> None:
             if isinstance(error, kind):
                 status = candidate
                 break
-        return _problem(status, error.message, hint=error.hint)
+        headers = {}
+        if isinstance(error, TooManyRequestsError) and error.retry_seconds:
+            headers["retry-after"] = str(math.ceil(error.retry_seconds))
+        return _problem(status, error.message, hint=error.hint, headers=headers)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -90,11 +94,16 @@ def _problem(
         "type": "about:blank",
         "title": status.phrase,
         "status": status.value,
-        "detail": detail,
+        "detail": _encodable(detail),
     }
     if hint:
-        body["hint"] = hint
+        body["hint"] = _encodable(hint)
     headers = dict(headers or {})
     if status is HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(body, status.value, headers=headers, media_type=PROBLEM_TYPE)
+
+
+def _encodable(text: str) -> str:
+    """Return text that can be sent, whatever a caller has put into it."""
+    return text.encode(errors="backslashreplace").decode()

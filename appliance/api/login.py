@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Request, Response
 
 from appliance.api.access_schemas import LoginRequest, Me
-from appliance.api.entry import Entry, enter, entry_router
+from appliance.api.entry import Entry, enter, entry_router, peer_of
 from appliance.api.problems import problems
 from appliance.api.services import LOGIN_COOKIE, Services, token_of
 from appliance.core.cluster.records import User
@@ -33,10 +33,12 @@ def log_in(
     wanted: LoginRequest,
     entry: Annotated[Entry, enter(rules.LOGIN)],
     services: Services,
+    request: Request,
     response: Response,
 ) -> Me:
     """Trade a token for a login: sets the cookie."""
-    login = services.access.tokens.log_in(wanted.token.get_secret_value())
+    tokens, text = services.access.tokens, wanted.token.get_secret_value()
+    login = services.gate.prove(peer_of(request), lambda: tokens.log_in(text))
     principal = services.access.identify(User(), login.text)
     expires_at = login.record.expires_at
     assert expires_at is not None  # every login ends

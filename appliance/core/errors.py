@@ -92,7 +92,17 @@ class ClusterError(WscError):
 
 
 class TooManyRequestsError(ClusterError):
-    """A caller has as much open as one may have, or all callers together have."""
+    """A caller has as much open as one may have, or all callers together have.
+
+    Args:
+        message: See `WscError`.
+        hint: See `WscError`.
+        retry_seconds: After how long the same may be asked again; 0 if nobody knows.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", retry_seconds: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_seconds = retry_seconds
 
 
 class StaleWriterError(ClusterError):

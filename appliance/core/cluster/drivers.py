@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import chain
 
 from appliance.core.errors import UserError
 
@@ -84,8 +85,15 @@ class DriverSpec:
             raise UserError("There is no program to run.", hint="Write it after `--`.")
         if not self.work_dir.startswith("/"):
             raise UserError(f"Working directory {self.work_dir!r} is no absolute path.")
-        if any("\0" in text for text in (*self.argv, self.work_dir, *self.environment.values())):
+        variables = self.environment.items()
+        if any("\0" in text for text in (*self.argv, self.work_dir, *chain(*variables))):
             raise UserError("A program, argument or variable contains a zero byte.")
+        for name in self.environment:
+            if not _is_variable(name):
+                raise UserError(
+                    f"{name!r} cannot be the name of a variable.",
+                    hint="A name has a character or more, and no '='.",
+                )
 
     def to_json(self) -> str:
         """Return the JSON text of the spec."""
@@ -98,11 +106,18 @@ class DriverSpec:
     def from_json(cls, text: str) -> "DriverSpec":
         """Return the spec written by `to_json`."""
         values = json.loads(text)
+        # Older ones may have variables that no program has ever got.
+        named = values["environment"].items()
+        values["environment"] = {name: value for name, value in named if _is_variable(name)}
         restart = values.pop("restart")
         policy = RestartPolicy(
             on=tuple(FailureCategory(each) for each in restart["on"]), limit=restart["limit"]
         )
         return cls(**{**values, "argv": tuple(values["argv"])}, restart=policy)
+
+
+def _is_variable(name: str) -> bool:
+    return bool(name) and "=" not in name
 
 
 _FIELDS = tuple(field.name for field in fields(DriverSpec))

@@ -139,8 +139,10 @@ def _check(use: _Use, cost: Cost, allowance: Allowance) -> None:
             hint="Wait for one to end, or close one.",
         )
     if use.tokens < 1:
+        seconds = (1 - use.tokens) / allowance.per_second
         raise TooManyRequestsError(
             f"You have begun more than {allowance.burst} calls of cost '{cost.value}' faster than "
             f"{allowance.per_second:g} a second.",
-            hint=f"Try again in {(1 - use.tokens) / allowance.per_second:.1f} seconds.",
+            hint=f"Try again in {seconds:.1f} seconds.",
+            retry_seconds=seconds,
         )

@@ -7,15 +7,21 @@ REST route without a rule does not get into the application.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.entry_points.methods import METHODS
-from appliance.core.entry_points.model import Identity, Lookup, Rule
-from appliance.core.errors import InternalError, NotFoundError
+from appliance.core.entry_points.model import Cost, Identity, Lookup, Rule
+from appliance.core.errors import (
+    InternalError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnauthenticatedError,
+)
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import Access, Change, Keep, job_target
@@ -25,6 +31,7 @@ from appliance.wire.submissions import parse_priority, requested_priority
 
 # `Any`: each method has message types of its own; a path has text alone.
 _Message = Any
+_Proved = TypeVar("_Proved")
 Field = Callable[[str], Any]
 """Returns the field of a message, or the parameter of a path, of a name."""
 
@@ -105,17 +112,47 @@ class Gate:
 
         Raises:
             UnauthenticatedError: It does not prove whose it is.
-            TooManyRequestsError: It would occupy more than it may.
+            TooManyRequestsError: It would occupy more than it may, or its token is wrong and too
+                many wrong ones have come from there.
         """
         if rule.identity is Identity.NOTHING or is_nobody:
             return Entered(
                 rule=rule, principal=None, hold=self._allowances.take(f"at {peer}", rule.cost)
             )
-        principal = self._access.identify(claimed, token)
+        principal = self.prove(peer, lambda: self._access.identify(claimed, token))
         hold = self._allowances.take(
             f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
         )
         return Entered(rule=rule, principal=principal, hold=hold)
+
+    def prove(self, peer: str, check: Callable[[], _Proved]) -> _Proved:
+        """Check a proof of who calls; the one place where wrong ones are counted.
+
+        A right proof is never refused for the wrong ones of others: behind a proxy, or on one
+        machine, all callers have the same address. Guessing is hopeless, since tokens are signed
+        with 256 bits; what is limited is the work and the noise that wrong ones make.
+
+        Args:
+            peer: Address that the proof comes from.
+            check: Returns what is proved.
+
+        Raises:
+            UnauthenticatedError: It proves nothing.
+            TooManyRequestsError: Nor did too many others from there.
+        """
+        try:
+            return check()
+        except UnauthenticatedError:
+            try:
+                self._allowances.take(f"at {peer}", Cost.WRONG_TOKEN).release()
+            except TooManyRequestsError as error:
+                seconds = math.ceil(error.retry_seconds)
+                raise TooManyRequestsError(
+                    f"Too many calls from {peer} do not prove who makes them.",
+                    hint=f"Mend CSAUTH_TOKEN, and try again in {seconds} second(s).",
+                    retry_seconds=error.retry_seconds,
+                ) from error
+            raise
 
     def decide(self, entered: Entered, field: Field, *, door: str, detail: str) -> Change | None:
         """Say whether a call may do what it asks for; may wait for the database.

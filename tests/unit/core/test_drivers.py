@@ -69,7 +69,10 @@ def test_a_limit_that_makes_no_sense_is_refused(limit: int) -> None:
 
 @given(
     st.lists(st.text(min_size=1).filter(lambda text: "\0" not in text), min_size=1),
-    st.dictionaries(st.text(), st.text().filter(lambda text: "\0" not in text)),
+    st.dictionaries(
+        st.text(min_size=1).filter(lambda text: not set("\0=") & set(text)),
+        st.text().filter(lambda text: "\0" not in text),
+    ),
 )
 def test_a_spec_survives_its_file(argv: list[str], environment: dict[str, str]) -> None:
     spec = DriverSpec(
@@ -89,3 +92,9 @@ def test_a_spec_survives_its_file(argv: list[str], environment: dict[str, str]) 
 def test_what_cannot_be_run_is_refused(argv: tuple[str, ...], work_dir: str) -> None:
     with pytest.raises(UserError):
         DriverSpec(argv=argv, work_dir=work_dir)
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "=", "A\0B"])
+def test_a_variable_whose_name_no_program_could_get_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=r"cannot be the name of a variable|zero byte"):
+        DriverSpec(argv=("true",), work_dir="/", environment={name: "1"})

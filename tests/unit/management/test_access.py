@@ -281,3 +281,32 @@ def open_access_with_tokens(database, clock):
 def test_the_operator_is_whoever_runs_the_process(tmp_path, database, clock):
     access = open_access(tmp_path, database, clock, needs_token=False)
     assert access.identify(User(), "").role is UserRole.CLUSTER_ADMIN
+
+
+def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
+    access, database, clock
+):
+    gate = make_gate(access, database, clock)
+    ada = (("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada"))
+    right = caller((*ada, ("auth-token", access.tokens.mint("ada").text)))
+    wrong = caller((*ada, ("auth-token", "guessed")))
+    allowed = ALLOWANCES[Cost.WRONG_TOKEN]
+
+    def call(who, peer="ipv4:10.0.0.1"):
+        gate.enter_call(f"{SERVICE}/GetJob", who, peer).hold.release()
+
+    for _ in range(allowed.burst):
+        with pytest.raises(UnauthenticatedError):
+            call(wrong)
+    for _ in range(60):
+        with pytest.raises(TooManyRequestsError, match=r"from ipv4:10\.0\.0\.1") as refused:
+            call(wrong)
+    assert 0 < refused.value.retry_seconds <= 1 / allowed.per_second
+    call(right)
+    with pytest.raises(UnauthenticatedError):
+        call(wrong, "ipv4:10.0.0.2")
+    clock.advance(1 / allowed.per_second)
+    with pytest.raises(UnauthenticatedError):
+        call(wrong)
+    with pytest.raises(TooManyRequestsError):
+        call(wrong)

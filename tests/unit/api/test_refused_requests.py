@@ -1,0 +1,79 @@
+"""What a caller must not send is refused by the status that says so, never by 500."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from appliance.core.entry_points.model import ALLOWANCES, Cost
+from appliance.core.errors import UserError
+from tests.support.rest import described_app
+
+JSON = {"content-type": "application/json"}
+
+
+class Rest:
+    """The application, called without a network."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def __call__(self, method, path, **parts):
+        async def send():
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+                return await client.request(method, path, **parts)
+
+        return asyncio.run(send())
+
+
+@pytest.fixture
+def rest(tmp_path):
+    return Rest(described_app(tmp_path, needs_token=True))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"token": "\ud800"}',
+        rb'{"\udfff": 1, "token": "a"}',
+        rb'{"token": {"a": ["\ud83d", "\ude00"]}}',
+    ],
+)
+def test_half_of_a_character_is_refused_before_anybody_reads_it(rest, body):
+    answer = rest(
+        "POST", "/api/v1/login", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 400, answer.text
+    assert "surrogate" in answer.json()["detail"]
+
+
+def test_a_whole_character_is_text_however_it_is_spelled(rest):
+    answer = rest(
+        "POST",
+        "/api/v1/login",
+        content=rb'{"token": "\ud83d\ude00"}',
+        headers=JSON,
+    )
+    assert answer.status_code == 401
+
+
+def test_an_error_whose_sentence_cannot_be_sent_is_sent_escaped(rest):
+    @rest.app.get("/raises")
+    def raises():
+        raise UserError("Label \ud800 is not valid.", hint="\udfff")
+
+    answer = rest("GET", "/raises")
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "Label \\ud800 is not valid."
+
+
+def test_wrong_logins_are_soon_told_to_wait(rest):
+    burst = ALLOWANCES[Cost.WRONG_TOKEN].burst
+    statuses = [rest("POST", "/api/v1/login", json={"token": "guess"}) for _ in range(60)]
+    assert [each.status_code for each in statuses[:burst]] == [401] * burst
+    late = statuses[-1]
+    assert late.status_code == 429
+    assert 1 <= int(late.headers["retry-after"]) <= 5
+    bearer = {"authorization": "Bearer guess"}
+    assert rest("GET", "/api/v1/me", headers=bearer).status_code == 429
