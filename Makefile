@@ -8,8 +8,10 @@ VENV ?= .venv
 export WSC_CLIENT_VENV ?= $(HOME)/.cache/wsc/client-2.10.0
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/.tools-installed
 KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
+NOTEBOOK := $(WSC_CLIENT_VENV)/.notebook-installed
 PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
@@ -19,16 +21,24 @@ RERUNS ?= 0
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
-setup: $(INSTALLED) ## Install the appliance and its tools into .venv
+setup: $(TOOLS) ## Install the appliance and what checks and tests need into .venv
 
 $(INSTALLED): pyproject.toml constraints.txt deploy/setup.sh
 	deploy/setup.sh appliance $(VENV)
 	@touch $@
 
-client: $(CLIENT) ## Install the public client into its own environment (about 6 GB)
+$(TOOLS): $(INSTALLED)
+	deploy/setup.sh tools $(VENV)
+	@touch $@
+
+client: $(CLIENT) ## Install the public client into its own environment (2.6 GB; WSC_CUDA=1 for the 6 GB with CUDA)
 
 $(CLIENT): deploy/setup.sh
 	deploy/setup.sh client $(WSC_CLIENT_VENV)
+	@touch $@
+
+$(NOTEBOOK): $(CLIENT)
+	deploy/setup.sh notebook $(WSC_CLIENT_VENV)
 	@touch $@
 
 demo: $(INSTALLED) $(CLIENT) ## Train a GPT on two simulated systems, resume it, show the queue
@@ -36,26 +46,26 @@ demo: $(INSTALLED) $(CLIENT) ## Train a GPT on two simulated systems, resume it,
 
 check: packages lint types layers deps unit ## Lint, types, import contracts, dependencies, unit and architecture tests
 
-lint: $(INSTALLED) ## Ruff: rules and format
+lint: $(TOOLS) ## Ruff: rules and format
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 
-types: $(INSTALLED) ## Mypy, strict
+types: $(TOOLS) ## Mypy, strict
 	$(VENV)/bin/mypy
 
-layers: $(INSTALLED) ## Import contracts
+layers: $(TOOLS) ## Import contracts
 	$(VENV)/bin/lint-imports --no-logo
 
-deps: $(INSTALLED) ## What is imported is declared, and what is declared is imported
+deps: $(TOOLS) ## What is imported is declared, and what is declared is imported
 	$(VENV)/bin/deptry .
 
-unit: $(INSTALLED) ## Unit and architecture tests
+unit: $(TOOLS) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
-test: check $(CLIENT) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
+test: check $(NOTEBOOK) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
 	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/conformance tests/e2e tests/helm tests/kubernetes
 
-test-compose: $(INSTALLED) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
+test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
 	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose
 
 engine: ## Install a container engine with Compose from Debian
@@ -67,37 +77,37 @@ kube-tools: ## Install helm and kubectl below ~/.cache/wsc
 kube-apiserver: ## Build the Kubernetes API server of the tests, once (root; 6 minutes)
 	deploy/build-kube-apiserver.sh $(KUBE_APISERVER)
 
-test-kubernetes: $(INSTALLED) kube-tools kube-apiserver ## Tests against a real Kubernetes API server
+test-kubernetes: $(TOOLS) kube-tools kube-apiserver ## Tests against a real Kubernetes API server
 	$(PYTEST) -q tests/kubernetes
 
 packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Prometheus, iproute2
 	@deploy/setup.sh packages
 
-dashboard: $(INSTALLED) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
+dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
 
-screenshots: $(INSTALLED) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run
+screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run
 	$(PY) docs/screenshots/take.py
 
-fix: $(INSTALLED) ## Repair what ruff can repair
+fix: $(TOOLS) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-protos: $(INSTALLED) ## Generate the gRPC stubs
+protos: $(TOOLS) ## Generate the gRPC stubs
 	$(PY) -m protos.generate
 
-bench: $(INSTALLED) $(CLIENT) ## Run the benchmarks
+bench: $(TOOLS) $(CLIENT) ## Run the benchmarks
 	for benchmark in benchmarks/[!_]*.py; do echo "== $$benchmark"; \
 	    $(PY) -m "benchmarks.$$(basename "$$benchmark" .py)"; done
 
-bench-engine: $(INSTALLED) $(CLIENT) ## Measure the engine against PyTorch, DDP, FSDP2, ZeRO-3 and its own bars; fails if one is missed
+bench-engine: $(TOOLS) $(CLIENT) ## Measure the engine against PyTorch, DDP, FSDP2, ZeRO-3 and its own bars; fails if one is missed
 	$(PY) -m benchmarks.engine_bars
 
-bench-wafer: $(INSTALLED) ## Hold the wafer's timing model to every published number
+bench-wafer: $(TOOLS) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
 
-bench-queue: $(INSTALLED) ## Measure the scheduler on simulated queues; fails if a bar is missed
+bench-queue: $(TOOLS) ## Measure the scheduler on simulated queues; fails if a bar is missed
 	status=0; $(PY) -m benchmarks.queue_simulator || status=1; \
 	    $(PY) -m benchmarks.queue_throughput || status=1; exit $$status
 

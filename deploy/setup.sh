@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`;
+# into the first one what tests and checks need beside it: `setup.sh tools DIR`; into the second one what
+# notebooks need: `setup.sh notebook DIR`;
 # or the Debian packages of the tests: `setup.sh packages`;
 # or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), for the tests of the deployments.
 # They are apart because the client pins versions (numpy, grpcio, protobuf, torch) that the appliance
-# does not share; the two meet only on the wire.
+# does not share; the two meet only on the wire. Neither gets CUDA's libraries unless WSC_CUDA=1
+# (deploy/light; docs/decisions/0069).
 set -euo pipefail
 
 readonly what=$1 venv=${2:-}
 readonly root=$(cd "$(dirname "$0")/.." && pwd)
 readonly client_requirement=cerebras-pytorch==2.10.0
+readonly client_torch=torch==2.4.0
 # What a notebook on the user node needs (examples/notebook.ipynb); nothing of the client's changes.
 readonly notebook_requirements=(ipykernel==7.4.0 nbclient==0.11.0 matplotlib==3.11.2)
 readonly kube_tools=${WSC_KUBE_TOOLS:-$HOME/.cache/wsc/kube-tools}
@@ -111,16 +115,35 @@ fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+
+# install TORCH WHAT...: with PyTorch's wheel by its path, since pip would take the index's before one that
+# --find-links offers. Python compiles what is used when it is used: a fifth of the files.
+install() {
+    local torch=$1
+    shift
+    "$root/deploy/light/fetch-torch" "$venv/bin/python" "$wheels" "$torch"
+    shopt -s nullglob
+    pip install -q --no-compile --find-links "$wheels" "$wheels"/torch-*.whl "$@"
+}
+
 case $what in
 appliance)
-    pip install -q -c "$root/constraints.txt" -e "$root[dev,tracing]"
+    install "$(grep '^torch==' "$root/constraints.txt")" -c "$root/constraints.txt" -e "$root"
+    ;;
+tools)
+    pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing]"
     ;;
 client)
-    echo "setup: installing $client_requirement into $venv (about 6 GB, a few minutes)"
-    pip install -q "$client_requirement" "${notebook_requirements[@]}"
+    echo "setup: installing $client_requirement into $venv (about 1 GB to download, a few minutes)"
+    install "$client_torch" "$client_requirement"
+    ;;
+notebook)
+    pip install -q --no-compile "${notebook_requirements[@]}"
     ;;
 *)
-    echo "setup: '$what' is not one of appliance, client, packages, engine and kube-tools." >&2
+    echo "setup: '$what' is not one of appliance, tools, client, notebook, packages, engine and kube-tools." >&2
     exit 2
     ;;
 esac
