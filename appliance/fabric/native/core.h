@@ -1,0 +1,238 @@
+/* The core of a PE: one instruction issue a cycle, for microthreads and the main thread. */
+#ifndef FABRIC_CORE_H
+#define FABRIC_CORE_H
+
+#include "router.h"
+
+enum { TASK_HANDLER, TASK_CONTROL, TASK_DATA, TASK_LOCAL, TASK_CALL };
+enum { TEARDOWN_ID = 29 };
+
+typedef struct Candidate {
+    u32 kind, id, queue;
+} Candidate;
+
+INLINE int is_same(const Pe *pe, const Candidate *c) {
+    return pe->last_task_kind == c->kind + 1 && pe->last_task_id == c->id;
+}
+
+/* The task of a wavelet at the head of an input queue, if it can run. */
+static int wavelet_task(Machine *m, const Pe *pe, u32 number, u64 now, Candidate *found) {
+    const Queue *q = pe->inputs + number;
+    if (!q->count || q->ring[q->head].ready > now) return 0;
+    const Entry *e = q->ring + q->head;
+    const u32 id = m->is_wse3 ? number : q->color;
+    if (e->control) {
+        const u64 blocked = m->is_wse3 ? pe->blocked_queue : pe->blocked_color;
+        if (blocked >> id & 1) return 0;
+        *found = (Candidate){TASK_CONTROL, e->data >> 16 & 63, number};
+        return 1;
+    }
+    if (q->user || pe->image->data_tasks[id] == NEVER32 || (pe->blocked_data >> id & 1)) return 0;
+    *found = (Candidate){TASK_DATA, id, number};
+    return 1;
+}
+
+static int handler_task(const Pe *pe, Candidate *found) {
+    if (pe->blocked_local >> TEARDOWN_ID & 1) return 0;
+    for (u32 k = 0; k < NUM_COLORS; k++)
+        if ((pe->teardown_pending & ~pe->teardown_seen) >> k & 1) { *found = (Candidate){TASK_HANDLER, k, 0}; return 1; }
+    for (u32 k = 0; k < 16; k++)
+        if (pe->flush_pending >> k & 1) { *found = (Candidate){TASK_HANDLER, NUM_COLORS + k, 0}; return 1; }
+    return 0;
+}
+
+/* High priority first, then wavelets before local tasks, lowest id first; none twice in a row. */
+static int pick_task(Machine *m, Pe *pe, u64 now, Candidate *best) {
+    Candidate list[8 + 1 + 64];
+    u32 n = 0;
+    if (pe->has_call) { *best = (Candidate){TASK_CALL, pe->call_function, 0}; return 1; }
+    if ((pe->teardown_pending | pe->flush_pending) && handler_task(pe, list)) n++;
+    for (u32 q = 0; pe->num_input && q < NUM_QUEUES; q++)
+        n += (u32)wavelet_task(m, pe, q, now, list + n);
+    u64 ready = pe->active & ~pe->blocked_local;
+    for (; ready; ready &= ready - 1) {
+        const u32 id = (u32)__builtin_ctzll(ready);
+        if (pe->image->local_tasks[id] != NEVER32) list[n++] = (Candidate){TASK_LOCAL, id, 0};
+    }
+    if (!n) return 0;
+    u32 chosen = n;
+    for (u32 k = 0; k < n; k++) {
+        const u32 at = m->order ? n - 1 - k : k;
+        if (n > 1 && is_same(pe, list + at)) continue;
+        const int high = list[at].kind == TASK_LOCAL && (pe->high_priority >> list[at].id & 1);
+        if (high) { chosen = at; break; }
+        if (chosen == n) chosen = at;
+    }
+    *best = list[chosen];
+    return 1;
+}
+
+static void enter(Pe *pe, u32 function) {
+    const u32 *f = pe->image->functions + 4 * function;
+    pe->pc = f[0];
+    pe->frame[f[2]] = 0; /* returns to the STOP at 0 */
+    pe->is_running = 1;
+}
+
+static void split_arguments(Pe *pe, u32 function, u32 data, u32 widths) {
+    u64 *parameter = pe->frame + pe->image->functions[4 * function + 1];
+    u32 shift = 0;
+    for (; widths; widths >>= 8) {
+        const u32 bits = widths & 63, is_signed = widths >> 7 & 1;
+        *parameter++ = shift >= 32 ? 0 : extend(data >> shift, (int)(bits ? bits : 1), (int)is_signed);
+        shift += bits < 16 ? 16 : bits;
+    }
+}
+
+static void start_task(Machine *m, Pe *pe, const Candidate *c) {
+    const ClassImage *image = pe->image;
+    u32 function = NEVER32;
+    switch (c->kind) {
+    case TASK_CALL:
+        function = c->id;
+        pe->has_call = 0;
+        for (u32 k = 0; k < image->functions[4 * function + 3]; k++)
+            pe->frame[image->functions[4 * function + 1] + k] = pe->call_arguments[k];
+        break;
+    case TASK_HANDLER:
+        function = image->handlers[c->id];
+        if (c->id < NUM_COLORS) pe->teardown_seen |= 1u << c->id;
+        break;
+    case TASK_LOCAL:
+        function = image->local_tasks[c->id];
+        pe->active &= ~(1ull << c->id);
+        break;
+    default: {
+        const u32 data = pop_queue(pe->inputs + c->queue).data;
+        pe->num_input--;
+        function = (c->kind == TASK_DATA ? image->data_tasks : image->control_tasks)[c->id];
+        const u32 widths = (c->kind == TASK_DATA ? image->data_widths : image->control_parameters)[c->id];
+        if (function != NEVER32) split_arguments(pe, function, data, widths);
+        schedule(m, pe, m->now + 1);
+        break;
+    }
+    }
+    pe->last_task_kind = (u8)(c->kind + 1);
+    pe->last_task_id = (u8)c->id;
+    if (function != NEVER32) { enter(pe, function); pe->task_started = m->now; return; }
+    if (c->kind == TASK_CONTROL && c->id == 31) return;
+    fail(m, pe, FAULT_NO_TASK, 0, c->kind, c->id);
+}
+
+/* --- one cycle */
+
+static int issue_thread(Machine *m, Pe *pe, u32 number, u64 now) {
+    Thread *t = pe->threads + number;
+    const u32 used = thread_step(m, pe, t, now);
+    if (!used) return 0;
+    pe->slot_free = now + used;
+    pe->busy_cycles += used;
+    schedule(m, pe, now + used);
+    return 1;
+}
+
+/* Microthreads of one priority take turns. */
+static int issue_microthreads(Machine *m, Pe *pe, u32 priority, u64 now) {
+    for (u32 k = 0; k < MAIN_THREAD; k++) {
+        const u32 number = (pe->next_thread + k) & 7;
+        const Thread *t = pe->threads + number;
+        if (!t->is_active || t->priority != priority || (pe->blocked_threads >> number & 1)) continue;
+        if (!issue_thread(m, pe, number, now)) continue;
+        pe->next_thread = (u8)((number + 1) & 7);
+        if (pe->busy_until > now) pe->busy_until += pe->slot_free - now;
+        return 1;
+    }
+    return 0;
+}
+
+static void end_operation(Pe *pe) {
+    const Instruction *i = pe->image->code + pe->pc;
+    pe->in_operation = 0;
+    if (i->a) pe->frame[i->a] = pe->threads[MAIN_THREAD].result;
+    pe->pc++;
+}
+
+/* Whether the main thread used this cycle. */
+static int issue_main(Machine *m, Pe *pe, u64 now) {
+    if (pe->busy_until > now) { schedule(m, pe, pe->busy_until); return 1; }
+    while (!m->fault) {
+        if (pe->in_operation) {
+            if (!issue_thread(m, pe, MAIN_THREAD, now)) return 0;
+            if (!pe->threads[MAIN_THREAD].is_active) end_operation(pe);
+            return 1;
+        }
+        u64 cycles;
+        if (pe->is_running) {
+            int state;
+            cycles = interpret(m, pe, now, &state);
+            if (state != RAN) return 0;
+        } else {
+            Candidate next;
+            if (!pick_task(m, pe, now, &next)) return 0;
+            start_task(m, pe, &next);
+            cycles = m->task_cycles;
+        }
+        if (cycles) {
+            pe->busy_until = now + cycles;
+            pe->busy_cycles += cycles;
+            schedule(m, pe, pe->busy_until);
+            return 1;
+        }
+    }
+    return 1;
+}
+
+/* When this PE has something to do by itself: what others cause, they schedule. */
+static void schedule_next(Machine *m, Pe *pe, u64 now) {
+    u64 next = NEVER;
+    if (pe->busy_until > now) next = pe->busy_until;
+    if (pe->slot_free > now && pe->slot_free < next) next = pe->slot_free;
+    for (u32 k = 0; (pe->num_input || pe->num_output) && k < NUM_QUEUES; k++) {
+        const Queue *in = pe->inputs + k, *out = pe->outputs + k;
+        if (in->count && in->ring[in->head].ready > now && in->ring[in->head].ready < next) next = in->ring[in->head].ready;
+        if (out->count && out->ring[out->head].ready > now && out->ring[out->head].ready < next) next = out->ring[out->head].ready;
+    }
+    const HostPort *h = &pe->host_in;
+    if (h->position < h->total) {
+        const u64 at = h->start + (h->first + h->position) / m->channel_words;
+        if (at > now && at < next) next = at;
+    }
+    if (next != NEVER) schedule(m, pe, next);
+}
+
+static void drop_filtered(Machine *m, Pe *pe, u64 now) {
+    for (u32 k = 0; k < NUM_QUEUES; k++) {
+        Queue *q = pe->inputs + k;
+        if (!q->reserved || !q->count || q->ring[q->head].ready > now) continue;
+        if (q->ring[q->head].control) { q->reserved--; continue; }
+        pop_queue(q);
+        pe->num_input--;
+        schedule(m, pe, now + 1);
+    }
+}
+
+static void settle_flushes(Machine *m, Pe *pe) {
+    for (u32 k = 0; k < 2 * NUM_QUEUES; k++) {
+        Queue *q = k < NUM_QUEUES ? pe->inputs + k : pe->outputs + (k - NUM_QUEUES);
+        if (q->flushing && !q->count && !q->user) pe->flush_pending |= 1u << k;
+    }
+    (void)m;
+}
+
+static void core_step(Machine *m, Pe *pe, u64 now) {
+    m->steps++;
+    if (pe->is_flushing) settle_flushes(m, pe);
+    if (pe->slot_free <= now) {
+        if (pe->num_input) drop_filtered(m, pe, now);
+        const u32 main = pe->main_priority; /* microthreads above it: 3 none, 2 high, 1 also medium, 0 all */
+        int used = 0;
+        for (u32 priority = 3; !used && priority >= 1; priority--) {
+            if (priority == main) used = issue_main(m, pe, now);
+            if (!used) used = issue_microthreads(m, pe, priority, now);
+        }
+        if (!used && main == 0) used = issue_main(m, pe, now);
+    }
+    schedule_next(m, pe, now);
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* What a processing element, its router and the machine are made of.
+ *
+ * Records that Python fills (Instruction, OperandSite, Site, Shape, ColorConfig, ClassImage) have
+ * fixed sizes; `fabric_layout` reports them and the loader compares them with its own.
+ */
+#ifndef FABRIC_MACHINE_H
+#define FABRIC_MACHINE_H
+
+#include "numerics.h"
+#include "numbers.h" /* generated from appliance/fabric/bytecode.py */
+
+void *malloc(u64 size);
+void *calloc(u64 count, u64 size);
+void *realloc(void *old, u64 size);
+void free(void *block);
+void *memcpy(void *to, const void *from, u64 size);
+void *memmove(void *to, const void *from, u64 size);
+void *memset(void *to, int value, u64 size);
+
+enum {
+    NUM_COLORS = 24,
+    NUM_QUEUES = 8,
+    NUM_TASK_IDS = 64,
+    NUM_THREADS = 9, /* microthreads 0 to 7 and the main thread's own operation */
+    MAIN_THREAD = 8,
+    NUM_DSRS = 48,
+    DSR_FILES = 3,
+    RING = 16, /* entries of a queue: greatest depth, ramp latency, and a margin; a power of 2 */
+    MAP_DEPTH = 4,
+    MAP_INPUTS = 8,
+    NONE8 = 0xff,
+    NEVER32 = 0xffffffff,
+    ENDLESS = 0x7fff,
+};
+#define NEVER (~0ull)
+
+enum { WEST, EAST, SOUTH, NORTH, RAMP, HOST, NUM_PORTS };
+
+typedef struct Instruction {
+    u16 op, a, b, c;
+    i32 imm, cost;
+} Instruction;
+
+typedef struct OperandSite {
+    u8 kind;   /* OperandKind */
+    u8 file;   /* DSR: 0 dest, 1 src0, 2 src1 */
+    u16 slot;  /* frame slot; DSR or FIFO number */
+} OperandSite;
+
+typedef struct Settings {
+    u8 asynchronous;
+    u8 completion; /* 0 none, 1 activate, 2 unblock */
+    u8 target_kind;
+    u8 control_terminate;
+    u8 control_action; /* as completion */
+    u8 control_kind;
+    u8 priority;    /* 0 default, 1 low, 2 medium, 3 high */
+    u8 microthread; /* NONE8: not given */
+    u16 target_slot, control_slot, index_slot; /* 0xffff: none */
+    u16 position_high;
+} Settings;
+
+typedef struct Site {
+    u16 op; /* VECTOR_OPS; for MAP the number of inputs */
+    u16 cost;
+    u32 position; /* program counter of the instruction, for messages */
+    OperandSite operands[MAP_INPUTS + 1];
+    u8 widths[MAP_INPUTS + 1]; /* MAP: bytes of each element */
+    u8 steps[MAP_INPUTS + 1];
+    u8 is_signed[MAP_INPUTS + 1];
+    u8 file, number, save_address, single_step; /* LOAD_DSR */
+    u8 reserved;
+    Settings settings;
+} Site;
+
+typedef struct Shape { /* SHAPED: innermost first. CIRCULAR: base, wraparound, extent. */
+    u16 rank, extents[4];
+    i16 strides[4]; /* bytes */
+    u16 base, wrap, reserved[5];
+} Shape;
+
+typedef struct Entry {
+    u64 ready;
+    u32 data;
+    u8 control, color, pad[2];
+} Entry;
+
+typedef struct Queue {
+    Entry ring[RING];
+    u8 head, count, depth, color, is_bound, user, filtered, flushing;
+    u8 priority, pad[3];
+    u32 reserved;
+} Queue;
+
+typedef struct Cursor {
+    u8 kind; /* DsdKind, or one of the two below */
+    u8 queue, color, flags;
+    u8 element_log2, fifo, dsr, file;
+    u16 index[4];
+    i32 stride;
+    u32 address, remaining, value;
+    const Shape *shape;
+} Cursor;
+enum { CURSOR_SCALAR = 8, CURSOR_PLACE = 9, CURSOR_FIFO = 10 };
+enum { OUT_CONTROL = 1, OUT_INDEX = 2, OUT_ADVANCE = 4, OUT_ZERO0 = 8, OUT_ZERO1 = 16, OUT_TRANSFORM = 32 };
+
+typedef struct Thread {
+    u8 is_active, op, priority, is_accumulating;
+    u8 completion, target_kind, control_terminate, control_action;
+    u8 control_kind, has_index, pad[2];
+    u16 target, control_target;
+    u32 pc;
+    u32 remaining, done, third, index, result;
+    u64 since; /* cycle of its last progress */
+    Cursor cursors[3]; /* destination, source 0, source 1 */
+} Thread;
+
+typedef struct Dsr {
+    u64 value;
+    Settings settings;
+    u16 target, control_target;
+    u8 save_address, single_step, is_loaded, pad[5];
+} Dsr;
+
+typedef struct Fifo {
+    u32 address, capacity, head, count;
+    u8 element_bytes, activate_pop, activate_push, empty_action, full_action, was_full, was_empty, pad;
+} Fifo;
+
+typedef struct MapState {
+    u32 site, pad;
+    Cursor cursors[MAP_INPUTS + 1];
+} MapState;
+
+typedef struct Filter {
+    u8 kind, count_data, count_control, filter_control, is_active, has_limit2, stage, pad;
+    u32 counter, init_counter, max_counter, limit1, limit2, min_index, max_index, reserved;
+} Filter;
+
+typedef struct ColorConfig {
+    u8 color, is_used, rx, tx;
+    u8 rx1[4], tx1[4]; /* by position; entry 0 is not used: rx and tx are position 0 */
+    u8 valid, position, ring, pop_mode;
+    u8 swap_x, swap_y, teardown, has_switch;
+    Filter filter;
+} ColorConfig;
+
+typedef struct Route {
+    ColorConfig config;
+    u8 rx, tx; /* of the current position */
+    u8 count, barrier, arrival_port, pad[3];
+    u64 arrival;
+    Entry buffer[2];
+} Route;
+
+typedef struct ClassImage {
+    const Instruction *code;
+    const u64 *frame;
+    const u8 *memory;
+    const Site *sites;
+    const Shape *shapes;
+    const u32 *functions; /* per function: entry, first parameter slot, return slot, parameters */
+    const u8 *fifos;      /* array of Fifo */
+    const u32 *local_tasks, *data_tasks, *control_tasks; /* entry and first parameter, per id */
+    const u32 *data_widths;  /* per id: bits of each argument, 8 bits each */
+    const u32 *control_parameters;
+    const u32 *handlers; /* per color: teardown; then per input queue, output queue: flushed */
+    u32 num_code, num_slots, num_memory, num_functions, num_fifos, num_shapes;
+    u64 active, blocked_local, blocked_data, blocked_color, blocked_queue;
+    u8 input_color[NUM_QUEUES], output_color[NUM_QUEUES], input_priority[NUM_QUEUES];
+    u8 control_table[NUM_QUEUES];
+    u32 start; /* entry of code that runs first (DSR loads), or NEVER32 */
+    u32 reserved;
+} ClassImage;
+
+typedef struct HostPort {
+    u32 *data;
+    u64 start; /* cycle in which the stream begins */
+    u32 color, total, position, first; /* first: words of the stream before this PE's */
+} HostPort;
+
+typedef struct Pe {
+    const ClassImage *image;
+    u8 *memory;
+    u64 *frame;
+    u32 x, y, number;
+    u32 memory_size;
+    /* main thread */
+    u32 pc;
+    u8 is_running, in_operation, is_asserting, command_ready;
+    u8 last_task_kind, last_task_id, has_call, is_counting;
+    u64 busy_until, slot_free;
+    u64 wait_cycles, task_started;
+    u64 active, blocked_local, blocked_data, blocked_color, blocked_queue, high_priority;
+    u64 blocked_threads;
+    u32 call_function, call_arguments[16];
+    u8 main_priority, next_thread, carry, map_depth;
+    u32 teardown_pending, flush_pending; /* colors; queues: input bits 0-7, output bits 8-15 */
+    u32 stack_top, stack_size;
+    u64 *stack;
+    u64 timer_start, timer_value;
+    u32 prng[4];
+    u32 active_prng, line_length, line_capacity;
+    char *line;
+    Thread threads[NUM_THREADS];
+    Queue inputs[NUM_QUEUES], outputs[NUM_QUEUES];
+    Dsr *dsrs; /* DSR_FILES files of NUM_DSRS; allocated at the first load */
+    MapState *maps;
+    Fifo *fifos;
+    /* router */
+    Route *routes[NUM_COLORS];
+    u32 buffered; /* colors with a wavelet in the router */
+    u8 next_color, next_output, num_input, num_output; /* wavelets in all queues of a side */
+    u8 queue_for[NUM_COLORS]; /* input queue bound to a color */
+    u32 host_open; /* colors that the host drains here */
+    u32 teardown_seen; /* colors whose handler has been started */
+    HostPort host_in, host_out;
+    u32 is_flushing, pad4;
+    /* schedule */
+    u64 wake;
+    u64 instructions, busy_cycles, wavelets;
+    u16 *configs; /* pairs of address and value */
+    u32 num_configs, pad3;
+} Pe;
+
+typedef struct List {
+    u32 *items;
+    u32 count, capacity;
+} List;
+
+typedef struct Console { /* records: cycle u64, PE u32, length u32, bytes */
+    u8 *bytes;
+    u64 size, capacity;
+} Console;
+
+typedef struct Machine {
+    u32 width, height, is_wse3, format, ramp_cycles, memory_bytes;
+    u32 task_cycles, start_cycles, setup_cycles, channel_words;
+    Pe **pes;
+    u32 *class_of, *routing_of;
+    const ClassImage *classes;
+    const ColorConfig **routings;
+    const u32 *routing_sizes;
+    u64 now;
+    u32 num_pes, num_touched;
+    /* timing wheel: lists of PEs by cycle, and what lies beyond */
+    List *wheel;
+    List far, run;
+    u64 far_next;
+    u32 num_in_wheel, fault;
+    u32 fault_pe, fault_pc, fault_a, fault_b;
+    u64 fault_cycle;
+    struct Move *move_list;
+    u32 num_moves, move_capacity;
+    u64 num_streams; /* PEs whose host stream is not done */
+    u64 steps, moves; /* PE-cycles simulated, wavelets moved */
+    u64 last_move;
+    Console console;
+    u64 num_unblocked;
+    u32 order; /* 0: lowest task id first; 1: highest first, to find programs that depend on it */
+    u32 pad;
+} Machine;
+
+#endif

@@ -1,0 +1,360 @@
+/* Operands, microthreads and the elements that they move. */
+#ifndef FABRIC_THREADS_H
+#define FABRIC_THREADS_H
+
+#include "vector.h"
+
+static void schedule(Machine *m, Pe *pe, u64 cycle);
+
+static void fail(Machine *m, Pe *pe, u32 fault, u32 pc, u32 a, u32 b) {
+    /* The first of a cycle, by number of PE, whatever the order in which PEs were simulated. */
+    if (m->fault && (m->fault_cycle < m->now || m->fault_pe <= pe->number)) return;
+    m->fault = fault;
+    m->fault_cycle = m->now;
+    m->fault_pe = pe->number;
+    m->fault_pc = pc;
+    m->fault_a = a;
+    m->fault_b = b;
+}
+
+/* --- tasks' bits */
+
+static void activate(Machine *m, Pe *pe, u32 id) {
+    pe->active |= 1ull << (id & 63);
+    schedule(m, pe, m->now + 1);
+}
+
+static void set_blocked(Machine *m, Pe *pe, u32 kind, u32 id, int blocked) {
+    const u64 bit = 1ull << (id & 63);
+    u64 *const words[] = {&pe->blocked_local, &pe->blocked_data,  &pe->blocked_local,
+                          &pe->blocked_color, &pe->blocked_queue, &pe->blocked_threads};
+    u64 *word = words[kind];
+    if (!m->is_wse3 && (kind == TARGET_COLOR || kind == TARGET_DATA_TASK)) {
+        pe->blocked_color = blocked ? pe->blocked_color | bit : pe->blocked_color & ~bit;
+        word = &pe->blocked_data;
+    }
+    if (m->is_wse3 && (kind == TARGET_INPUT_QUEUE || kind == TARGET_DATA_TASK)) {
+        pe->blocked_queue = blocked ? pe->blocked_queue | bit : pe->blocked_queue & ~bit;
+        word = &pe->blocked_data;
+    }
+    *word = blocked ? *word | bit : *word & ~bit;
+    schedule(m, pe, m->now + 1);
+}
+
+static void complete(Machine *m, Pe *pe, u32 what, u32 kind, u32 id) {
+    if (what == 1) activate(m, pe, id);
+    if (what == 2) set_blocked(m, pe, kind, id, 0);
+}
+
+/* --- operands */
+
+INLINE u32 queue_of_color(const Pe *pe, u32 color) {
+    return color < NUM_COLORS ? pe->queue_for[color] : NONE8;
+}
+
+static void aim(Machine *m, const Pe *pe, u64 dsd, Cursor *c) {
+    const ClassImage *image = pe->image;
+    (void)m;
+    c->kind = (u8)(dsd >> 60);
+    c->file = NONE8;
+    c->index[0] = c->index[1] = c->index[2] = c->index[3] = 0;
+    c->address = (u32)(dsd & 0xffff);
+    c->stride = (i16)(dsd >> 32);
+    c->remaining = (u32)(dsd >> 16 & 0xffff);
+    c->flags = dsd >> 50 & 1 ? OUT_INDEX : 0;
+    c->element_log2 = (u8)(dsd >> 48 & 3);
+    c->shape = 0;
+    if (c->kind == DSD_SHAPED || c->kind == DSD_CIRCULAR) {
+        c->shape = image->shapes + (dsd >> 16 & 0xffff);
+        c->remaining = 1;
+        for (u32 i = 0; i < c->shape->rank; i++) c->remaining *= c->shape->extents[i];
+        c->stride = c->shape->strides[0];
+    }
+    if (c->kind == DSD_FABRIC_IN || c->kind == DSD_FABRIC_OUT) {
+        c->queue = dsd & 15;
+        c->color = dsd >> 5 & 31;
+        c->flags = (u8)(dsd >> 32);
+        if (c->kind == DSD_FABRIC_IN && c->queue == 15) {
+            const u32 found = queue_of_color(pe, c->color);
+            c->queue = found == NONE8 ? 15 : (u8)found;
+        }
+    }
+    if (c->remaining == ENDLESS && c->kind != DSD_SHAPED) c->remaining = NEVER32;
+}
+
+/* Fills a cursor; returns 0 where the operand is not there. `dsr` is set for a DSR. */
+static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, Dsr **dsr, u32 pc) {
+    c->kind = DSD_NONE;
+    c->file = NONE8;
+    c->flags = 0;
+    c->remaining = 0;
+    c->stride = 0;
+    c->shape = 0;
+    switch (o->kind) {
+    case OPERAND_DESCRIPTOR: aim(m, pe, pe->frame[o->slot], c); break;
+    case OPERAND_SCALAR: c->kind = CURSOR_SCALAR; c->value = (u32)pe->frame[o->slot]; break;
+    case OPERAND_PLACE: c->kind = CURSOR_PLACE; c->address = (u32)pe->frame[o->slot] & 0xffff; break;
+    case OPERAND_FIFO: c->kind = CURSOR_FIFO; c->fifo = (u8)o->slot; break;
+    case OPERAND_DSR: {
+        Dsr *d = pe->dsrs ? pe->dsrs + o->file * NUM_DSRS + o->slot : 0;
+        if (!d || !d->is_loaded) { fail(m, pe, FAULT_BAD_OPERAND, pc, o->file, o->slot); return 0; }
+        aim(m, pe, d->value, c);
+        c->file = o->file;
+        c->dsr = (u8)o->slot;
+        if (dsr) *dsr = d;
+        break;
+    }
+    default: break;
+    }
+    return 1;
+}
+
+INLINE u32 cursor_address(const Cursor *c, u32 index) {
+    return c->flags & OUT_INDEX ? (c->address + 2 * index) & 0xffff : c->address;
+}
+
+static void step_shape(Cursor *c) {
+    const Shape *shape = c->shape;
+    if (c->kind == DSD_CIRCULAR) {
+        c->address += (u32)shape->strides[0];
+        if (c->address >= shape->base + (u32)shape->wrap) c->address -= shape->wrap;
+        return;
+    }
+    for (u32 i = 0; i < shape->rank; i++) {
+        c->address += (u32)(i32)shape->strides[i];
+        if (++c->index[i] < shape->extents[i]) break;
+        c->index[i] = 0;
+    }
+    c->address &= 0xffff;
+}
+
+INLINE void step_cursor(Cursor *c) {
+    if (c->kind == DSD_MEMORY) c->address = (c->address + (u32)c->stride) & 0xffff;
+    else if (c->shape) step_shape(c);
+}
+
+INLINE int is_fabric(const Cursor *c) { return c->kind == DSD_FABRIC_IN || c->kind == DSD_FABRIC_OUT; }
+
+INLINE int can_give(const Pe *pe, const Cursor *c, u64 now) {
+    if (c->kind == DSD_FABRIC_IN) {
+        const Queue *q = pe->inputs + c->queue;
+        return q->count && q->ring[q->head].ready <= now && !q->ring[q->head].control;
+    }
+    return c->kind != CURSOR_FIFO || pe->fifos[c->fifo].count > 0;
+}
+
+INLINE u32 room_of(const Machine *m, const Queue *q) { return q->depth + m->ramp_cycles; }
+
+INLINE int can_take(const Machine *m, const Pe *pe, const Cursor *c) {
+    if (c->kind == DSD_FABRIC_OUT) return pe->outputs[c->queue].count < room_of(m, pe->outputs + c->queue);
+    if (c->kind == CURSOR_FIFO) return pe->fifos[c->fifo].count < pe->fifos[c->fifo].capacity;
+    return 1;
+}
+
+INLINE Entry pop_queue(Queue *q) {
+    const Entry e = q->ring[q->head];
+    q->head = (q->head + 1) & (RING - 1);
+    q->count--;
+    return e;
+}
+
+INLINE void push_queue(Queue *q, Entry e) {
+    q->ring[(q->head + q->count) & (RING - 1)] = e;
+    q->count++;
+}
+
+static u32 take_fifo(Machine *m, Pe *pe, u32 number, u32 bytes) {
+    Fifo *fifo = pe->fifos + number;
+    const u32 value = read_memory(pe, fifo->address + fifo->head * fifo->element_bytes, bytes);
+    fifo->head = fifo->head + 1 == fifo->capacity ? 0 : fifo->head + 1;
+    fifo->count--;
+    if (fifo->was_full && fifo->activate_pop != NONE8) activate(m, pe, fifo->activate_pop);
+    fifo->was_full = 0;
+    return value;
+}
+
+static void put_fifo(Machine *m, Pe *pe, u32 number, u32 bytes, u32 value) {
+    Fifo *fifo = pe->fifos + number;
+    u32 at = fifo->head + fifo->count;
+    if (at >= fifo->capacity) at -= fifo->capacity;
+    write_memory(pe, fifo->address + at * fifo->element_bytes, bytes, value);
+    fifo->count++;
+    if (fifo->was_empty && fifo->activate_push != NONE8) activate(m, pe, fifo->activate_push);
+    fifo->was_empty = 0;
+}
+
+/* --- threads */
+
+static void release(Pe *pe, const Thread *t) {
+    for (int i = 0; i < 3; i++) {
+        const Cursor *c = t->cursors + i;
+        if (c->kind == DSD_FABRIC_IN) pe->inputs[c->queue].user = 0;
+        if (c->kind == DSD_FABRIC_OUT) pe->outputs[c->queue].user = 0;
+    }
+}
+
+/* The address of a saved DSR moves past what the operation covered. */
+static void save_addresses(Pe *pe, const Thread *t) {
+    for (int i = 0; i < 3; i++) {
+        const Cursor *c = t->cursors + i;
+        if (c->file == NONE8) continue;
+        Dsr *d = pe->dsrs + c->file * NUM_DSRS + c->dsr;
+        if (d->save_address && !is_fabric(c))
+            d->value = (d->value & ~0xffffull) | (c->address & 0xffff);
+    }
+}
+
+static void finish(Machine *m, Pe *pe, Thread *t, u32 result) {
+    release(pe, t);
+    save_addresses(pe, t);
+    t->is_active = 0;
+    t->result = result;
+    complete(m, pe, t->completion, t->target_kind, t->target);
+}
+
+static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
+    for (int i = 1; i < 3; i++) {
+        const Cursor *c = t->cursors + i;
+        if (c->kind != DSD_FABRIC_IN) continue;
+        Queue *q = pe->inputs + c->queue;
+        if (!q->count || q->ring[q->head].ready > now || !q->ring[q->head].control) continue;
+        if (!t->control_terminate && !t->control_action) continue;
+        pop_queue(q);
+        pe->num_input--;
+        complete(m, pe, t->control_action, t->control_kind, t->control_target);
+        if (t->control_terminate) finish(m, pe, t, 1);
+        return 1;
+    }
+    return 0;
+}
+
+INLINE u32 take(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 *index) {
+    switch (c->kind) {
+    case CURSOR_SCALAR: return c->value;
+    case DSD_FABRIC_IN: {
+        const u32 data = pop_queue(pe->inputs + c->queue).data;
+        pe->num_input--;
+        schedule(m, pe, m->now + 1); /* the router may send another */
+        if (!t->has_index) *index = data >> 16;
+        return data;
+    }
+    case CURSOR_FIFO: return take_fifo(m, pe, c->fifo, bytes);
+    }
+    const u32 address = cursor_address(c, *index);
+    if (UNLIKELY(address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return 0; }
+    const u32 value = read_memory(pe, address, bytes);
+    step_cursor(c);
+    return value;
+}
+
+static void put(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 value, u32 index, u64 now) {
+    if (c->kind == DSD_FABRIC_OUT) {
+        Queue *q = pe->outputs + c->queue;
+        if (bytes == 2) value |= (t->has_index || c->flags & OUT_INDEX) ? index << 16 : 0;
+        Entry e = {.ready = now + m->ramp_cycles, .data = value, .control = c->flags & OUT_CONTROL,
+                   .color = m->is_wse3 ? q->color : c->color};
+        e.pad[0] = c->flags & OUT_ADVANCE && t->remaining == 1;
+        push_queue(q, e);
+        pe->num_output++;
+        pe->wavelets++;
+        return;
+    }
+    if (c->kind == CURSOR_FIFO) { put_fifo(m, pe, c->fifo, bytes, value); return; }
+    const u32 address = cursor_address(c, index);
+    if (UNLIKELY(address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return; }
+    write_memory(pe, address, bytes, value);
+    step_cursor(c);
+}
+
+static void zero_sources(Pe *pe, const Cursor *dest, const u32 addresses[3], const u32 bytes[3], const Cursor *c) {
+    if (dest->flags & OUT_ZERO0 && c[1].kind == DSD_MEMORY) write_memory(pe, addresses[1], bytes[1], 0);
+    if (dest->flags & OUT_ZERO1 && c[2].kind == DSD_MEMORY) write_memory(pe, addresses[2], bytes[2], 0);
+}
+
+/* A FIFO that is empty or full: notes it; ends a synchronous operation or one told to. */
+static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
+    for (int i = 0; i < 3; i++) {
+        const Cursor *c = t->cursors + i;
+        if (c->kind != CURSOR_FIFO) continue;
+        Fifo *fifo = pe->fifos + c->fifo;
+        const int hit = i == 0 ? fifo->count == fifo->capacity : fifo->count == 0;
+        if (!hit) continue;
+        if (i == 0) fifo->was_full = 1; else fifo->was_empty = 1;
+        const u32 action = i == 0 ? fifo->full_action : fifo->empty_action;
+        if (action == 3) { fail(m, pe, FAULT_FIFO_FAULT, t->pc, c->fifo, i == 0); return 1; }
+        if (action == 1 || (is_main && action == 0)) { finish(m, pe, t, action == 1); return 1; }
+    }
+    return 0;
+}
+
+/* Moves one element if it can. Returns the clock cycles that it takes, 0 if it waits. */
+static u32 thread_step(Machine *m, Pe *pe, Thread *t, u64 now) {
+    Cursor *c = t->cursors;
+    if (UNLIKELY(t->remaining == 0)) { finish(m, pe, t, 1); return 1; }
+    if (!can_give(pe, c + 1, now) || !can_give(pe, c + 2, now) || !can_take(m, pe, c)) {
+        if (settle_control(m, pe, t, now)) return 1;
+        return settle_fifo(m, pe, t, t == pe->threads + MAIN_THREAD) ? 1 : 0;
+    }
+    const Widths width = WIDTHS[t->op];
+    u32 index = t->index;
+    const u32 addresses[3] = {0, c[1].address, c[2].address};
+    const u32 bytes[3] = {0, width.a, width.b};
+    /* The wavelet first: its high half may say where in memory the other operand lies. */
+    u32 a, b;
+    if (c[2].kind == DSD_FABRIC_IN) {
+        b = take(m, pe, t, c + 2, width.b, &index);
+        a = take(m, pe, t, c + 1, width.a, &index);
+    } else {
+        a = take(m, pe, t, c + 1, width.a, &index);
+        b = c[2].kind ? take(m, pe, t, c + 2, width.b, &index) : 0;
+    }
+    const u32 value = compute_any(t->op, a, b, t->third, (int)m->format, &pe->carry);
+    if (t->is_accumulating) c[1].value = value;
+    put(m, pe, t, c, width.dest, value, index, now);
+    if (UNLIKELY(c[0].flags & (OUT_ZERO0 | OUT_ZERO1)) && c[0].kind == DSD_FABRIC_OUT)
+        zero_sources(pe, c, addresses, bytes, c);
+    t->done++;
+    t->since = now;
+    if (t->remaining != NEVER32 && --t->remaining == 0) finish(m, pe, t, 1);
+    return 1;
+}
+
+/* The length of an operation: source 0's, else source 1's, else the destination's, else 1. */
+INLINE u32 operation_length(const Cursor *c) {
+    u32 has_length = 0;
+    for (int k = 0; k < 3; k++) {
+        const Cursor *i = c + (k == 2 ? 0 : k + 1);
+        if (i->kind == DSD_NONE || i->kind >= CURSOR_SCALAR) continue;
+        has_length = 1;
+        if (i->remaining) return i->remaining;
+    }
+    return has_length ? 0 : 1;
+}
+
+/* Banks: two sources whose first words lie in one bank modulo 4 halve the rate. */
+INLINE u32 stride_rate(const Cursor *c, u32 bytes) {
+    if (c->kind != DSD_MEMORY) return 8;
+    const i32 words = c->stride / 2;
+    const i32 step = bytes == 4 ? words / 2 : words;
+    if (step == 0 || step == 1) return 8;
+    switch (step & 7) {
+    case 0: return 1;
+    case 1: case 7: case 4: return 2;
+    default: return 8;
+    }
+}
+
+INLINE u32 operation_cycles(const Machine *m, u32 op, const Cursor *c, u32 n, u32 simd) {
+    const Widths width = WIDTHS[op];
+    u32 rate = simd;
+    const u32 rates[3] = {stride_rate(c, width.dest), stride_rate(c + 1, width.a), stride_rate(c + 2, width.b)};
+    (void)m;
+    for (int i = 0; i < 3; i++)
+        if (rates[i] < rate) rate = rates[i];
+    const int conflict = c[1].kind == DSD_MEMORY && c[2].kind == DSD_MEMORY && c[1].stride && c[2].stride &&
+                         ((c[1].address / 2) & 3) == ((c[2].address / 2) & 3);
+    const u32 cycles = (n + rate - 1) / rate;
+    return conflict ? 2 * cycles : cycles;
+}
+
+#endif
