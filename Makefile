@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
 
-.PHONY: help setup client demo test check lint types layers deps unit fix protos dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers deps unit fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -84,6 +84,10 @@ packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Pro
 	@deploy/setup.sh packages
 
 dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
+fabric: $(INSTALLED) ## Build the fabric simulator's kernel anew (needs clang-19)
+	$(PY) -m appliance.fabric.native.build
+
+dashboard: $(INSTALLED) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
 

@@ -12,33 +12,139 @@ from enum import IntEnum
 
 import numpy as np
 
-_INTEGER_TYPES = ("I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
-_TYPED = ("ADD", "SUB", "MUL", "SHL")
-_FLOAT = ("FADD", "FSUB", "FMUL", "FDIV", "FREM", "FNEG", "FEQ", "FNE", "FLT", "FLE")
 
-_OP_NAMES = (
-    "STOP",
-    "MOV",
-    *(f"{op}_{kind}" for op in _TYPED for kind in _INTEGER_TYPES),
-    *("AND", "OR", "XOR", "NOT", "SHR_S", "SHR_U", "DIV_S", "DIV_U", "REM_S", "REM_U"),
-    *("EXTEND_S", "EXTEND_U", "EQ", "NE", "LT_S", "LE_S", "LT_U", "LE_U"),
-    *(f"{op}_{kind}" for op in _FLOAT for kind in ("F32", "F16")),
-    *("S_TO_F32", "U_TO_F32", "S_TO_F16", "U_TO_F16"),
-    *("F32_TO_S", "F32_TO_U", "F16_TO_S", "F16_TO_U", "F32_TO_F16", "F16_TO_F32"),
-    *("F32_TO_BOOL", "F16_TO_BOOL"),
-    *("LOAD_I16", "LOAD_U16", "LOAD_I32", "LOAD_U32", "LOAD_64"),
-    *("STORE_16", "STORE_32", "STORE_64", "COPY"),
-    *("JUMP", "IF", "IF_NOT", "IF_EQ", "IF_NE", "IF_LT_S", "IF_LE_S", "IF_LT_U", "IF_LE_U"),
-    *("CALL", "CALL_POINTER", "RETURN", "SAVE", "RESTORE"),
-    *("ACTIVATE", "SET_BLOCKED", "ASSERT"),
-    *("DSD_LENGTH", "DSD_BASE", "DSD_STRIDE", "DSD_ADVANCE", "DSD_COLOR", "DSD_SHAPE"),
-    *("VECTOR", "LOAD_DSR", "MAP_BEGIN", "MAP_NEXT", "MAP_PUT", "INTRINSIC"),
-    *("INDEX_LOAD_U32", "INDEX_LOAD_U16", "INDEX_LOAD_I16", "INDEX_LOAD_I32"),
-    *("INDEX_STORE_32", "INDEX_STORE_16"),
-)
+class Op(IntEnum):
+    """Instructions. The suffix of a typed one is the type of its result."""
 
-Op = IntEnum("Op", {name: number for number, name in enumerate(_OP_NAMES)})  # type: ignore[misc]
-"""Instructions. The suffix of a typed one is the type of its result."""
+    STOP = 0
+    MOV = 1
+    ADD_I8 = 2
+    ADD_U8 = 3
+    ADD_I16 = 4
+    ADD_U16 = 5
+    ADD_I32 = 6
+    ADD_U32 = 7
+    ADD_I64 = 8
+    ADD_U64 = 9
+    SUB_I8 = 10
+    SUB_U8 = 11
+    SUB_I16 = 12
+    SUB_U16 = 13
+    SUB_I32 = 14
+    SUB_U32 = 15
+    SUB_I64 = 16
+    SUB_U64 = 17
+    MUL_I8 = 18
+    MUL_U8 = 19
+    MUL_I16 = 20
+    MUL_U16 = 21
+    MUL_I32 = 22
+    MUL_U32 = 23
+    MUL_I64 = 24
+    MUL_U64 = 25
+    SHL_I8 = 26
+    SHL_U8 = 27
+    SHL_I16 = 28
+    SHL_U16 = 29
+    SHL_I32 = 30
+    SHL_U32 = 31
+    SHL_I64 = 32
+    SHL_U64 = 33
+    AND = 34
+    OR = 35
+    XOR = 36
+    NOT = 37
+    SHR_S = 38
+    SHR_U = 39
+    DIV_S = 40
+    DIV_U = 41
+    REM_S = 42
+    REM_U = 43
+    EXTEND_S = 44
+    EXTEND_U = 45
+    EQ = 46
+    NE = 47
+    LT_S = 48
+    LE_S = 49
+    LT_U = 50
+    LE_U = 51
+    FADD_F32 = 52
+    FADD_F16 = 53
+    FSUB_F32 = 54
+    FSUB_F16 = 55
+    FMUL_F32 = 56
+    FMUL_F16 = 57
+    FDIV_F32 = 58
+    FDIV_F16 = 59
+    FREM_F32 = 60
+    FREM_F16 = 61
+    FNEG_F32 = 62
+    FNEG_F16 = 63
+    FEQ_F32 = 64
+    FEQ_F16 = 65
+    FNE_F32 = 66
+    FNE_F16 = 67
+    FLT_F32 = 68
+    FLT_F16 = 69
+    FLE_F32 = 70
+    FLE_F16 = 71
+    S_TO_F32 = 72
+    U_TO_F32 = 73
+    S_TO_F16 = 74
+    U_TO_F16 = 75
+    F32_TO_S = 76
+    F32_TO_U = 77
+    F16_TO_S = 78
+    F16_TO_U = 79
+    F32_TO_F16 = 80
+    F16_TO_F32 = 81
+    F32_TO_BOOL = 82
+    F16_TO_BOOL = 83
+    LOAD_I16 = 84
+    LOAD_U16 = 85
+    LOAD_I32 = 86
+    LOAD_U32 = 87
+    LOAD_64 = 88
+    STORE_16 = 89
+    STORE_32 = 90
+    STORE_64 = 91
+    COPY = 92
+    JUMP = 93
+    IF = 94
+    IF_NOT = 95
+    IF_EQ = 96
+    IF_NE = 97
+    IF_LT_S = 98
+    IF_LE_S = 99
+    IF_LT_U = 100
+    IF_LE_U = 101
+    CALL = 102
+    CALL_POINTER = 103
+    RETURN = 104
+    SAVE = 105
+    RESTORE = 106
+    ACTIVATE = 107
+    SET_BLOCKED = 108
+    ASSERT = 109
+    DSD_LENGTH = 110
+    DSD_BASE = 111
+    DSD_STRIDE = 112
+    DSD_ADVANCE = 113
+    DSD_COLOR = 114
+    DSD_SHAPE = 115
+    VECTOR = 116
+    LOAD_DSR = 117
+    MAP_BEGIN = 118
+    MAP_NEXT = 119
+    MAP_PUT = 120
+    INTRINSIC = 121
+    INDEX_LOAD_U32 = 122
+    INDEX_LOAD_U16 = 123
+    INDEX_LOAD_I16 = 124
+    INDEX_LOAD_I32 = 125
+    INDEX_STORE_32 = 126
+    INDEX_STORE_16 = 127
+
 
 VECTOR_OPS = (
     *("mov16", "mov32", "fmovh", "fmovs"),
@@ -125,3 +231,129 @@ SERVICES = (
 )
 """Services of the machine that libraries call, as `csl.program` names them. Those from
 `unblock_command_stream` to `data_filter` take effect in their own cycle."""
+
+OPERANDS_PER_SITE = 9
+OPERAND_SITE = np.dtype([("kind", "u1"), ("file", "u1"), ("slot", "<u2")])
+SETTINGS = np.dtype(
+    [
+        ("asynchronous", "u1"),
+        ("completion", "u1"),
+        ("target_kind", "u1"),
+        ("control_terminate", "u1"),
+        ("control_action", "u1"),
+        ("control_kind", "u1"),
+        ("priority", "u1"),
+        ("microthread", "u1"),
+        ("target_slot", "<u2"),
+        ("control_slot", "<u2"),
+        ("index_slot", "<u2"),
+        ("reserved", "<u2"),
+    ]
+)
+SITE = np.dtype(
+    [
+        ("op", "<u2"),
+        ("cost", "<u2"),
+        ("position", "<u4"),
+        ("operands", OPERAND_SITE, (OPERANDS_PER_SITE,)),
+        ("widths", "u1", (OPERANDS_PER_SITE,)),
+        ("steps", "u1", (OPERANDS_PER_SITE,)),
+        ("is_signed", "u1", (OPERANDS_PER_SITE,)),
+        ("file", "u1"),
+        ("number", "u1"),
+        ("save_address", "u1"),
+        ("single_step", "u1"),
+        ("simd", "u1"),
+        ("settings", SETTINGS),
+    ]
+)
+"""Where a DSD operation, `@load_to_dsr` or `@map` stands in the code: its operands and settings."""
+SHAPE = np.dtype(
+    [
+        ("rank", "<u2"),
+        ("extents", "<u2", (4,)),
+        ("strides", "<i2", (4,)),
+        ("base", "<u2"),
+        ("wrap", "<u2"),
+        ("reserved", "<u2", (5,)),
+    ]
+)
+FIFO = np.dtype(
+    [
+        ("address", "<u4"),
+        ("capacity", "<u4"),
+        ("head", "<u4"),
+        ("count", "<u4"),
+        ("element_bytes", "u1"),
+        ("activate_pop", "u1"),
+        ("activate_push", "u1"),
+        ("empty_action", "u1"),
+        ("full_action", "u1"),
+        ("was_full", "u1"),
+        ("was_empty", "u1"),
+        ("reserved", "u1"),
+    ]
+)
+FILTER = np.dtype(
+    [
+        ("kind", "u1"),
+        ("count_data", "u1"),
+        ("count_control", "u1"),
+        ("filter_control", "u1"),
+        ("is_active", "u1"),
+        ("has_limit2", "u1"),
+        ("stage", "u1"),
+        ("reserved", "u1"),
+        ("counter", "<u4"),
+        ("init_counter", "<u4"),
+        ("max_counter", "<u4"),
+        ("limit1", "<u4"),
+        ("limit2", "<u4"),
+        ("min_index", "<u4"),
+        ("max_index", "<u4"),
+        ("pad", "<u4"),
+    ]
+)
+COLOR_CONFIG = np.dtype(
+    [
+        ("color", "u1"),
+        ("is_used", "u1"),
+        ("rx", "u1"),
+        ("tx", "u1"),
+        ("rx_at", "u1", (4,)),
+        ("tx_at", "u1", (4,)),
+        ("valid", "u1"),
+        ("position", "u1"),
+        ("ring", "u1"),
+        ("pop_mode", "u1"),
+        ("swap_x", "u1"),
+        ("swap_y", "u1"),
+        ("teardown", "u1"),
+        ("has_switch", "u1"),
+        ("filter", FILTER),
+    ]
+)
+_POINTERS = (
+    *("code", "frame", "memory", "sites", "shapes", "functions", "fifos"),
+    *("local_tasks", "data_tasks", "control_tasks", "data_widths", "control_widths", "handlers"),
+)
+_COUNTS = ("code", "slots", "memory", "functions", "fifos", "shapes")
+NUM_QUEUES = 8
+NUM_COLORS = 24
+CLASS_IMAGE = np.dtype(
+    [(name, "<u8") for name in _POINTERS]
+    + [
+        (f"num_{name}", "<u4")
+        for name in ("code", "slots", "memory", "functions", "fifos", "shapes")
+    ]
+    + [(name, "<u8") for name in ("active", "blocked_local", "blocked_data", "blocked_color")]
+    + [("blocked_queue", "<u8")]
+    + [(name, "u1", (NUM_QUEUES,)) for name in ("input_color", "output_color", "input_priority")]
+    + [("control_table", "u1", (NUM_QUEUES,)), ("start", "<u4"), ("reserved", "<u4")]
+)
+"""A code class as the kernel reads it: addresses of its tables, counts, start state."""
+RECORDS = (INSTRUCTION, SITE, SHAPE, COLOR_CONFIG, CLASS_IMAGE, FIFO, SETTINGS)
+"""In the order in which the kernel reports their sizes."""
+NONE_8 = 0xFF
+NONE_16 = 0xFFFF
+NONE_32 = 0xFFFFFFFF

@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from appliance.core.errors import UserError
+from appliance.wafer.instructions import operations_per_cycle
 
 
 class VectorOp(StrEnum):
@@ -44,23 +45,28 @@ class SimdWidths:
     single: int
 
 
-_WSE2_SIMD = {
-    VectorOp.FMAC: SimdWidths(half=4, single=1),
-    VectorOp.MUL: SimdWidths(half=4, single=1),
-    VectorOp.ADD: SimdWidths(half=4, single=2),
-    VectorOp.MOVE: SimdWidths(half=4, single=2),
-    VectorOp.MAX: SimdWidths(half=1, single=1),
+_BUILTINS = {
+    VectorOp.FMAC: ("fmach", "fmacs"),
+    VectorOp.MUL: ("fmulh", "fmuls"),
+    VectorOp.ADD: ("faddh", "fadds"),
+    VectorOp.MOVE: ("fmovh", "fmovs"),
+    VectorOp.MAX: ("fmaxh", "fmaxs"),
 }
-"""SDK, appendix on SIMD: fmach, fmulh, faddh, fmovh 4; fadds, fmovs 2; fmacs, fmuls 1."""
+"""The DSD operations of each class, on 16-bit and on 32-bit operands."""
 
-_WSE3_SIMD = {
-    VectorOp.FMAC: SimdWidths(half=8, single=1),
-    VectorOp.MUL: SimdWidths(half=8, single=1),
-    VectorOp.ADD: SimdWidths(half=8, single=4),
-    VectorOp.MOVE: SimdWidths(half=8, single=4),
-    VectorOp.MAX: SimdWidths(half=8, single=4),
-}
-"""SDK, the same table's second column."""
+
+def _simd_of(architecture: str) -> dict[VectorOp, SimdWidths]:
+    return {
+        op: SimdWidths(
+            half=operations_per_cycle(half, architecture),
+            single=operations_per_cycle(single, architecture),
+        )
+        for op, (half, single) in _BUILTINS.items()
+    }
+
+
+_WSE2_SIMD = _simd_of("wse2")
+_WSE3_SIMD = _simd_of("wse3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +87,7 @@ class Machine:
         partial_sum_bits: Width in which kernels send partial sums along a row.
         vector_start_cycles: Start-up of one vector instruction whose descriptors are loaded.
         vector_setup_cycles: The same with the descriptors loaded in the loop.
+        task_start_cycles: From the end of one task to the first instruction of the next.
         io_bytes_per_second: External bandwidth of one system in each direction.
         memoryx_bytes_per_second: Memory bandwidth of the whole parameter store.
         swarmx_fan_in: Children of one node of the broadcast-reduce tree.
@@ -108,6 +115,8 @@ class Machine:
     """Official simulator: a float32 vector operation of 5,124 elements takes 5,130 cycles."""
     vector_setup_cycles: int = 34
     """Official simulator: 5,158 cycles with descriptor loads inside."""
+    task_start_cycles: int = 8
+    """Not published; chosen (docs/decisions/0064)."""
     io_bytes_per_second: float = 150e9
     """MICRO and the ALCF tutorial: 12 x 100 GbE = 1.2 Tb/s."""
     memoryx_bytes_per_second: float = 4e12

@@ -70,7 +70,10 @@ def build(compiler: str = _COMPILER) -> bytes:
         text = output.read_text()
     text = re.sub(r'"(target-cpu|target-features|tune-cpu)"="[^"]*" ?', "", text)
     text = re.sub(r"(?m)^(target (datalayout|triple)|source_filename) = .*\n", "", text)
-    return llvm.parse_assembly(text).as_bitcode()
+    # A context of its own: names of types are unique in one, so a second build would differ.
+    module = llvm.parse_assembly(text, context=llvm.create_context())
+    bitcode: bytes = module.as_bitcode()
+    return bitcode
 
 
 if __name__ == "__main__":

@@ -165,6 +165,7 @@ static int issue_main(Machine *m, Pe *pe, u64 now) {
         if (pe->is_running) {
             int state;
             cycles = interpret(m, pe, now, &state);
+            m->steps += cycles >> 4;
             if (state != RAN) return 0;
         } else {
             Candidate next;

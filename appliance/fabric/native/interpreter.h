@@ -89,7 +89,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
         take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);
         t->completion = 0;
         const u32 n = t->remaining;
-        *cost += site->cost + operation_cycles(m, site->op, c, n, site->reserved);
+        *cost += site->cost + operation_cycles(m, site->op, c, n, site->simd);
         if (linear && n) {
             const Widths width = WIDTHS[site->op];
             const u32 bytes[3] = {width.dest, width.a, width.b};
@@ -374,7 +374,16 @@ L_ASSERT:
     fail(m, pe, FAULT_ASSERTION, pe->pc, 0, 0);
     goto failed;
 L_DSD_LENGTH: R[i->a] = (R[i->b] & ~(0xffffull << 16)) | (R[i->c] & 0xffff) << 16; NEXT;
-L_DSD_BASE: R[i->a] = (R[i->b] & ~0xffffull & ~(3ull << 48)) | (R[i->c] & 0xffff) | (u64)(u32)i->imm << 48; NEXT;
+L_DSD_BASE: { /* a stride counts elements, so another width scales it */
+    const int was = (int)(R[i->b] >> 48 & 3);
+    const i64 stride = (i64)(i16)(R[i->b] >> 32);
+    const i64 scaled_stride = i->imm >= was ? stride * (1ll << (i->imm - was)) : stride / (1ll << (was - i->imm));
+    const u64 width_bits = 0xffffull | 3ull << 48, stride_bits = 0xffffull << 32;
+    u64 kept = R[i->b] & ~width_bits;
+    if (R[i->b] >> 60 == DSD_MEMORY) kept = (kept & ~stride_bits) | ((u64)scaled_stride & 0xffff) << 32;
+    R[i->a] = kept | (R[i->c] & 0xffff) | (u64)(u32)i->imm << 48;
+    NEXT;
+}
 L_DSD_STRIDE: {
     const u64 bytes = (R[i->c] << (R[i->b] >> 48 & 3) << 1) & 0xffff;
     R[i->a] = (R[i->b] & ~(0xffffull << 32)) | bytes << 32;

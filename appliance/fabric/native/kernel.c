@@ -165,9 +165,12 @@ static int advance(Machine *m, u64 limit) {
 static int is_pending(const Machine *m) { return m->num_in_wheel || m->far_next != NEVER; }
 
 /* Simulates until nothing happens any more, the limit, a fault, or what `stop` waits for:
- * 1: so many PEs have let the next command start; 2: the host's streams are done. */
-u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target) {
+ * 1: so many PEs have let the next command start; 2: the host's streams are done. After so much
+ * work it returns as at the limit, so that whoever called can look around. */
+u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target, u64 work) {
+    const u64 end = m->steps + work;
     for (;;) {
+        if (m->steps >= end) return STOP_LIMIT;
         if (m->fault) return STOP_FAULT;
         if (stop == 1 && m->num_unblocked >= target) return STOP_UNBLOCKED;
         if (stop == 2 && m->num_streams == 0) return STOP_STREAMED;

@@ -25,7 +25,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "fabric_new": (_P, (_P, _P, _P, _P, _P, _P)),
     "fabric_free": (None, (_P,)),
     "fabric_start": (None, (_P,)),
-    "fabric_run": (_U32, (_P, _U64, _U32, _U64)),
+    "fabric_run": (_U32, (_P, _U64, _U32, _U64, _U64)),
     "fabric_memory": (_P, (_P, _U32)),
     "fabric_call": (None, (_P, _U32, _U32, _P, _U32)),
     "fabric_stream": (None, (_P, _U32, _U32, _U32, _P, _U32, _U32)),
@@ -53,7 +53,7 @@ class Kernel:
     new: Callable[..., int]
     free: Callable[[int], None]
     start: Callable[[int], None]
-    run: Callable[[int, int, int, int], int]
+    run: Callable[[int, int, int, int, int], int]
     memory: Callable[[int, int], int | None]
     call: Callable[..., None]
     stream: Callable[..., None]

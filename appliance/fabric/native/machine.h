@@ -69,7 +69,7 @@ typedef struct Site {
     u8 steps[MAP_INPUTS + 1];
     u8 is_signed[MAP_INPUTS + 1];
     u8 file, number, save_address, single_step; /* LOAD_DSR */
-    u8 reserved;
+    u8 simd; /* elements per cycle */
     Settings settings;
 } Site;
 

@@ -1,0 +1,400 @@
+"""A compiled program at work on the simulated fabric.
+
+The host submits commands, which are executed one after another in the order of issue, as memcpy's
+command stream does on the machine: none starts before every PE has called `unblock_cmd_stream`
+since the last launch. Time passes only while the host waits or asks: everything runs in the thread
+that calls. Clock cycles are simulated.
+"""
+
+import ctypes
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.csl.program import NO_CODE, Program
+from appliance.fabric.commands import (
+    Command,
+    CopyIn,
+    CopyOut,
+    Launch,
+    Region,
+    StreamIn,
+    StreamOut,
+    check_region,
+)
+from appliance.fabric.errors import FabricError, StallError, StallReport, UnknownSymbolError
+from appliance.fabric.loading import load_program
+from appliance.fabric.native.loader import load_kernel
+from appliance.fabric.reports import Inspector
+from appliance.fabric.symbols import SymbolTable
+
+_FOREVER = (1 << 64) - 1
+_QUIET, _LIMIT, _FAULT, _UNBLOCKED, _STREAMED = range(5)
+_NO_STOP, _UNTIL_UNBLOCKED, _UNTIL_STREAMED = range(3)
+_NOW, _STEPS, _MOVES, _TOUCHED, _NUM_UNBLOCKED, _CONSOLE_SIZE, _CONSOLE, _LAST_MOVE = (
+    *(0, 6, 7, 8, 9, 11, 12, 13),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorOptions:
+    """How a program is simulated.
+
+    Attributes:
+        machine_code_directory: Where the kernel's machine code is kept between processes.
+        slice_work: PE-cycles after which waiting comes back to Python, for Ctrl-C.
+        settle_cycles: Cycles that a copy waits at most until nothing moves.
+        drain_cycles: Cycles that `drain` gives to what still runs after the last command.
+        reverse_tasks: Of several tasks that could run take the last instead of the first, to
+            find programs that depend on an order that the machine does not promise.
+    """
+
+    machine_code_directory: str | None = None
+    slice_work: int = 2_000_000
+    settle_cycles: int = 1_000_000
+    drain_cycles: int = 1_000_000
+    reverse_tasks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What has been simulated so far.
+
+    Attributes:
+        cycles: Clock cycles since the program started.
+        pe_cycles: Cycles in which a PE did something, over all PEs.
+        wavelets: Moves of a wavelet from one router, queue or host to the next.
+        pes: PEs that have done anything.
+    """
+
+    cycles: int
+    pe_cycles: int
+    wavelets: int
+    pes: int
+
+
+@dataclass
+class _Issued:
+    ticket: int
+    command: Command
+    result: NDArray[np.uint32] | None = None
+    has_begun: bool = False
+    owners: list[object] = field(default_factory=list)
+
+
+class Simulator:
+    """A program on the simulated fabric."""
+
+    def __init__(self, program: Program, *, options: SimulatorOptions | None = None) -> None:
+        self._options = options or SimulatorOptions()
+        self._program = program
+        self._kernel = load_kernel(self._options.machine_code_directory)
+        self._loaded = load_program(program, self._kernel, order=int(self._options.reverse_tasks))
+        self._handle = self._loaded.handle
+        self._inspector = Inspector(program, self._loaded, self._kernel)
+        self._symbols = SymbolTable(program)
+        self._pending: deque[_Issued] = deque()
+        self._done: dict[int, NDArray[np.uint32] | None] = {}
+        self._next_ticket = 1
+        self._launched = 0
+        self._launch_name = ""
+        self._failure: FabricError | None = None
+        self._console: list[str] = []
+        self._console_read = 0
+        self._kernel.start(self._handle)
+
+    def __del__(self) -> None:
+        """Give the kernel's memory back."""
+        handle = self.__dict__.pop("_handle", None)
+        if handle is not None:
+            self._kernel.free(handle)
+
+    # --- commands
+
+    def submit(self, command: Command) -> int:
+        """Append a command to the stream and return its ticket.
+
+        Raises:
+            UserError: The command names something that is not there.
+        """
+        self._check(command)
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        self._pending.append(_Issued(ticket, command))
+        return ticket
+
+    def is_done(self, ticket: int) -> bool:
+        """Simulate a slice and say whether a command is done.
+
+        Raises:
+            FabricError: The program failed, or nothing can move any more.
+        """
+        if ticket not in self._done and not self._is_known(ticket):
+            raise UnknownSymbolError(f"No command has the ticket {ticket}.")
+        if ticket not in self._done:
+            self._advance()
+        return ticket in self._done
+
+    def wait(self, ticket: int) -> NDArray[np.uint32] | None:
+        """Simulate until a command is done; return what it copied out, once.
+
+        Raises:
+            FabricError: The program failed, or nothing can move any more.
+        """
+        while not self.is_done(ticket):
+            pass
+        result = self._done[ticket]
+        self._done[ticket] = None
+        return result
+
+    def drain(self) -> None:
+        """Finish all commands, then let what still runs come to rest, for a limited time."""
+        while self._pending:
+            self._advance()
+        limit = self.cycle() + self._options.drain_cycles
+        while self.cycle() < limit:
+            if self._run(limit, _NO_STOP, 0) == _QUIET or self.cycle() + 1 >= limit:
+                return
+
+    # --- inspection
+
+    def cycle(self) -> int:
+        """Return the current clock cycle."""
+        return self._kernel.value(self._handle, _NOW)
+
+    def counters(self) -> Counters:
+        """Return what has been simulated so far."""
+        values = [self._kernel.value(self._handle, which) for which in (_NOW, _STEPS, _MOVES)]
+        touched = self._kernel.value(self._handle, _TOUCHED)
+        return Counters(cycles=values[0], pe_cycles=values[1], wavelets=values[2], pes=touched)
+
+    def read_symbol(self, x: int, y: int, name: str) -> bytes:
+        """Return the memory of a variable of one PE.
+
+        Raises:
+            UserError: There is no such PE or variable.
+        """
+        variable = self._symbols.variable(self._class_at(x, y), name)
+        return self.read_memory(x, y, variable.address, variable.num_bytes)
+
+    def read_memory(self, x: int, y: int, address: int, num_bytes: int) -> bytes:
+        """Return bytes of a PE's memory."""
+        return ctypes.string_at(self._address(x, y, address, num_bytes), num_bytes)
+
+    def write_memory(self, x: int, y: int, address: int, data: bytes) -> None:
+        """Write bytes to a PE's memory."""
+        ctypes.memmove(self._address(x, y, address, len(data)), data, len(data))
+
+    def console(self) -> list[str]:
+        """Return the lines that the program has printed so far; later calls only add to them."""
+        size = self._kernel.value(self._handle, _CONSOLE_SIZE)
+        if size > self._console_read:
+            start = self._kernel.value(self._handle, _CONSOLE) + self._console_read
+            self._console += _lines(ctypes.string_at(start, size - self._console_read))
+            self._console_read = size
+        return self._console
+
+    def stall_report(self, reason: str = "") -> StallReport:
+        """Return what waits now, and where."""
+        return StallReport(
+            reason=reason,
+            cycle=self._kernel.value(self._handle, _LAST_MOVE),
+            waiting=tuple(self._inspector.waiting()),
+        )
+
+    # --- the command stream
+
+    def _advance(self) -> None:
+        """Simulate one slice on behalf of the oldest command."""
+        if self._failure is not None:
+            raise self._failure
+        if not self._pending:
+            return
+        try:
+            self._serve(self._pending[0])
+        except FabricError as error:
+            self._failure = error
+            raise
+
+    def _serve(self, issued: _Issued) -> None:
+        if not issued.has_begun and not self._may_begin():
+            return
+        match issued.command:
+            case Launch():
+                self._launch(issued.command)
+            case CopyIn() | CopyOut():
+                if not self._has_settled(issued):
+                    return
+                self._copy(issued)
+            case StreamIn() | StreamOut():
+                if not self._stream(issued):
+                    return
+        self._pending.popleft()
+        self._done[issued.ticket] = issued.result
+
+    def _may_begin(self) -> bool:
+        """Simulate until every PE has let the next command start."""
+        if self._kernel.value(self._handle, _NUM_UNBLOCKED) >= self._launched:
+            return True
+        reason = self._run(_FOREVER, _UNTIL_UNBLOCKED, self._launched)
+        if reason == _QUIET:
+            count = self._kernel.value(self._handle, _NUM_UNBLOCKED)
+            self._stall(
+                f"the next command waits until {self._launched:,} PEs have called "
+                f"unblock_cmd_stream since {self._launch_name!r} was launched; {count:,} have."
+            )
+        return reason == _UNBLOCKED
+
+    def _has_settled(self, issued: _Issued) -> bool:
+        """Simulate until nothing moves: a command takes longer than what is under way."""
+        if not issued.has_begun:
+            issued.has_begun = True
+            issued.owners.append(self.cycle() + self._options.settle_cycles)
+        limit = issued.owners[0]
+        assert isinstance(limit, int)
+        return self._run(limit, _NO_STOP, 0) == _QUIET or self.cycle() + 1 >= limit
+
+    def _launch(self, command: Launch) -> None:
+        symbol = self._symbols.rpc(command.function, "Func")
+        words = np.array(command.arguments or (0,), dtype=np.uint32)
+        grid = self._program.grid
+        self._kernel.reset_streams(self._handle)
+        self._launched, self._launch_name = 0, symbol.name
+        functions: dict[int, int | None] = {}
+        for number, code in enumerate(np.frombuffer(grid.code, dtype="<u4").tolist()):
+            if code == NO_CODE:
+                continue
+            if code not in functions:
+                functions[code] = self._symbols.export(code, symbol.name).function
+            function = functions[code]
+            if function is None:
+                raise UnknownSymbolError(f"{symbol.name!r} is exported as data, not a function.")
+            count = len(command.arguments)
+            address = ctypes.c_void_p(words.ctypes.data)
+            self._kernel.call(self._handle, number, function, address, count)
+            self._launched += 1
+
+    def _copy(self, issued: _Issued) -> None:
+        command = issued.command
+        assert isinstance(command, CopyIn | CopyOut)
+        region = command.region
+        if isinstance(command, CopyIn):
+            shape = (region.height, region.width, command.data.shape[2])
+            data = np.broadcast_to(command.data, shape)
+            for y, x in np.ndindex(region.height, region.width):
+                self._write_elements(command, region.x + x, region.y + y, data[y, x])
+            words = command.data.size
+        else:
+            result = np.zeros((region.height, region.width, command.num_elements), np.uint32)
+            for y, x in np.ndindex(region.height, region.width):
+                result[y, x] = self._read_elements(command, region.x + x, region.y + y)
+            issued.result = result
+            words = result.size
+        cycles = words // max(1, self._program.channels) + region.x + region.width + region.height
+        self._kernel.let_pass(self._handle, cycles)
+
+    def _write_elements(self, command: CopyIn, x: int, y: int, data: NDArray[np.uint32]) -> None:
+        target = self._target(x, y, command.symbol)
+        elements = data.astype(np.uint16) if command.bits == 16 else data
+        self.write_memory(x, y, target, elements.tobytes())
+
+    def _read_elements(self, command: CopyOut, x: int, y: int) -> NDArray[np.uint32]:
+        target = self._target(x, y, command.symbol)
+        raw = self.read_memory(x, y, target, command.num_elements * command.bits // 8)
+        kind = np.uint16 if command.bits == 16 else np.uint32
+        return np.frombuffer(raw, dtype=kind).astype(np.uint32)
+
+    def _target(self, x: int, y: int, symbol: str | int) -> int:
+        """Return the address that an exported pointer holds, or that of an exported scalar."""
+        entry = self._symbols.rpc(symbol, "Var")
+        export = self._symbols.export(self._class_at(x, y), entry.name)
+        if export.address is None:
+            raise UnknownSymbolError(f"{entry.name!r} is exported as a function, not as data.")
+        if not entry.type.startswith(("*", "[*]")):
+            return export.address
+        return int.from_bytes(self.read_memory(x, y, export.address, 2), "little")
+
+    def _stream(self, issued: _Issued) -> bool:
+        command = issued.command
+        assert isinstance(command, StreamIn | StreamOut)
+        if not issued.has_begun:
+            issued.has_begun = True
+            self._open_stream(issued, command)
+        reason = self._run(_FOREVER, _UNTIL_STREAMED, 0)
+        if reason == _QUIET:
+            way = "accept" if isinstance(command, StreamIn) else "send"
+            self._stall(f"the host waits for PEs to {way} wavelets of color {command.color}.")
+        return reason == _STREAMED
+
+    def _open_stream(self, issued: _Issued, command: StreamIn | StreamOut) -> None:
+        region, is_in = command.region, isinstance(command, StreamIn)
+        if isinstance(command, StreamIn):
+            shape = (region.height, region.width, command.data.shape[2])
+            data = np.ascontiguousarray(np.broadcast_to(command.data, shape), dtype=np.uint32)
+        else:
+            shape = (region.height, region.width, command.num_elements)
+            data = issued.result = np.zeros(shape, np.uint32)
+        issued.owners.append(data)
+        for order, (y, x) in enumerate(np.ndindex(region.height, region.width)):
+            number = (region.y + y) * self._program.grid.width + region.x + x
+            address = ctypes.c_void_p(data[y, x].ctypes.data)
+            total, first = shape[2], order * shape[2]
+            self._kernel.stream(
+                self._handle, number, command.color, int(is_in), address, total, first
+            )
+
+    def _run(self, limit: int, stop: int, target: int) -> int:
+        reason = self._kernel.run(self._handle, limit, stop, target, self._options.slice_work)
+        if reason == _FAULT:
+            raise self._inspector.fault()
+        return reason
+
+    def _stall(self, reason: str) -> None:
+        raise StallError(self.stall_report(reason))
+
+    # --- places
+
+    def _check(self, command: Command) -> None:
+        grid = self._program.grid
+        if isinstance(command, Launch):
+            self._symbols.rpc(command.function, "Func")
+            return
+        check_region(command.region, grid.width, grid.height)
+        if isinstance(command, CopyIn | CopyOut):
+            self._symbols.rpc(command.symbol, "Var")
+
+    def _is_known(self, ticket: int) -> bool:
+        return any(issued.ticket == ticket for issued in self._pending)
+
+    def _class_at(self, x: int, y: int) -> int:
+        check_region(Region(x, y, 1, 1), self._program.grid.width, self._program.grid.height)
+        code_class = self._program.grid.code_class(x, y)
+        if code_class == NO_CODE:
+            raise UnknownSymbolError(f"PE ({x}, {y}) has no program.")
+        return code_class
+
+    def _address(self, x: int, y: int, address: int, num_bytes: int) -> int:
+        code_class = self._class_at(x, y)
+        end = self._program.classes[code_class].memory_end
+        if not 0 <= address <= address + num_bytes <= end:
+            raise FabricError(
+                f"PE ({x}, {y}): {num_bytes:,} bytes from {address:#06x} on go beyond its data, "
+                f"which end at {end:#06x}.",
+                hint="Copy fewer elements, or make the array larger.",
+            )
+        base = self._kernel.memory(self._handle, y * self._program.grid.width + x)
+        assert base is not None
+        return base + address
+
+
+def _lines(records: bytes) -> list[str]:
+    """Return what PEs printed: records of cycle, PE, length and text."""
+    lines, at = [], 0
+    while at < len(records):
+        length = int.from_bytes(records[at + 12 : at + 16], "little")
+        at += 16
+        lines.append(records[at : at + length].decode("latin-1"))
+        at += length
+    return lines

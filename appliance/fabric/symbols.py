@@ -1,0 +1,66 @@
+"""Names that the host uses: exported pointers, functions, and symbols in memory."""
+
+from dataclasses import dataclass
+
+from appliance.csl.program import CodeClass, Export, Program, RpcSymbol, Variable
+from appliance.fabric.errors import UnknownSymbolError
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolTable:
+    """Finds what the host names."""
+
+    program: Program
+
+    def rpc(self, symbol: str | int, kind: str) -> RpcSymbol:
+        """Return an exported name by name or id.
+
+        Raises:
+            UnknownSymbolError: There is none of this kind.
+        """
+        for entry in self.program.symbols:
+            if entry.kind == kind and symbol in (entry.name, entry.id):
+                return entry
+        names = ", ".join(entry.name for entry in self.program.symbols if entry.kind == kind)
+        what = "data" if kind == "Var" else "function"
+        raise UnknownSymbolError(
+            f"The program exports no {what} {symbol!r}.",
+            hint=f"It exports {names}." if names else "It exports nothing of this kind.",
+        )
+
+    def export(self, code_class: int, name: str) -> Export:
+        """Return what a code class exports under a name.
+
+        Raises:
+            UnknownSymbolError: It exports nothing under it.
+        """
+        source = self.program.classes[code_class]
+        for entry in source.exports:
+            if entry.name == name:
+                return entry
+        raise UnknownSymbolError(
+            f"The PEs of {source.file} do not export {name!r}.",
+            hint="Call @export_symbol in a comptime block of that file, or leave those PEs out.",
+        )
+
+    def variable(self, code_class: int, name: str) -> Variable:
+        """Return a variable by the name that debuggers use, or by its own.
+
+        Raises:
+            UnknownSymbolError: The class has no such variable.
+        """
+        source = self.program.classes[code_class]
+        for symbol in source.symbols:
+            if symbol.name == name:
+                return source.variables[symbol.variable]
+        for variable in source.variables:
+            if name in (variable.name, variable.name.rpartition(".")[2]):
+                return variable
+        raise UnknownSymbolError(
+            f"The PEs of {source.file} have no symbol {name!r} in memory.",
+            hint=f"There are {', '.join(_names(source)) or 'none'}.",
+        )
+
+
+def _names(source: CodeClass) -> list[str]:
+    return sorted({symbol.name for symbol in source.symbols})[:20]
