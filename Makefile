@@ -83,11 +83,10 @@ test-kubernetes: $(TOOLS) kube-tools kube-apiserver ## Tests against a real Kube
 packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Prometheus, iproute2
 	@deploy/setup.sh packages
 
-dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 fabric: $(INSTALLED) ## Build the fabric simulator's kernel anew (needs clang-19)
 	$(PY) -m appliance.fabric.native.build
 
-dashboard: $(INSTALLED) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
+dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
 
