@@ -30,7 +30,7 @@ from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
-from appliance.management.jobs.job_service import JobView
+from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.storage.job_pages import JobOrder, PageFilter
 from appliance.wire.profiles import chrome_events, find_profile
 from appliance.wire.submissions import check_labels, parse_priority
@@ -153,7 +153,7 @@ def cancel_job(
 ) -> Job:
     """Cancel a job; it ends within seconds, and the stream tells when it has."""
     entry.describe("cancel")
-    services.jobs.cancel_by_csctl(JobId(job_id), entry.caller.user.name)
+    services.jobs.cancel(JobId(job_id), cancelled_by(entry.caller.user.name, "over REST"))
     return _job(services.jobs.view(JobId(job_id)), services)
 
 

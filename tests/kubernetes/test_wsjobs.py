@@ -179,7 +179,7 @@ def test_what_csctl_does_shows_in_kubectl(admin, desk):
     wait_for_status(admin, job, priority="P0 (99)", labels={"new": "2"}, labelText="new=2")
     # Labels are of the object, which is another call than that for its status.
     wait_for_labels(admin, job, new="2")
-    desk.jobs.cancel_by_csctl(job, "ada")
+    desk.jobs.cancel(job, "by ada")
     wait_for_status(admin, job, phase="CANCELLED")
 
 
@@ -271,7 +271,7 @@ def test_a_wsjob_goes_some_time_after_its_job(api, admin, tmp_path, nodes):
     with running_kube_desk(tmp_path, api, options) as desk:
         job = desk.submit(new_job("wsjob-a"))
         wait_for_status(admin, job, phase="INITIALIZING")
-        desk.jobs.cancel_by_csctl(job, "ada")
+        desk.jobs.cancel(job, "by ada")
         wait_gone(admin, job)
         assert desk.jobs.load(job).phase is Phase.CANCELLED
 

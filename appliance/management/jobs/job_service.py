@@ -28,8 +28,14 @@ from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 
 _Answer = TypeVar("_Answer")
 
-BY_CSCTL = "canceled-by-csctl"
-"""Word in a job's message by which the client tells such an end from a failure."""
+FROM_OUTSIDE = "canceled-by-csctl"
+"""Word in a job's message by which the client tells such an end from a failure, whoever cancelled
+the job and however: the client knows no other."""
+
+
+def cancelled_by(user: str, how: str) -> str:
+    """Return who has cancelled a job and how, as in `with csctl`; for people."""
+    return f"cancelled by {user or 'a user'} {how}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,21 +185,21 @@ class JobService:
         self.load(job)
         self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
 
-    def cancel_by_csctl(self, job: JobId, user: str) -> None:
+    def cancel(self, job: JobId, why: str) -> None:
         """Cancel a job from outside its client; with a driver, the jobs of its script too.
+
+        Args:
+            job: The job.
+            why: By whom and how, for people; `cancelled_by` says it for most.
 
         Raises:
             NotFoundError: There is no job of that id.
             ConflictError: It has ended already.
         """
-        self.cancel(job, f"cancelled by {user or 'a user'} with csctl")
-
-    def cancel(self, job: JobId, why: str) -> None:
-        """Cancel a job from outside its client, by whichever door; see `cancel_by_csctl`."""
         record = self.load(job)
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
-        message = f"{BY_CSCTL}: {why}"
+        message = f"{FROM_OUTSIDE}: {why}"
         end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
         self._reconciler.post(job, end)
         if record.type is not JobType.DRIVER:

@@ -9,13 +9,14 @@ from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError, Message
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.systems import SystemEvent, SystemEventKind
-from appliance.core.errors import UserError
+from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster import cluster_topology as topology
 from appliance.management.cluster.system_service import SystemService
-from appliance.management.jobs.job_service import JobService
+from appliance.management.jobs.job_service import JobService, cancelled_by
 from appliance.management.logs.log_exports import ExportWish, LogExports
 from appliance.management.rpc.cluster_servicer import Context, wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
@@ -120,9 +121,10 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         """Cancel a job, and wait until nothing of it runs any more."""
         job = JobId(request.job_id)
         user = caller(context.invocation_metadata()).user
-        await asyncio.to_thread(self._jobs.cancel_by_csctl, job, user.name)
-        await wait_until_ended(self._jobs, self._watch, job)
-        return pb.CancelJobResponse(message="Job canceled successfully")
+        why = cancelled_by(user.name, "with csctl")
+        await asyncio.to_thread(self._jobs.cancel, job, why)
+        phase = await wait_until_ended(self._jobs, self._watch, job)
+        return pb.CancelJobResponse(message=cancel_answer(job, phase))
 
     def UpdateJobPriority(
         self, request: pb.UpdateJobPriorityRequest, context: Context
@@ -260,6 +262,26 @@ def _write(
     if accept == pb.JSON_METHOD:
         return pb.JSON_METHOD, MessageToJson(message).encode()
     return pb.PROTOBUF_METHOD, message.SerializeToString()
+
+
+def cancel_answer(job: JobId, phase: Phase) -> str:
+    """Return what is said to whoever has cancelled a job.
+
+    Args:
+        job: The job.
+        phase: Where it stands after some seconds.
+
+    Raises:
+        ConflictError: It came to another end before.
+    """
+    if phase is Phase.CANCELLED:
+        return "Job canceled successfully"
+    if phase.is_terminal:
+        raise ConflictError(f"Job {job} was not canceled: it is {phase.value}, by an end before.")
+    return (
+        f"Job {job} is being canceled and still {phase.value}: its pods take long to end; "
+        f"`csctl get job {job}` tells when they have."
+    )
 
 
 def _label_changes(request: pb.PatchRequest) -> Mapping[str, str | None]:

@@ -63,7 +63,7 @@ def test_a_user_has_so_many_runs_at_a_time_however_many_come_at_once(tmp_path):
         assert len(taken) == MAX_DRIVERS
         assert all(f"the most is {MAX_DRIVERS}" in each for each in set(answers) - set(taken))
         assert submit(desk, BOB).startswith("wsjob-")
-        desk.jobs.cancel_by_csctl(taken[0], "ada")
+        desk.jobs.cancel(taken[0], "by ada")
         wait_for(lambda: desk.jobs.load(taken[0]).phase is Phase.CANCELLED)
         assert submit(desk, ADA).startswith("wsjob-")
         assert not submit(desk, ADA).startswith("wsjob-")

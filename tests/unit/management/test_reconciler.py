@@ -137,7 +137,7 @@ def test_a_compile_job_that_waits_for_memory_is_cancelled_and_found_again(tmp_pa
         assert not successor.is_queued(second)
         successor.jobs.request_compile(second)
         wait_for(lambda: successor.is_queued(second))
-        successor.jobs.cancel_by_csctl(second, "ada")
+        successor.jobs.cancel(second, "by ada")
         wait_for(lambda: not successor.is_queued(second))
         wait_for(lambda: successor.jobs.load(second).phase is Phase.CANCELLED)
         successor.reconciler.close()
