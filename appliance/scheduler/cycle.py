@@ -60,18 +60,16 @@ def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
 def would_start(
     snapshot: ClusterSnapshot, queue: JobQueue, job: PendingJob
 ) -> Admit | Reject | Wait:
-    """Say what would become of a job if it were submitted now; nothing is changed.
+    """Say what would become of a job if it were submitted now.
 
     Args:
         snapshot: The cluster.
-        queue: The jobs that wait.
+        queue: The jobs that wait. It has the hypothetical job meanwhile, so nobody else may use it
+            then; afterwards it is as it was.
         job: The hypothetical job.
     """
-    queue.add(job)
-    try:
+    with queue.joined_by(job):
         outcome = run_cycle(snapshot, queue)
-    finally:
-        queue.remove(job.id)
     for decision in outcome.decisions:
         if decision.job == job.id and not isinstance(decision, Preempt):
             return decision

@@ -8,6 +8,7 @@ would borrow, its session's class of use, its user's class of use, sequence of s
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -219,6 +220,34 @@ class JobQueue:
             self._lookups[job.id] = None
         if job.workflow:
             self._by_workflow.setdefault(job.workflow, {})[job.id] = None
+
+    @contextmanager
+    def joined_by(self, job: PendingJob) -> Iterator[None]:
+        """Let one more job wait during the block; afterwards nothing at all is left of it.
+
+        A copy of the queue would do as well, and take 20 ms of a hundred thousand jobs.
+
+        Args:
+            job: The job; none of its id waits.
+        """
+        assert job.id not in self._slots
+        columns, used = self.columns, self._used.copy()
+        num_accounts, num_origins = len(self.accounts), len(self._origins)
+        self.add(job)  # into the last slot, so that no other job moves when it leaves
+        try:
+            yield
+        finally:
+            self.remove(job.id)
+            self.columns, self._used = columns, used
+            for account in self.accounts[num_accounts:]:
+                del self._account_numbers[account]
+            for origin in self._origins[num_origins:]:
+                del self._origin_numbers[origin]
+                numbers = self._origins_of_user[origin.user, origin.type]
+                numbers.pop()
+                if not numbers:
+                    del self._origins_of_user[origin.user, origin.type]
+            del self.accounts[num_accounts:], self._origins[num_origins:]
 
     def remove(self, job: JobId) -> PendingJob | None:
         """Take a job out and return it; None if it does not wait."""

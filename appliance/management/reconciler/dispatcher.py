@@ -153,7 +153,7 @@ class Dispatcher:
         return outcome.decisions
 
     def would_start(self, job: PendingJob) -> Admit | Reject | Wait:
-        """Say what would become of a job if it were submitted now; nothing is changed."""
+        """Say what would become of a job if it were submitted now; nothing remains of it."""
         return would_start(self._snapshot(), self._queue, job)
 
     def would_execute(self, job: JobRecord, num_systems: int) -> Admit | Reject | Wait:

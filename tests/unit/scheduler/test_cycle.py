@@ -1,5 +1,6 @@
 """Order of service, gangs, lanes, and what is settled before anybody waits."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -256,6 +257,31 @@ def test_would_start_tells_and_leaves_no_trace():
     never = would_start(cluster(1), queue, execute("plan", 2, sequence=2))
     assert isinstance(never, Reject)
     assert [job.id for job in queue] == ["a"]
+
+
+def test_a_question_leaves_the_queue_as_it_was_also_when_it_fails():
+    queue = JobQueue(execute(f"j{number}", 1, sequence=number) for number in range(16))
+    before = contents(queue)
+    for name, job in {
+        "anybody": execute("plan", 1, sequence=99),
+        "a new user": execute("plan", 2, sequence=99, user="eve", session="lab"),
+        "a workflow": execute("plan", 1, sequence=99, workflow="wflow-1"),
+        "a lookup": compile_("plan", sequence=99, memory_gib=7, is_lookup=True),
+    }.items():
+        would_start(cluster(1, nodes=(management_node(80),)), queue, job)
+        assert contents(queue) == before, name
+    with pytest.raises(AttributeError):
+        would_start(None, queue, execute("plan", 1, sequence=99, user="eve"))
+    assert contents(queue) == before
+
+
+def contents(queue):
+    """Return all that a queue holds, and its columns as far as they are used."""
+    others = ("columns", "history")
+    values = {name: value for name, value in vars(queue).items() if name not in others}
+    columns = queue.columns.first(len(queue))
+    arrays = {name: getattr(columns, name).tolist() for name in columns.__slots__}
+    return copy.deepcopy((values, arrays))
 
 
 def test_the_same_values_give_the_same_decisions_in_whatever_order_jobs_came_in():
