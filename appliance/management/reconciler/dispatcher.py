@@ -13,6 +13,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.requirements import Requirements
+from appliance.core.cluster.systems import APPLIANCE, SystemEvent, SystemEventKind
 from appliance.core.ids import JobId, new_job_id
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import default_requirements
@@ -42,11 +43,13 @@ class Published:
         snapshot: The cluster before its decisions; None before the first cycle.
         waits: Why each job goes on waiting; None if the queue was empty.
         at: When.
+        cycle: Its number, from 1, which the lines of the log carry that it led to.
     """
 
     snapshot: ClusterSnapshot | None = None
     waits: Waits | None = None
     at: dt.datetime | None = None
+    cycle: int = 0
 
     def find(self, job: JobId) -> Wait | None:
         """Return why a job waits; None if it did not wait after the cycle."""
@@ -80,8 +83,7 @@ class Dispatcher:
         self._history = RunHistory(policy)
         self._usage = UsageLedger(policy.half_life_seconds)
         self._queue = JobQueue(history=self._history)
-        self.stopped = ""
-        """Why nothing is started; empty if jobs are."""
+        self._stopped = ""
 
     def history_start(self) -> dt.datetime:
         """Return since when past jobs still tell something."""
@@ -124,6 +126,26 @@ class Dispatcher:
         if (pending := self._queue.remove(job)) is not None:
             self._queue.add(replace(pending, held_by=by))
 
+    def stop(self, reason: str) -> SystemEvent | None:
+        """Start nothing any more, for a reason; without one, go on.
+
+        Returns:
+            What is to be kept of it, if that changes anything.
+        """
+        before, self._stopped = self._stopped, reason
+        if bool(reason) == bool(before):
+            return None
+        return SystemEvent(
+            system=APPLIANCE,
+            at=self._clock.now(),
+            kind=SystemEventKind.STATE_CHANGE,
+            note=reason or f"again possible: {before}",
+            details={
+                "state": "admissions-stopped" if reason else "admissions-resumed",
+                "caller": APPLIANCE,
+            },
+        )
+
     def estimate(self, job: JobRecord) -> Estimate:
         """Return how long a job will run."""
         wanted = job.requirements
@@ -144,12 +166,16 @@ class Dispatcher:
     def run_cycle(self) -> Sequence[Decision]:
         """Decide about every waiting job, and publish what was found."""
         snapshot = self._snapshot()
-        now = self._clock.now()
+        now, cycle = self._clock.now(), self.published.cycle + 1
         if not self._queue or not set(COMPILE_ROLES).isdisjoint(self._model.facts.missing_roles):
-            self.published = Published(snapshot=snapshot, at=now)
+            self.published = Published(snapshot=snapshot, at=now, cycle=cycle)
             return ()
         outcome = run_cycle(snapshot, self._queue)
-        self.published = Published(snapshot=snapshot, waits=outcome.waits, at=now)
+        self.published = Published(snapshot=snapshot, waits=outcome.waits, at=now, cycle=cycle)
+        logger.debug(
+            "Scheduling cycle",
+            extra={"decisions": len(outcome.decisions), "queued": len(self._queue)},
+        )
         return outcome.decisions
 
     def would_start(self, job: PendingJob) -> Admit | Reject | Wait:
@@ -177,4 +203,4 @@ class Dispatcher:
             usage=self._usage,
             policy=self._policy,
         )
-        return replace(snapshot, stopped=self.stopped) if self.stopped else snapshot
+        return replace(snapshot, stopped=self._stopped) if self._stopped else snapshot

@@ -222,6 +222,22 @@ _AfterLaunch = (
 )
 
 
+_MayBeLate = (
+    Launched
+    | LaunchFailed
+    | CoordinatorReady
+    | CompileFinalized
+    | Reported
+    | PodExited
+    | EndRequested
+    | LeaseExpired
+    | TimeElapsed
+    | Stopped
+    | LimitReached
+)
+"""What others tell of a run that is over as they tell of it. The scheduler knows what is over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enter:
     """Keep a new phase."""
@@ -267,7 +283,14 @@ class Remind:
     seconds: float
 
 
-Errand = Explain | Launch | TellCoordinator | StopPods | Remind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unexpected:
+    """Log that something happened which cannot happen in this state; the state stays."""
+
+    event: Event
+
+
+Errand = Explain | Launch | TellCoordinator | StopPods | Remind | Unexpected
 Action = Enter | Errand
 Step = tuple[JobState, tuple[Action, ...]]
 
@@ -275,11 +298,12 @@ Step = tuple[JobState, tuple[Action, ...]]
 def step(state: JobState, event: Event) -> Step:
     """Return the state after an event, and what is to be done.
 
-    An event that comes too late to matter (a pod's end while the job is stopped anyway) changes
-    nothing.
+    An event that comes too late to matter (a pod's end while the job is stopped anyway, news of a
+    run before the job was queued again) changes nothing. One that cannot happen in this state does
+    not either, and is told of as `Unexpected`.
     """
     if state.phase.is_terminal or (_is_queued(state) and isinstance(event, _AfterLaunch)):
-        return state, ()
+        return state, () if isinstance(event, _MayBeLate) else (Unexpected(event=event),)
     match event:
         case Admitted() | Rejected() | Launched() | LaunchFailed() | CoordinatorReady():
             return _on_start(state, event)
@@ -331,7 +355,21 @@ def _on_start(
         case CoordinatorReady(), Phase.INITIALIZING:
             return _enter(state, Phase.RUNNING)
         case _:
-            return state, ()  # too late: the job was ended meanwhile
+            return state, () if _is_late(state, event) else (Unexpected(event=event),)
+
+
+def _is_late(state: JobState, event: Event) -> bool:
+    """Whether the start of a job's pods tells of a run that has ended or was queued again.
+
+    A coordinator may also say twice that it listens, as after a restart of management.
+    """
+    match event:
+        case CoordinatorReady():
+            return True
+        case Launched() | LaunchFailed():
+            return state.is_ending or _is_queued(state)
+        case _:
+            return False
 
 
 def _on_report(state: JobState, report: Reported) -> Step:
@@ -343,7 +381,7 @@ def _on_report(state: JobState, report: Reported) -> Step:
         case Phase.SUCCEEDED:
             verdict = Verdict(phase=Phase.SUCCEEDED, message=report.message, is_provisional=True)
         case _:
-            return state, ()
+            return state, (Unexpected(event=report),)
     known = state.verdict
     if known is None:
         return _conclude(state, verdict, Remind(seconds=REPORT_GRACE_SECONDS))

@@ -1,7 +1,7 @@
 """What the reconciler holds of a job, and of what follows from something that happened."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.pods import PodSpec
-from appliance.core.cluster.records import JobRecord, PodRecord
+from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role, pod_name
 from appliance.management.changes.watch import Answer
@@ -22,6 +22,7 @@ from appliance.scheduler.snapshot import Grant
 logger = logging.getLogger(__name__)
 
 _KEEP_SECONDS = 10.0
+_STORY_EVENTS = 20
 
 Kept = TypeVar("Kept")
 
@@ -79,6 +80,25 @@ def reprioritise(live: Live, priority: int) -> None:
     live.job = replace(live.job, priority=priority)
     if live.grant is not None:
         live.grant = replace(live.grant, priority=priority)
+
+
+def tell_unexpected(
+    job: JobRecord, state: machine.JobState, event: machine.Event, story: Sequence[EventRecord]
+) -> None:
+    """Log that a job was told of something that its state does not allow, with its story.
+
+    It changes nothing of the job. It is a defect of whoever told of it, or of the job machine.
+    """
+    logger.error(
+        "A job was told of something that its phase does not allow; it goes on as before",
+        extra={
+            "job": job.id,
+            "event": str(event),
+            "phase": state.phase.value,
+            "verdict": "" if state.verdict is None else state.verdict.phase.value,
+            "story": [f"{each.reason}: {each.message}" for each in story[-_STORY_EVENTS:]],
+        },
+    )
 
 
 def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:

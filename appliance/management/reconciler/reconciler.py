@@ -24,7 +24,6 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.records import EventRecord, JobRecord
-from appliance.core.cluster.systems import APPLIANCE, SystemEvent, SystemEventKind
 from appliance.core.errors import ClusterError, ConflictError, StaleWriterError, WscError
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
 from appliance.management.changes.feed import Topic
@@ -48,6 +47,7 @@ from appliance.management.reconciler.live_jobs import (
     pod_record,
     reprioritise,
     run_errands,
+    tell_unexpected,
 )
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reservations import Reservations
@@ -55,7 +55,7 @@ from appliance.management.reconciler.resumption import NODE_LOST, resume, state_
 from appliance.management.reconciler.scheduler_snapshots import grant_of, holding_of
 from appliance.management.store.state import State
 from appliance.observability import metrics
-from appliance.observability.logging import lines_together
+from appliance.observability.logging import lines_together, log_fields
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.cycle import Decision
 from appliance.scheduler.policy import Policy
@@ -449,19 +449,9 @@ class Reconciler(Mailbox):
             self._reservations.release(wish.workflow)
 
     def _stop_admissions(self, reason: str) -> None:
-        if bool(reason) != bool(self._dispatcher.stopped):
-            state = "admissions-stopped" if reason else "admissions-resumed"
-            self._state.system_events.add(
-                SystemEvent(
-                    system=APPLIANCE,
-                    at=self._clock.now(),
-                    kind=SystemEventKind.STATE_CHANGE,
-                    note=reason or f"again possible: {self._dispatcher.stopped}",
-                    details={"state": state, "caller": APPLIANCE},
-                )
-            )
-            logger.warning("Admissions", extra={"state": state, "why": reason})
-        self._dispatcher.stopped = reason
+        if (event := self._dispatcher.stop(reason)) is not None:
+            self._state.system_events.add(event)
+            logger.warning("Admissions", extra={**event.details, "why": event.note})
 
     def _take_in(self, wish: inbox.Arrived) -> None:
         record = wish.keep()
@@ -581,6 +571,8 @@ class Reconciler(Mailbox):
             case machine.Explain(message=message):
                 self._state.jobs.set_message(job, message)
                 self._watch_later(job)
+            case machine.Unexpected(event=event):
+                tell_unexpected(live.job, live.state, event, self._state.jobs.events(job))
             case machine.Launch():
                 self._prepare_launch(live)
             case machine.TellCoordinator():
@@ -700,12 +692,16 @@ class Reconciler(Mailbox):
 
     def _schedule(self) -> None:
         before = self.published
-        with metrics.CYCLE_SECONDS.time():
-            decisions = self._dispatcher.run_cycle()
+        with log_fields(scheduling_cycle=before.cycle + 1):
+            with metrics.CYCLE_SECONDS.time():
+                decisions = self._dispatcher.run_cycle()
+            self._carry_out_all(decisions)
         self._watch.tell(Topic.QUEUE)
         for job in self._watch.followed():
             if before.find(job) != self.published.find(job):
                 self._watch_later(job)
+
+    def _carry_out_all(self, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             metrics.DECISIONS.labels(type(decision).__name__.lower()).inc()
             self._guarded(decision.job, decision, self._carry_out, decision)

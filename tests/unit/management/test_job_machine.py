@@ -29,6 +29,7 @@ from appliance.management.reconciler.job_machine import (
     StopPods,
     TellCoordinator,
     TimeElapsed,
+    Unexpected,
 )
 
 ADMITTED = Admitted(systems=("s0",))
@@ -300,3 +301,42 @@ def test_a_job_that_is_ended_reaches_its_end(type_, events):
     for event in (*events, end(Phase.CANCELLED), TimeElapsed(), Stopped(), TimeElapsed()):
         state, _ = machine.step(state, event)
     assert state.phase.is_terminal
+
+
+@pytest.mark.parametrize(
+    ("events", "event"),
+    [
+        ((ADMITTED,), ADMITTED),
+        ((ADMITTED,), Rejected(message="no")),
+        (TO_RUNNING, ADMITTED),
+        (TO_RUNNING, Launched()),
+        (TO_RUNNING, LaunchFailed(message="no")),
+        (TO_RUNNING, Reported(phase=Phase.RUNNING, message="")),
+        ((), Preempted(message="for another")),
+        ((end(Phase.CANCELLED),), ADMITTED),
+        ((end(Phase.CANCELLED),), Preempted(message="for another")),
+    ],
+)
+def test_what_cannot_happen_in_a_state_changes_nothing_and_is_told_of(events, event):
+    before, _ = run(*events)
+    assert machine.step(before, event) == (before, (Unexpected(event=event),))
+
+
+@pytest.mark.parametrize(
+    ("events", "event"),
+    [
+        ((), pod_exit()),
+        ((), Stopped()),
+        ((), Launched()),
+        ((), CoordinatorReady()),
+        (TO_RUNNING, CoordinatorReady()),
+        ((ADMITTED, Launched(), end(Phase.CANCELLED)), Launched()),
+        ((ADMITTED, Launched(), end(Phase.CANCELLED)), LaunchFailed(message="no")),
+        ((end(Phase.CANCELLED),), pod_exit()),
+        ((end(Phase.CANCELLED),), LeaseExpired(seconds=30)),
+    ],
+)
+def test_what_comes_too_late_is_no_news(events, event):
+    before, _ = run(*events)
+    _, actions = machine.step(before, event)
+    assert not any(isinstance(action, Unexpected | Enter) for action in actions)
