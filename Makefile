@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
 
-.PHONY: help setup client demo test check lint types layers deps unit fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -92,6 +92,10 @@ dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run 
 
 screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run
 	$(PY) docs/screenshots/take.py
+
+fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 calls and 15,000 requests against an appliance (half an hour)
+	$(PY) -m tests.fuzz 1000000
+	FUZZ_SCALE=10 $(PYTEST) -q tests/integration/test_rest_contract.py
 
 fix: $(TOOLS) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .

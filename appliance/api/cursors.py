@@ -24,7 +24,9 @@ def offset_cursor(offset: int) -> str:
 
 
 def offset_of(cursor: str) -> int:
-    """Return how many items come before a cursor."""
+    """Return how many items come before a cursor; raises `UserError` for none of ours."""
+    if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_CURSOR):
+        raise _unknown(cursor)
     return int(cursor or 0)
 
 

@@ -2,21 +2,33 @@
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import UserError
 from protos.appliance.appliance_service_pb2 import RunRequest
+
+_MAX_CHECKPOINTS = 1_000_000
 
 
 def run_schedule(request: RunRequest) -> RunSchedule:
     """Return the steps of the session that a run request describes.
 
     Raises:
-        UserError: It asks for no step at all.
+        UserError: It asks for no step at all, or for more checkpoints than anybody keeps.
     """
     if request.num_iterations < 1:
         raise UserError(f"A run of {request.num_iterations} steps was asked for; 1 is the least.")
-    steps = {step for step in _checkpoint_steps(request) if step <= request.num_iterations}
+    steps = {
+        step
+        for step in islice(_checkpoint_steps(request), _MAX_CHECKPOINTS + 1)
+        if step <= request.num_iterations
+    }
+    if len(steps) > _MAX_CHECKPOINTS:
+        raise UserError(
+            f"The run's schedule has more than {_MAX_CHECKPOINTS:,} checkpoints.",
+            hint="Take them less often.",
+        )
     return RunSchedule(
         num_steps=request.num_iterations,
         output_interval=request.activation_freq,

@@ -241,7 +241,9 @@ def requested_priority(arguments: DebugArgs) -> int:
 
 def _check_job_mode(mode: JobMode, wanted: "JobMode.Job.ValueType", method: str) -> None:
     if mode.job != wanted:
+        known = mode.job in JobMode.Job.values()
         raise UserError(
-            f"{method} got a job of mode {JobMode.Job.Name(mode.job)}; this appliance runs "
+            f"{method} got a job of mode {JobMode.Job.Name(mode.job) if known else mode.job}; "
+            "this appliance runs "
             f"{JobMode.Job.Name(wanted)} jobs with it."
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from appliance.core.errors import UserError
@@ -61,7 +62,7 @@ def parse_chunk(raw: bytes) -> TensorChunk:
         if tensor is not None:
             message.rtfx_proto.tensor.SetInParent()
             message.rtfx_proto.tensor.MergeFromString(tensor_rest)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, DecodeError) as error:
         raise UserError(
             f"A message of {len(raw):,} bytes in a stream of weights cannot be parsed."
         ) from error

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import grpc
+import httpx
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
@@ -22,10 +23,14 @@ from protos.wsc.v1 import (  # noqa: F401
     maintenance_pb2,
     queue_pb2,
 )
+from tests.fuzz.rest import cases
 from tests.support.appliance_process import USER, running_appliance
 from tests.support.rest import rest_client
 
-NUM_MESSAGES = 10_000
+SCALE = float(os.environ.get("FUZZ_SCALE", "1"))
+"""`make fuzz` sends more."""
+NUM_MESSAGES = int(10_000 * SCALE)
+NUM_REQUESTS = int(1_500 * SCALE)
 NUM_IN_FLIGHT = 200
 _STREAMS = {"HeartbeatV2", "PollIngressV2", "PollIngress", "ListJobs", "StreamLog"}
 _SURVIVORS = {
@@ -37,6 +42,7 @@ _SURVIVORS = {
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,  # of streams, which we end
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 
 
@@ -73,6 +79,28 @@ def test_no_request_makes_rest_fail(appliance, tmp_path):
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     with rest_client(appliance) as rest:
         assert rest.get("jobs").status_code == 200
+
+
+def test_texts_that_nobody_should_send_never_make_rest_fail(tmp_path_factory):
+    """Lone surrogates, numbers without end and paths upwards, in every place of every route."""
+    with (
+        running_appliance(tmp_path_factory.mktemp("nasty"), "--systems", "2") as appliance,
+        rest_client(appliance, transport=httpx.HTTPTransport(retries=3)) as rest,
+    ):
+        root = appliance.state.rest_url
+        document = rest.get("openapi.json").json()
+        job = appliance.submit_compile()
+        failed = {}
+        for case in cases(document, job, NUM_REQUESTS, seed=11):
+            answer = rest.request(
+                case.method, f"{root}{case.url}", content=case.content, headers=case.headers
+            )
+            if answer.status_code >= 500 and answer.status_code != 503:
+                route = f"{case.method} {case.url.partition('?')[0]}"[:120]
+                failed.setdefault(route, (case, answer.text[:300]))
+        assert failed == {}
+        assert rest.get("jobs").status_code == 200
+        assert "Traceback" not in appliance.log()
 
 
 def test_fuzzed_calls_leave_the_appliance_serving(appliance):

@@ -231,6 +231,13 @@ def parse_graph(text: str) -> Graph:
     Raises:
         InternalError: The text is no graph.
     """
+    try:
+        return _read_graph(text)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InternalError(f"The text is no graph: {type(error).__name__} {error}.") from error
+
+
+def _read_graph(text: str) -> Graph:
     attributes: dict[str, Attribute] = {}
     arguments: list[Argument] = []
     nodes: list[Node] = []

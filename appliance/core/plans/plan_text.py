@@ -107,7 +107,7 @@ def parse_plan(text: str, *, runs_updates: bool = True) -> Plan:
     """
     try:
         return _PlanReader(frozenset() if runs_updates else _UPDATE_SECTIONS).read(text)
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InternalError(f"The text is no plan: {type(error).__name__} {error}.") from error
 
 

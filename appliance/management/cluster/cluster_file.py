@@ -143,7 +143,7 @@ def _nodes(entries: Sequence[tuple[str, _Entry]]) -> Iterator[Node]:
     for where, entry in entries:
         roles = entry.get("roles", [entry["role"]] if "role" in entry else [])
         # A node that is everything is MemoryX too; nodes that are nothing else are node groups.
-        is_known = isinstance(roles, list) and set(roles) <= set(NODE_ROLES)
+        is_known = isinstance(roles, list) and all(role in NODE_ROLES for role in roles)
         if not is_known or set(roles) <= {"memory"}:
             raise _wrong(where, "roles", roles, f"some of {', '.join(allowed)}")
         keys = ("name", "count", "role", "roles", "memory", "cores")

@@ -131,7 +131,7 @@ class Instance:
         """Return what the running, or last, appliance said; None if there is nothing."""
         try:
             return InstanceState.from_dict(json.loads(self._state_path.read_text()))
-        except (FileNotFoundError, json.JSONDecodeError, TypeError, AttributeError):
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return None
 
     def kept_ports(self) -> Ports:
