@@ -10,8 +10,8 @@ class CompileOptions:
 
     architecture: str = "wse2"
     """`wse2` or `wse3`."""
-    dialect: str = "2.10"
-    """Language version whose removed features are errors; `any` accepts both."""
+    dialect: str = "any"
+    """`2.10` turns what that version of the language removed into errors; `any` accepts both."""
     fabric_dims: tuple[int, int] | None = None
     """Width and height of the fabric; None takes the smallest that fits."""
     fabric_offsets: tuple[int, int] = (0, 0)
@@ -32,11 +32,8 @@ class CompileOptions:
     """Most turns of one loop that is unrolled."""
     comptime_depth: int = 200
     """Most nested function calls at compile time."""
-    comptime_steps: int = 2_000_000_000
-    """Most evaluation steps of the whole compilation; a runaway loop ends here or at
-    `comptime_loop_turns`."""
-    comptime_loop_turns: int = 50_000_000
-    """Most turns of one compile-time loop without end in sight."""
+    comptime_steps: int = 30_000_000
+    """Most loop turns and calls at compile time, all together; a runaway loop ends here."""
     max_errors: int = 20
     """Errors after which the compilation stops."""
     warnings_as_errors: bool = False

@@ -88,7 +88,7 @@ class TaskBinding:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Something that is blocked at start."""
+    """Something that is blocked, or expressly unblocked, at start."""
 
     kind: TargetKind
     id: int
@@ -174,6 +174,9 @@ class CodeClass:
     active: tuple[Target, ...]
     """Local tasks that are active at start."""
     blocked: tuple[Blocked, ...]
+    unblocked: tuple[Blocked, ...]
+    """What `@unblock` names at compile time: a channel without a data task lets control
+    wavelets run only then."""
     queues: tuple[QueueInitialisation, ...]
     fifos: tuple[Fifo, ...]
     dsr_loads: tuple[InitialDsrLoad, ...]

@@ -138,9 +138,10 @@ class OperationSettings:
 class DsdOperation:
     """A DSD operation such as `@fmacs`: destination, then sources.
 
-    `op` is the builtin's name without `@`. `dest` (a `bool`) receives its result if that is
-    used: False if a synchronous operation on a FIFO stopped early. If an operand is a DSR,
-    `asynchronous`, completion and `on_control` come from what was loaded into it.
+    `op` is the builtin's name without `@`; `dfilt` has one operand, the queue's DSD. `dest` (a
+    `bool`) receives its result if that is used: False if a synchronous operation on a FIFO
+    stopped early. If an operand is a DSR, `asynchronous`, completion and `on_control` come
+    from what was loaded into it.
     """
 
     dest: Register | None
@@ -170,7 +171,10 @@ class LoadDsr:
 
 @dataclass(frozen=True, slots=True)
 class MapInput:
-    """One argument of a mapped function: the next element of a DSD or DSR, or always the same."""
+    """One argument of a mapped function: the next element of a DSD or DSR, or always the same.
+
+    A `Place` is read again for every element.
+    """
 
     operand: DsdOperand
     type: Scalar
@@ -243,7 +247,6 @@ INTRINSICS: dict[str, str] = {
     "fifo_set_write_length": "(fifo u16, length u16)",
     "config_read": "(address u16) u16: a configuration register by its word address",
     "config_write": "(address u16, value u16)",
-    "data_filter": "(queue u16, extent u16): `@dfilt`, drops data until `extent` control wavelets",
     "sqrt": "(f) f: rounded to nearest even; f is f16 or f32, by the result's register",
     "exp": "(f) f",
     "log": "(f) f",

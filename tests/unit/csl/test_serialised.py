@@ -115,6 +115,7 @@ def _class(function: Function, file: str) -> CodeClass:
         tasks=(TaskBinding(TaskKind.DATA, 4, 0, (16,), AT),),
         active=(),
         blocked=(),
+        unblocked=(),
         queues=(),
         fifos=(),
         dsr_loads=(),

@@ -1,0 +1,328 @@
+"""Sources and options to a program: the compiler's one entry."""
+
+import sys
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from appliance.csl import builtins
+from appliance.csl.diagnostics import (
+    CslError,
+    Diagnostic,
+    Note,
+    Severity,
+    TooManyErrorsError,
+)
+from appliance.csl.options import CompileOptions, SourceLoader
+from appliance.csl.program.code import CodeClass, QueueInitialisation
+from appliance.csl.program.placement import (
+    NO_CODE,
+    ColorConfiguration,
+    Grid,
+    HostStream,
+    Program,
+    RoutingClass,
+)
+from appliance.csl.semantics import calls, control, initializers, loops, operators
+from appliance.csl.semantics import types as t
+from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.layout import NOT_SET, LayoutWorld
+from appliance.csl.semantics.modules import Module
+from appliance.csl.semantics.session import Session, guard
+from appliance.csl.semantics.statements import run_block
+from appliance.csl.semantics.tile import TileWorld, run_comptime_blocks, run_modules
+from appliance.csl.semantics.values import Const, text_of
+from appliance.csl.sources import Span
+from appliance.csl.syntax import tree
+
+REGISTERED = (builtins, calls, control, initializers, loops, operators)
+"""Importing these makes the engine know every kind of node; nothing else refers to some."""
+
+RECURSION_LIMIT = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What came of it; `program` is None if there was an error."""
+
+    program: Program | None
+    diagnostics: tuple[Diagnostic, ...]
+    printed: tuple[str, ...]
+    """Lines of `@comptime_print`."""
+
+    def render(self) -> str:
+        """The diagnostics as text."""
+        return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)
+
+
+def compile_program(main: str, options: CompileOptions, loader: SourceLoader) -> Compilation:
+    """Compiles the program whose layout is in the file `main`.
+
+    Never fails for what a source says: errors are diagnostics of the result.
+    """
+    session = Session(main, options, loader)
+    with _deep_recursion():
+        try:
+            program = _compile(session)
+        except CslError as error:
+            _guard_last(session, error)
+            program = None
+        except TooManyErrorsError:
+            program = None
+        except RecursionError:
+            text = "the program nests too deeply at compile time"
+            session.diagnostics.append(Diagnostic(Severity.ERROR, text, None))
+            program = None
+    has_error = any(found.severity is Severity.ERROR for found in session.diagnostics)
+    return Compilation(
+        None if has_error else program, tuple(session.diagnostics), tuple(session.printed)
+    )
+
+
+def _guard_last(session: Session, error: CslError) -> None:
+    try:
+        guard(session, error)
+    except TooManyErrorsError:
+        return
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """The engine recurses with the source's nesting, which its own limits bound."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _compile(session: Session) -> Program | None:
+    unit = session.unit(session.main)
+    if unit is None:
+        session.report(Diagnostic(Severity.ERROR, f"there is no file '{session.main}'", None))
+        return None
+    if unit.has_errors:
+        return None
+    layout = LayoutWorld(session)
+    given = (*session.options.parameters, *session.options.colors)
+    arguments = {name: Const(t.COMPTIME_INT, value) for name, value in session.options.parameters}
+    arguments |= {name: Const(t.COLOR, value) for name, value in session.options.colors}
+    module = Module(layout, unit, _fitted(arguments, unit.declarations), name="")
+    if not _run_layout(module, layout):
+        return None
+    for name, _ in given:
+        if name not in unit.declarations:
+            text = f"'{session.main}' has no param '{name}' (--params)"
+            session.report(Diagnostic(Severity.WARNING, text, None))
+    classes = [_compile_class(session, layout, number) for number in range(len(layout.codes))]
+    if session.num_errors:
+        return None
+    finished = [each for each in classes if each is not None]
+    return _program(session, layout, [code for code, _ in finished], [c for _, c in finished])
+
+
+def _fitted(
+    arguments: dict[str, Const], declarations: dict[str, tree.Declaration | tree.Function]
+) -> dict[str, Const]:
+    """Command-line values; a number given to a param of type `color` is a color."""
+    for name, value in arguments.items():
+        node = declarations.get(name)
+        if not isinstance(node, tree.Declaration) or not isinstance(node.type, tree.Name):
+            continue
+        if node.type.name == "color" and value.type is t.COMPTIME_INT:
+            arguments[name] = Const(t.COLOR, value.value)
+        elif node.type.name != "color" and value.type is t.COLOR:
+            arguments[name] = Const(t.COMPTIME_INT, value.value)
+        elif node.type.name == "bool" and value.type is t.COMPTIME_INT:
+            arguments[name] = Const(t.BOOL, value.value != 0)
+    return arguments
+
+
+def _run_layout(module: Module, layout: LayoutWorld) -> bool:
+    """Runs comptime blocks and the layout block; False if there is no use in going on."""
+    session = layout.session
+    blocks = [block for block in module.unit.blocks if block.kind == "layout"]
+    if not blocks:
+        text = f"'{session.main}' has no layout block"
+        session.report(Diagnostic(Severity.ERROR, text, Span(module.unit.source, 0, 0)))
+        return False
+    if len(blocks) > 1:
+        text = "a file has one layout block"
+        span = Span(module.unit.source, blocks[1].start, blocks[1].start + len("layout"))
+        session.report(Diagnostic(Severity.ERROR, text, span))
+    try:
+        run_comptime_blocks(module)
+        run_modules(layout, run_comptime_blocks)
+        run_block(blocks[0].body, Frame(module, what="the layout block"))
+        run_modules(layout, run_comptime_blocks)
+        _check_layout(module, layout, blocks[0])
+    except CslError as error:
+        guard(session, error)
+    return not session.num_errors
+
+
+def _check_layout(module: Module, layout: LayoutWorld, block: tree.TopBlock) -> None:
+    """Every PE has code, and the rectangle fits the fabric."""
+    where = tree.Node(block.start, block.start + len("layout"))
+    frame = module.frame
+    if layout.rectangle is None:
+        frame.fail(where, "the layout never calls @set_rectangle")
+    missing = [at for at, code in enumerate(layout.code_of) if code == NOT_SET]
+    if missing:
+        y, x = divmod(missing[0], layout.width)
+        more = f", nor have {len(missing) - 1} others" if len(missing) > 1 else ""
+        frame.fail(where, f"PE ({x}, {y}) has no code{more}; call @set_tile_code for each")
+    _check_fabric(layout)
+
+
+def _check_fabric(layout: LayoutWorld) -> None:
+    options = layout.session.options
+    if options.fabric_dims is None:
+        return
+    west, east = options.width_west_buf, options.width_east_buf
+    need = (layout.width, layout.height)
+    x, y = options.fabric_offsets
+    if options.memcpy:
+        wide = (layout.width + 7 + west + east, layout.height + 2)
+        if options.fabric_dims[0] < wide[0] or options.fabric_dims[1] < wide[1]:
+            _fail_fabric(
+                layout, f"at least {wide[0]}-by-{wide[1]} with memcpy", options.fabric_dims
+            )
+        if x < 4 + west or y < 1:
+            text = (
+                f"--fabric-offsets={x},{y} leave memcpy no room; they must be at least {4 + west},1"
+            )
+            layout.session.report(Diagnostic(Severity.ERROR, text, None))
+    if x + need[0] > options.fabric_dims[0] or y + need[1] > options.fabric_dims[1]:
+        _fail_fabric(layout, f"at least {x + need[0]}-by-{y + need[1]}", options.fabric_dims)
+
+
+def _fail_fabric(layout: LayoutWorld, need: str, dims: tuple[int, int]) -> None:
+    note = Note(f"the rectangle is {layout.width} by {layout.height} PEs", layout.rectangle)
+    text = f"Fabric dimension must be {need}, got {dims[0]}-by-{dims[1]}"
+    layout.session.report(Diagnostic(Severity.ERROR, text, None, (note,)))
+
+
+def _compile_class(
+    session: Session, layout: LayoutWorld, number: int
+) -> tuple[CodeClass, dict[int, ColorConfiguration]] | None:
+    """The code of one class, and the colors that it configures itself."""
+    file, arguments, origin = layout.codes[number]
+    if file is None:
+        return None
+    unit = session.unit(file)
+    if unit is None or unit.has_errors:
+        return None
+    world = TileWorld(session, layout.first_tile[number], (layout.width, layout.height))
+    world.declared_exports = layout.export_types
+    root = Module(world, unit, arguments, name="", origin=origin)
+    _warn_unknown(root, arguments, origin)
+    world.pending.append(root)
+    run_modules(world, run_comptime_blocks)
+    world.compile_pending()
+    run_modules(world, run_comptime_blocks)
+    world.compile_pending()
+    _initialise_queues(world)
+    texts = [f".{name} = {text_of(value)}" for name, value in arguments.items()]
+    code = world.finish(file, f".{{ {', '.join(texts)} }}", root)
+    return code, world.colors
+
+
+def _warn_unknown(root: Module, arguments: dict[str, Const], origin: Note) -> None:
+    for name in arguments:
+        declared = root.unit.declarations.get(name)
+        if not isinstance(declared, tree.Declaration) or declared.kind != "param":
+            text = f"'{root.unit.source.path}' has no param '{name}'"
+            root.world.session.report(Diagnostic(Severity.WARNING, text, origin.span))
+
+
+def _initialise_queues(world: TileWorld) -> None:
+    """A queue that a DSD uses and nothing initialises carries the DSD's color (old dialect)."""
+    for (output, queue), (color, position) in world.used_queues.items():
+        known = world.queues.get((output, queue))
+        if known is None and color is not None:
+            world.queues[output, queue] = QueueInitialisation(
+                output=output, queue=queue, color=color, priority="default", control_table=None,
+                automatic=True, position=position,
+            )  # fmt: skip
+
+
+def _program(
+    session: Session,
+    layout: LayoutWorld,
+    classes: list[CodeClass],
+    local_colors: list[dict[int, ColorConfiguration]],
+) -> Program:
+    options = session.options
+    numbers: dict[int, int] = {}
+    for number, (file, _, _) in enumerate(layout.codes):
+        numbers[number] = NO_CODE if file is None else len(set(numbers.values()) - {NO_CODE})
+    code = array("I", [numbers[number] for number in layout.code_of])
+    routing, routings = _routings(layout, code, local_colors)
+    if sys.byteorder == "big":
+        code.byteswap()
+        routing.byteswap()
+    width, height = layout.width, layout.height
+    x, y = options.fabric_offsets
+    return Program(
+        architecture=options.architecture,
+        dialect=options.dialect,
+        fabric=options.fabric_dims or (x + width, y + height),
+        offsets=options.fabric_offsets,
+        memcpy=options.memcpy,
+        channels=options.channels,
+        width_west_buf=options.width_west_buf,
+        width_east_buf=options.width_east_buf,
+        fp16_format=options.fp16_format,
+        parameters=(*options.parameters, *options.colors),
+        files=tuple(source.path for source in session.sources),
+        grid=Grid(width, height, code.tobytes(), routing.tobytes()),
+        classes=tuple(classes),
+        routings=tuple(routings),
+        symbols=tuple(layout.exports.values()),
+        streams=tuple(HostStream(*stream) for stream in session.streams),
+    )
+
+
+def _routings(
+    layout: LayoutWorld, code: "array[int]", local_colors: list[dict[int, ColorConfiguration]]
+) -> tuple["array[int]", list[RoutingClass]]:
+    """The routing class of each PE: equal configurations are one class."""
+    colors = sorted(layout.routes)
+    columns = [layout.routes[color] for color in colors]
+    known: dict[tuple[int, ...], int] = {}
+    routings: list[RoutingClass] = []
+    routing = array("I", [0]) * len(code)
+    own = [bool(found) for found in local_colors]
+    for at, key in enumerate(zip(code, *columns, strict=True)):
+        if key[0] == NO_CODE or not own[key[0]]:
+            key = (NO_CODE, *key[1:])  # noqa: PLW2901 - code without colors of its own
+        number = known.get(key)
+        if number is None:
+            number = known[key] = len(routings)
+            routings.append(_routing_class(layout, at, key, local_colors))
+        routing[at] = number
+    return routing, routings
+
+
+def _routing_class(
+    layout: LayoutWorld,
+    at: int,
+    key: tuple[int, ...],
+    local_colors: list[dict[int, ColorConfiguration]],
+) -> RoutingClass:
+    found: dict[int, ColorConfiguration] = {}
+    for number in key[1:]:
+        configuration = layout.configurations[number]
+        if configuration is not None:
+            found[configuration.color] = configuration
+    if key[0] != NO_CODE:
+        for color, configuration in local_colors[key[0]].items():
+            if color in found:
+                y, x = divmod(at, layout.width)
+                text = f"color {color} of PE ({x}, {y}) is configured by the layout and by its code"
+                layout.session.report(Diagnostic(Severity.ERROR, text, None))
+            found[color] = configuration
+    return RoutingClass(tuple(found[color] for color in sorted(found)))

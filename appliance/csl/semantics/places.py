@@ -1,0 +1,551 @@
+"""Places: what an assignment writes, `&` takes the address of, an index reaches into."""
+
+from collections.abc import Callable
+from typing import Any
+
+from appliance.csl.diagnostics import did_you_mean
+from appliance.csl.program.instructions import Copy
+from appliance.csl.program.operands import Constant, Operand, Register
+from appliance.csl.program.types import POINTER, DescriptorType, Scalar
+from appliance.csl.semantics import types as t
+from appliance.csl.semantics.evaluate import (
+    evaluate,
+    is_integer,
+    known,
+    materialized,
+    needs_code,
+    operand_of,
+)
+from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.modules import GlobalVariable, Module
+from appliance.csl.semantics.types import Type
+from appliance.csl.semantics.values import (
+    Const,
+    InMemory,
+    Mixed,
+    Pointer,
+    Runtime,
+    Value,
+    fields_of,
+    is_poison,
+    struct_value,
+)
+from appliance.csl.syntax import tree
+
+
+class Cell:
+    """A variable at compile time; `path` leads to an element or field of it."""
+
+    __slots__ = ("box", "path", "type")
+
+    def __init__(self, type_: Type, box: list[Const], path: tuple[int, ...] = ()) -> None:
+        self.type = type_
+        self.box = box
+        self.path = path
+
+
+class InRegister:
+    """A variable in a register."""
+
+    __slots__ = ("register", "type")
+
+    def __init__(self, type_: Type, register: Register) -> None:
+        self.type = type_
+        self.register = register
+
+
+class Fields:
+    """A struct variable whose fields are places of their own."""
+
+    __slots__ = ("places", "type")
+
+    def __init__(self, type_: t.StructType, places: "list[Place]") -> None:
+        self.type: Type = type_
+        self.places = places
+
+
+class Memory:
+    """A place in memory: inside a global (`variable`), or at an address that is computed."""
+
+    __slots__ = ("_base", "is_const", "offset", "type", "variable")
+
+    def __init__(
+        self,
+        type_: Type,
+        variable: GlobalVariable | None,
+        base: Operand | None,
+        offset: int,
+        *,
+        is_const: bool,
+    ) -> None:
+        self.type = type_
+        self.variable = variable
+        self._base = base
+        self.offset = offset
+        self.is_const = is_const
+
+    @property
+    def base(self) -> Operand:
+        """The address that `offset` is added to."""
+        if self.variable is not None:
+            return Pointer(self.variable, 0).address
+        assert self._base is not None
+        return self._base
+
+    def part(self, type_: Type, offset: int) -> "Memory":
+        """A field or element at a known offset."""
+        return Memory(
+            type_, self.variable, self._base, self.offset + offset, is_const=self.is_const
+        )
+
+
+class Fixed:
+    """A value that is not a variable: it can be read, and reached into, but not written."""
+
+    __slots__ = ("global_name", "module", "type", "value")
+
+    def __init__(self, value: Value, module: Module | None = None, name: str = "") -> None:
+        self.type = value.type
+        self.value = value
+        self.module = module
+        self.global_name = name
+
+
+Place = Cell | InRegister | Fields | Memory | Fixed
+
+
+def as_place(binding: object) -> "Place":
+    """A local or global binding as a place."""
+    if isinstance(binding, Cell | InRegister | Fields | Memory | Fixed):
+        return binding
+    if isinstance(binding, GlobalVariable):
+        return Memory(binding.type, binding, None, 0, is_const=binding.is_const)
+    if isinstance(binding, InMemory):
+        return Memory(binding.type, None, binding.base, binding.offset, is_const=True)
+    return Fixed(binding)  # type: ignore[arg-type] # the remaining bindings are values
+
+
+def place_of(node: tree.Expression, frame: Frame) -> Place:
+    """The place that an expression names; a value in brackets so to speak if it names none."""
+    find = _PLACES.get(node.__class__)
+    if find is None:
+        return as_place(evaluate(node, frame))
+    return find(node, frame)
+
+
+def _name(node: tree.Name, frame: Frame) -> Place:
+    binding = frame.locals.get(node.name)
+    if binding is not None:
+        return as_place(binding)
+    found = frame.module.lookup(node.name, frame, node)
+    if isinstance(found, Const):
+        is_declared = node.name in frame.module.unit.declarations
+        return Fixed(found, frame.module if is_declared else None, node.name)
+    return as_place(found)
+
+
+def _dereference(node: tree.Dereference, frame: Frame) -> Place:
+    pointer = evaluate(node.operand, frame)
+    type_ = pointer.type
+    if is_poison(pointer):
+        frame.silent()
+    if not isinstance(type_, t.PointerType):
+        frame.fail(node, f"'.*' needs a pointer, got '{type_}'")
+    if type_.many:
+        frame.fail(node, f"'.*' does not apply to '{type_}'; use an index")
+    return pointee(pointer, node, frame)
+
+
+def pointee(pointer: Value, node: tree.Node, frame: Frame) -> Memory:
+    """What a pointer points to."""
+    type_ = pointer.type
+    assert isinstance(type_, t.PointerType)
+    if isinstance(pointer, Const):
+        target: Pointer = pointer.value
+        if target.variable is not None:
+            return Memory(type_.target, target.variable, None, target.offset, is_const=type_.const)
+    base = operand_of(pointer, node, frame)
+    return Memory(type_.target, None, base, 0, is_const=type_.const)
+
+
+def _member(node: tree.Member, frame: Frame) -> Place:
+    operand = place_of(node.operand, frame)
+    if isinstance(operand, Fixed) and operand.type is t.MODULE:
+        module = _module_of(operand.value, frame)
+        binding = module.member(node.name, frame, node.name_start)
+        if isinstance(binding, Const):
+            return Fixed(binding, module, node.name)
+        return as_place(binding)
+    if operand.type is t.TYPE or operand.type is t.POISON:
+        return as_place(evaluate(node, frame))
+    return field_place(operand, node, frame)
+
+
+def _module_of(value: Value, frame: Frame) -> Module:
+    assert isinstance(value, Const)
+    module: Module = value.value
+    return module
+
+
+def field_place(operand: Place, node: tree.Member, frame: Frame) -> Place:
+    """A field of a struct."""
+    type_ = operand.type
+    if isinstance(type_, t.PointerType) and isinstance(type_.target, t.StructType):
+        frame.fail(node, f"'{type_}' is a pointer; write '.*.{node.name}'")
+    if not isinstance(type_, t.StructType):
+        frame.fail(node, f"type '{type_}' has no member '{node.name}'")
+    at = type_.index.get(node.name)
+    if at is None:
+        near = did_you_mean(node.name, type_.field_names)
+        span = (node.name_start, node.end)
+        frame.fail(span, f"type '{type_}' has no field '{node.name}'{near}")
+    return part_of(operand, at)
+
+
+def part_of(operand: Place, at: int) -> Place:
+    """A field of a struct or tuple by its number."""
+    type_ = operand.type
+    assert isinstance(type_, t.StructType)
+    field_type = type_.field_types[at]
+    match operand:
+        case Cell(box=box, path=path):
+            return Cell(field_type, box, (*path, at))
+        case Fields(places=places):
+            return places[at]
+        case Memory():
+            return operand.part(field_type, t.struct_offsets(type_)[0][at])
+        case Fixed(value=value):
+            assert isinstance(value, Const | Mixed)
+            return as_place(fields_of(value)[at])
+        case _:
+            raise AssertionError("a struct is never in a register")
+
+
+def _index(node: tree.Index, frame: Frame) -> Place:
+    operand = place_of(node.operand, frame)
+    type_ = operand.type
+    if type_ is t.POISON:
+        frame.silent()
+    if isinstance(type_, t.StructType) and type_.is_tuple:
+        return _tuple_element(operand, type_, node, frame)
+    if isinstance(type_, t.PointerType):
+        return _through_pointer(operand, type_, node, frame)
+    if not isinstance(type_, t.ArrayType):
+        frame.fail(node, f"type '{type_}' has no elements")
+    return element_of(operand, indices_of(node, type_, frame), node, frame)
+
+
+def _tuple_element(operand: Place, type_: t.StructType, node: tree.Index, frame: Frame) -> Place:
+    if len(node.indices) != 1:
+        frame.fail(node, "a tuple takes one index")
+    at = known(node.indices[0], frame, "the index of a tuple").value
+    if not isinstance(at, int) or not 0 <= at < len(type_.field_types):
+        frame.fail(node.indices[0], f"index {at} of a tuple of {len(type_.field_types)}")
+    return part_of(operand, at)
+
+
+def _through_pointer(operand: Place, type_: t.PointerType, node: tree.Index, frame: Frame) -> Place:
+    pointer = load(operand, node, frame)
+    if type_.many:
+        if len(node.indices) != 1:
+            frame.fail(node, f"'{type_}' takes one index, got {len(node.indices)}")
+        array = pointee(pointer, node, frame)
+        array.type = t.array_type((1 << 30,), type_.target)
+        return element_of(array, indices_of(node, array.type, frame), node, frame)
+    if isinstance(type_.target, t.ArrayType):
+        array = pointee(pointer, node, frame)
+        return element_of(array, indices_of(node, type_.target, frame), node, frame)
+    frame.fail(node, f"'{type_}' points to one value; write '.*'")
+
+
+def indices_of(node: tree.Index, type_: t.ArrayType, frame: Frame) -> list[Value]:
+    """The indices of an access, checked against the array's shape."""
+    if len(node.indices) != len(type_.dimensions):
+        rank = len(type_.dimensions)
+        frame.fail(node, f"'{type_}' takes {rank} indices, got {len(node.indices)}")
+    found: list[Value] = []
+    for item, dimension in zip(node.indices, type_.dimensions, strict=True):
+        value = evaluate(item, frame)
+        if not is_integer(value.type):
+            if is_poison(value):
+                frame.silent()
+            if not isinstance(value.type, t.EnumType):
+                frame.fail(item, f"an index must be an integer, got '{value.type}'")
+        in_range = dimension == 1 << 30 or (
+            isinstance(value, Const) and 0 <= value.value < dimension
+        )
+        if isinstance(value, Const) and not in_range:
+            frame.fail(item, f"index {value.value} is outside '{type_}' (0 to {dimension - 1})")
+        found.append(value)
+    return found
+
+
+def element_of(operand: Place, indices: list[Value], node: tree.Node, frame: Frame) -> Place:
+    """An element of an array."""
+    type_ = operand.type
+    assert isinstance(type_, t.ArrayType)
+    flat = _flat_known(type_, indices)
+    if flat is not None:
+        return _known_element(operand, type_, flat, frame, node)
+    memory = in_memory(operand, node, frame)
+    needs_code(node, frame, "an index that is not known")
+    index = _flat_index(type_, indices, node, frame)
+    stride = t.stride_of(type_.element)
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    if stride != 1:
+        index = builder.binary("mul", POINTER, index, Constant(POINTER, stride), position)
+    base = builder.address(memory.base, memory.offset, position)
+    address = builder.binary("add", POINTER, base, index, position)
+    return Memory(type_.element, None, address, 0, is_const=memory.is_const)
+
+
+def _flat_known(type_: t.ArrayType, indices: list[Value]) -> int | None:
+    flat = 0
+    for index, dimension in zip(indices, type_.dimensions, strict=True):
+        if not isinstance(index, Const):
+            return None
+        flat = flat * dimension + index.value
+    return flat
+
+
+def _known_element(
+    operand: Place, type_: t.ArrayType, flat: int, frame: Frame, node: tree.Node
+) -> Place:
+    if isinstance(operand, Cell):
+        return Cell(type_.element, operand.box, (*operand.path, flat))
+    if isinstance(operand, Fixed) and isinstance(operand.value, Const):
+        return Fixed(Const(type_.element, operand.value.value[flat]))
+    memory = in_memory(operand, node, frame)
+    return memory.part(type_.element, flat * t.stride_of(type_.element))
+
+
+def _flat_index(type_: t.ArrayType, indices: list[Value], node: tree.Node, frame: Frame) -> Operand:
+    """The position of an element in row-major order, as a 16-bit number."""
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    total: Operand | None = None
+    for index, dimension in zip(indices, type_.dimensions, strict=True):
+        if isinstance(index, Const):
+            current: Operand = Constant(POINTER, index.value & 0xFFFF)
+        else:
+            operand = operand_of(index, node, frame)
+            source = index.type.machine
+            assert isinstance(source, Scalar)
+            current = (
+                operand
+                if source == POINTER
+                else builder.convert(operand, source, POINTER, position)
+            )
+        if total is None:
+            total = current
+        else:
+            size = Constant(POINTER, dimension & 0xFFFF)
+            scaled = builder.binary("mul", POINTER, total, size, position)
+            total = builder.binary("add", POINTER, scaled, current, position)
+    assert total is not None
+    return total
+
+
+def in_memory(operand: Place, node: tree.Node, frame: Frame) -> Memory:
+    """A place as one in memory; a known constant is put there."""
+    if isinstance(operand, Memory):
+        return operand
+    if isinstance(operand, Fixed):
+        value = operand.value
+        if isinstance(value, InMemory):
+            return Memory(value.type, None, value.base, value.offset, is_const=True)
+        if isinstance(value, Const) and operand.module is not None:
+            variable = operand.module.constant_variable(operand.global_name)
+            return Memory(value.type, variable, None, 0, is_const=True)
+        if isinstance(value, Const) and not t.is_comptime_only(value.type):
+            placed = frame.world.pooled(value, frame, node)
+            return Memory(value.type, placed, None, 0, is_const=True)
+    frame.fail(node, f"a value of type '{operand.type}' has no address")
+
+
+def address_of(operand: Place, node: tree.Node, frame: Frame) -> Value:
+    """`&place`."""
+    memory = in_memory(operand, node, frame)
+    type_ = t.pointer_type(memory.type, const=memory.is_const)
+    if memory.variable is not None:
+        return Const(type_, Pointer(memory.variable, memory.offset))
+    needs_code(node, frame, "the address of a local variable")
+    assert frame.builder is not None
+    return Runtime(type_, frame.builder.address(memory.base, memory.offset, frame.position(node)))
+
+
+def load(operand: Place, node: tree.Node, frame: Frame) -> Value:
+    """The value that a place holds."""
+    match operand:
+        case Fixed(value=value):
+            return value
+        case Cell():
+            return _load_cell(operand)
+        case InRegister(type=type_, register=register):
+            return _in_register(type_, register, node, frame)
+        case Fields(places=places):
+            assert isinstance(operand.type, t.StructType)
+            return struct_value(operand.type, tuple([load(p, node, frame) for p in places]))
+        case Memory():
+            return _load_memory(operand, node, frame)
+
+
+def _in_register(type_: Type, register: Register, node: tree.Node, frame: Frame) -> Value:
+    if frame.builder is None:
+        frame.fail(node, "the value of a run-time variable is not known at compile time")
+    return Runtime(type_, register)
+
+
+def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
+    """A value that later assignments to variables do not change: their registers are copied."""
+    if isinstance(value, Mixed):
+        assert isinstance(value.type, t.StructType)
+        parts = [stable(field, node, frame) for field in value.fields]
+        return struct_value(value.type, tuple(parts))
+    builder = frame.builder
+    if builder is None or not isinstance(value, Runtime):
+        return value
+    operand = value.operand
+    if not isinstance(operand, Register) or not builder.names[operand.index]:
+        return value
+    copy = builder.register(builder.registers[operand.index])
+    builder.move(copy, operand, frame.position(node))
+    return Runtime(value.type, copy)
+
+
+def _load_cell(cell: Cell) -> Const:
+    value = _walk(cell)
+    if value.__class__ is list:
+        return Const(cell.type, list(value))
+    return Const(cell.type, value)
+
+
+def _walk(cell: Cell) -> Any:  # noqa: ANN401 - raw values, see Const
+    value = cell.box[0].value
+    for at in cell.path:
+        value = value[at]
+        if value.__class__ is Const:
+            value = value.value
+    return value
+
+
+def _load_memory(place: Memory, node: tree.Node, frame: Frame) -> Value:
+    if frame.builder is None:
+        constant = _constant_content(place)
+        if constant is not None:
+            return constant
+        name = place.variable.name if place.variable else "memory"
+        frame.fail(node, f"the value of run-time variable '{name}' is not known at compile time")
+    machine = place.type.machine
+    if machine is None:
+        return InMemory(place.type, place.base, place.offset)
+    register = frame.builder.load(machine, place.base, place.offset, frame.position(node))
+    return Runtime(place.type, register)
+
+
+def _constant_content(place: Memory) -> Const | None:
+    """What lies in a constant, read at compile time through a pointer."""
+    variable = place.variable
+    if variable is None or not variable.is_const or variable.initial is None:
+        return None
+    if place.offset == 0 and place.type is variable.type:
+        return variable.initial
+    type_ = variable.type
+    if isinstance(type_, t.ArrayType) and type_.element is place.type:
+        at, rest = divmod(place.offset, t.stride_of(type_.element))
+        if rest == 0 and 0 <= at < type_.count:
+            return Const(place.type, variable.initial.value[at])
+    return None
+
+
+def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
+    """Writes a value, which has the place's type, to a place."""
+    match place:
+        case Fixed():
+            frame.fail(node, "cannot assign to a constant")
+        case Cell():
+            _store_cell(place, value, node, frame)
+        case InRegister(register=register):
+            needs_code(node, frame, "an assignment to a run-time variable")
+            assert frame.builder is not None
+            frame.builder.move(register, operand_of(value, node, frame), frame.position(node))
+        case Fields(places=places):
+            source = as_place(value)
+            parts = [load(part_of(source, at), node, frame) for at in range(len(places))]
+            for part, item in zip(places, [stable(v, node, frame) for v in parts], strict=True):
+                store(part, item, node, frame)
+        case Memory():
+            _store_memory(place, value, node, frame)
+
+
+def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:
+    if not isinstance(value, Const):
+        frame.fail(node, "a compile-time variable needs a value known at compile time")
+    raw = list(value.value) if value.value.__class__ is list else value.value
+    cell.box[0] = Const(cell.box[0].type, _replaced(cell.box[0].value, cell.path, raw))
+
+
+def _replaced(value: Any, path: tuple[int, ...], raw: Any) -> Any:  # noqa: ANN401 - see Const
+    """A raw value with one part exchanged; arrays are changed in place."""
+    if not path:
+        return raw
+    at, rest = path[0], path[1:]
+    if value.__class__ is list:
+        value[at] = _replaced(value[at], rest, raw)
+        return value
+    part: Const = value[at]
+    changed = Const(part.type, _replaced(part.value, rest, raw))
+    return (*value[:at], changed, *value[at + 1 :])
+
+
+def _store_memory(place: Memory, value: Value, node: tree.Node, frame: Frame) -> None:
+    if place.is_const:
+        frame.fail(node, "cannot assign to a constant")
+    needs_code(node, frame, "an assignment to a run-time variable")
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    machine = place.type.machine
+    if machine is not None:
+        operand = operand_of(value, node, frame)
+        builder.store(place.base, place.offset, operand, machine, position)
+        return
+    if isinstance(value, Mixed):
+        for at, part in enumerate(value.fields):
+            target = part_of(place, at)
+            store(target, part, node, frame)
+        return
+    source = materialized(value, node, frame)
+    assert isinstance(source, InMemory)
+    to = builder.address(place.base, place.offset, position)
+    origin = builder.address(source.base, source.offset, position)
+    builder.emit(Copy(to, origin, t.size_of(place.type), position))
+
+
+def new_variable(type_: Type, name: str, node: tree.Node, frame: Frame) -> Place:
+    """A local run-time variable: in a register if nothing takes its address."""
+    builder = frame.builder
+    assert builder is not None
+    if type_.machine is not None and name not in frame.memory_locals:
+        return InRegister(type_, builder.register(type_.machine, name))
+    if isinstance(type_, t.StructType) and not type_.is_union and name not in frame.memory_locals:
+        places = [
+            new_variable(field, f"{name}.{at}", node, frame)
+            for at, field in enumerate(type_.field_types)
+        ]
+        return Fields(type_, places)
+    variable = frame.world.local_variable(builder, name, type_, frame.position(node))
+    return Memory(type_, variable, None, 0, is_const=False)
+
+
+def is_descriptor(type_: Type) -> bool:
+    """Whether a register of this type holds a DSD."""
+    return isinstance(type_.machine, DescriptorType)
+
+
+_PLACES: dict[type, Callable[[Any, Frame], Place]] = {
+    tree.Name: _name,
+    tree.Dereference: _dereference,
+    tree.Member: _member,
+    tree.Index: _index,
+}
