@@ -26,9 +26,9 @@ from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
 from appliance.cli.access import token_app, user_app
 from appliance.cli.backups import backup, restore
 from appliance.cli.certificates import certificates_app
-from appliance.cli.database_option import without_password
 from appliance.cli.node import node
 from appliance.cli.proxy import proxy
+from appliance.cli.secret_options import no_database_password, no_otlp_password
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
@@ -152,6 +152,7 @@ _Otlp = Annotated[
     typer.Option(
         help="Send traces to this OTLP receiver over HTTP.",
         show_default="OTEL_EXPORTER_OTLP_ENDPOINT, or none",
+        callback=no_otlp_password,
     ),
 ]
 _DiskReserve = Annotated[
@@ -169,7 +170,7 @@ _Database = Annotated[
     typer.Option(
         help="postgresql+psycopg://... to use instead of SQLite; without a password.",
         show_default="",
-        callback=without_password,
+        callback=no_database_password,
     ),
 ]
 _Launcher = Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from appliance.cli.database_option import without_password
+from appliance.cli.secret_options import no_database_password
 from appliance.core.clock import SystemClock
 from appliance.core.errors import WscError
 from appliance.management.store.backups import Manifest, make_backup, restore_backup
@@ -22,7 +22,7 @@ _Database = Annotated[
     typer.Option(
         help="URL of the database.",
         show_default="that of the last start",
-        callback=without_password,
+        callback=no_database_password,
     ),
 ]
 _NO_KEYS = (

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from appliance.cli.database_option import without_password
+from appliance.cli.secret_options import no_database_password
 from appliance.core.errors import UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
@@ -32,7 +32,7 @@ def proxy(
         typer.Option(
             help="Management's database, as given to `up`.",
             show_default="",
-            callback=without_password,
+            callback=no_database_password,
         ),
     ] = "",
     host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "localhost",

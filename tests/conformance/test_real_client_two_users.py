@@ -6,6 +6,7 @@ call and signal everything of the other's job and of the appliance.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -65,6 +67,32 @@ class Place:
         return subprocess.run(
             [*self.appliance.enter, *command], capture_output=True, text=True, check=False
         )
+
+    def submit(self, user: Person, *command: str) -> str:
+        """Submit a detached run from a user's home; return its job."""
+        submitted = self.csctl(user, "submit", "--", *command)
+        assert submitted.returncode == 0, submitted.stderr
+        found = re.search(r"wsjob-\w{22}", submitted.stdout)
+        assert found, submitted.stdout
+        return found[0]
+
+    def submit_in(self, user: Person, directory: Path, argv: list[str]) -> str:
+        """Submit a detached run in any directory; return its job."""
+        state = json.loads((self.appliance.data_dir / "appliance.json").read_text())
+        answer = httpx.post(
+            f"{state['rest_url']}/api/v1/jobs/detached",
+            json={"argv": argv, "work_dir": str(directory), "environment": {}},
+            headers={"authorization": f"Bearer {self.variables(user)['CSAUTH_TOKEN']}"},
+            timeout=60,
+        )
+        assert answer.is_success, answer.text
+        return str(answer.json()["job"])
+
+    def logs_of(self, user: Person, job: str) -> list[str]:
+        """Return what a run has printed, once it has ended."""
+        followed = self.csctl(user, "logs", "--follow", job)
+        assert followed.returncode == 0, followed.stderr
+        return followed.stdout.splitlines()
 
     def start(self, user: Person) -> ClientRun:
         """Start a training of a user's own."""
@@ -168,6 +196,21 @@ def streamers(user: Person) -> list[object]:
         for process in psutil.process_iter()
         if owner_of(process) == user.uid and "/proc/self/fd/" in " ".join(command_of(process))
     ]
+
+
+def test_a_detached_run_is_its_users_and_says_what_they_may_not(place: Place) -> None:
+    ada, bob = place.users
+    script = bob.home / "run.sh"
+    script.write_text("#!/bin/sh\nid -u; id -g; pwd; touch made; umask\n")
+    script.chmod(0o700)
+    os.chown(script, bob.uid, bob.gid)
+    assert place.logs_of(bob, place.submit(bob, "./run.sh")) == [
+        *(str(bob.uid), str(bob.gid), str(bob.home), "0022")
+    ]
+    assert (bob.home / "made").stat().st_uid == bob.uid
+    intruding = place.submit_in(ada, bob.home, ["./run.sh"])
+    said = "\n".join(place.logs_of(ada, intruding))
+    assert f"the directory {bob.home} cannot be entered by user {ada.uid}" in said
 
 
 def jobs_with_input(place: Place, user: Person) -> Iterator[str]:

@@ -73,6 +73,13 @@ def test_nothing_that_the_appliance_has_made_is_open_to_others(appliance):
     assert passable == ({runtime_root, runtime_root / job} if os.geteuid() == 0 else set())
 
 
+def test_a_password_of_a_receiver_of_traces_is_refused_too():
+    answer = run_command("up", "--otlp", f"http://ada:{SECRET}@collector:4318")
+    assert answer.returncode == 2
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in " ".join(answer.stderr.replace("\u2502", " ").split())
+    assert SECRET not in answer.stdout + answer.stderr
+
+
 @pytest.mark.parametrize(
     "url",
     [

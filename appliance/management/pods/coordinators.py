@@ -11,6 +11,7 @@ import grpc
 from appliance.core.clock import Clock
 from appliance.core.cluster.pods import MANAGEMENT, control_address
 from appliance.core.ids import JobId, Role
+from appliance.files.beneath import Beneath, read_file
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import Bridge
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
@@ -50,11 +51,14 @@ class CoordinatorAddresses:
         (self._jobs_dir / job / ADDRESS_FILE).unlink(missing_ok=True)
 
     def find(self, job: JobId) -> str:
-        """Return host:port of a coordinator's network server; empty if there is none."""
-        if Path(job).name != job:
-            return ""
+        """Return host:port of a coordinator's network server; empty if there is none.
+
+        Raises:
+            UserError: That is no job's name.
+        """
+        path = Beneath(root=self._jobs_dir, parts=(job, ADDRESS_FILE))
         try:
-            return (self._jobs_dir / job / ADDRESS_FILE).read_text()
+            return read_file(path).decode()
         except FileNotFoundError:
             return ""
 

@@ -161,7 +161,7 @@ def _open_server(url: str) -> Database:
     except (ArgumentError, NoSuchModuleError) as error:
         raise UserError(
             "The database's URL is not understood.",
-            hint="Write postgresql+psycopg://USER:PASSWORD@HOST/NAME.",
+            hint="Write postgresql+psycopg://USER@HOST/NAME, and leave the password to PGPASSFILE.",
         ) from error
     except OperationalError as error:
         raise ClusterError(
