@@ -469,8 +469,10 @@ def test_a_disk_that_takes_no_writes_for_a_while_ends_no_job(tmp_path):
         command = command_of(management)
         # No file of this process grows, as on a full disk.
         management.rlimit(psutil.RLIMIT_FSIZE, (1, psutil.RLIM_INFINITY))
-        with pytest.raises(grpc.RpcError):
-            cancel(appliance, waiting, timeout=5)
+        with pytest.raises(grpc.RpcError) as refused:
+            cancel(appliance, waiting, timeout=60)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "can keep nothing now: its database says" in refused.value.details()
         assert command_of(management) == command
         assert pods_of(job) == pods
         management.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
