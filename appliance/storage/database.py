@@ -79,14 +79,14 @@ class Database:
             ClusterError: The file is damaged or empty, or cannot be written to.
         """
         with in_sentences(path):
-            if not path.exists():
-                cls._create_sqlite(path)
+            if not path.exists() and cls._create_sqlite(path):
+                return cls(f"sqlite:///{path}")
             check_file(path)
             return cls.open(f"sqlite:///{path}")
 
     @classmethod
-    def _create_sqlite(cls, path: Path) -> None:
-        """Make a file that has the schema before it has its name; another one's may win."""
+    def _create_sqlite(cls, path: Path) -> bool:
+        """Make a file that has the schema before it has its name; False if there is one by then."""
         try:
             descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
         except OSError as error:
@@ -97,12 +97,13 @@ class Database:
             try:
                 os.link(name, path)
             except FileExistsError:
-                pass  # another process has made one meanwhile
+                return False
             except OSError:  # a file system without links
                 Path(name).rename(path)
         finally:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{name}{suffix}").unlink(missing_ok=True)
+        return True
 
     @classmethod
     def open(cls, url: str) -> "Database":
