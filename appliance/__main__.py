@@ -31,6 +31,7 @@ from appliance.cli.proxy import proxy
 from appliance.cli.secret_options import no_database_password, no_otlp_password
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.identity import ROOT
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.dashboard.pages import install_pages
 from appliance.files.private import keep_private, make_private
@@ -131,6 +132,13 @@ _HistoryDays = Annotated[
 ]
 _Tokens = Annotated[
     bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+]
+_LocalUsers = Annotated[
+    bool,
+    typer.Option(
+        "--local-users",
+        help="Without tokens, as root: serve every user of this machine, as the kernel names them.",
+    ),
 ]
 _Foreground = Annotated[
     bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
@@ -234,6 +242,7 @@ def up(
     tls: _Tls = False,
     certificates: _CertificatesDir = None,
     tokens: _Tokens = False,
+    local_users: _LocalUsers = False,
     precision: _PrecisionFlag = "f32",
     machine: _MachineFlag = "cs2",
     pace: _PaceFlag = 0.0,
@@ -276,6 +285,7 @@ def up(
         has_tls=tls,
         certificates=str(certificates.absolute()) if certificates else "",
         needs_token=tokens,
+        serves_local_users=local_users,
         precision=precision,
         wafer_bytes=free_bytes(parse_machine(table := _machine(machine))),
         execution=execution,
@@ -303,7 +313,24 @@ def up(
     _begin(options, log_level=settings.log_level, foreground=foreground)
 
 
+def _warn_root(options: ManagementOptions) -> None:
+    """Say whom an appliance of root serves, which is not what one may expect."""
+    if os.getuid() != ROOT or options.needs_token:
+        return
+    others = (
+        "every user of this machine, each as themselves"
+        if options.serves_local_users
+        else "root alone; add --local-users for the other users of this machine"
+    )
+    typer.echo(
+        f"Warning: this appliance runs as root and asks for no tokens. It serves {others}, or "
+        "--tls --tokens for everybody who has a token.",
+        err=True,
+    )
+
+
 def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> None:
+    _warn_root(options)
     with storage_errors(options.data_dir, options.database):
         if options.launcher != KUBERNETES and Instance(options.data_dir).is_running():
             raise Instance(options.data_dir).already_runs()
@@ -562,6 +589,7 @@ async def _serve_rest(
     services = ApiServices(
         state=management.state,
         access=management.access,
+        peers=management.peers,
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from appliance.cluster.kubernetes.options import parse_options
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
+from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.pods import Device, PodSpec
 from appliance.core.cluster.records import JobRecord
@@ -33,6 +35,7 @@ from appliance.management.access.certificates import (
     find_certificates,
 )
 from appliance.management.access.driver_tokens import open_driver_tokens
+from appliance.management.access.local_users import LocalPeers
 from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import Attendants
@@ -70,7 +73,9 @@ from appliance.management.pods.pod_specs import Surroundings, plan_pods
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
+from appliance.management.rpc.client_streams import ClientStreams, Presence
 from appliance.management.rpc.cluster_servicer import ClusterServicer
+from appliance.management.rpc.connections import Connections
 from appliance.management.rpc.csctl_servicer import CsctlServicer
 from appliance.management.rpc.driver_servicer import (
     DriverControlServicer,
@@ -143,7 +148,11 @@ class ManagementOptions:
             every coordinator and to REST.
         certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
             make its own.
-        needs_token: Whether every call must carry a token that this appliance minted.
+        needs_token: Whether every call must carry a token that this appliance minted. It takes
+            `has_tls`, or whoever got the port while this is down would get the tokens.
+        serves_local_users: Whether, without tokens, every user of this machine is served, as whom
+            the kernel says; else only who runs the appliance, and root. As root alone, because each
+            user's programs then run as that user.
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
             16-bit result rounded to the program's format).
         wafer_bytes: Memory for activations that a program may use of each system; a share of the
@@ -205,6 +214,7 @@ class ManagementOptions:
     has_tls: bool = False
     certificates: str = ""
     needs_token: bool = False
+    serves_local_users: bool = False
     precision: str = "f32"
     wafer_bytes: int = 0
     execution: str = Execution.WEIGHT_STREAMING.value
@@ -269,6 +279,17 @@ class ManagementOptions:
             raise UserError(
                 f"Certificates are given in {self.certificates}, and plain text is to be talked.",
                 hint="Add --tls.",
+            )
+        if self.needs_token and not self.has_tls:
+            raise UserError(
+                "Tokens would be sent in plain text, to whoever listens at the port.",
+                hint="Add --tls.",
+            )
+        if self.serves_local_users and (self.needs_token or os.getuid() != ROOT):
+            raise UserError(
+                "Users of this machine are served without tokens by an appliance of root alone, "
+                "which runs each one's programs as that user.",
+                hint="Use --tls --tokens, or leave out --local-users.",
             )
         if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
             raise UserError(
@@ -350,8 +371,14 @@ class Management:
         self._state = State.over(self._database, clock)
         self._kubernetes = KubernetesSide(candidacy, self._state, clock) if candidacy else None
         self.access = open_access(
-            options.data_dir, self._database, clock, needs_token=options.needs_token
+            options.data_dir,
+            self._database,
+            clock,
+            needs_token=options.needs_token,
+            serves_all=options.serves_local_users,
         )
+        self.peers = LocalPeers()
+        self._presence = Presence(clock, options.lease_seconds)
         self._tls = self._ensure_tls()
         self._stream_secret = ensure_secret(options.data_dir / STREAMS_KEY)
         self._job_keys = JobKeys(self._stream_secret, self._ensure_stream_identity())
@@ -461,9 +488,10 @@ class Management:
             backends = Backends(
                 management=(_INNER_HOST, inner_port),
                 rest=rest_address,
-                find_coordinator=self.jobs.coordinator_address,
+                find_coordinator=self.jobs.coordinator,
             )
             self._front = FrontPort([listener], backends)
+            self.peers.follow(self._front.origin_of)
             self._front.start()
         else:
             self.port = inner_port
@@ -662,10 +690,9 @@ class Management:
             model=self.model,
             sessions=self.sessions,
         )
-        self.gate = self._make_gate()
-        outer_server = grpc.aio.server(
-            interceptors=[RpcEdge(self._threads, self.gate)], options=CLIENT_OPTIONS
-        )
+        self.gate, connections = self._make_gate(), Connections(self._clock)
+        edge = RpcEdge(self._threads, self.gate, self.peers, connections)
+        outer_server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
         outer = by_name(outer_server)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
@@ -674,6 +701,14 @@ class Management:
             submissions=submissions,
             inventory=self.inventory,
             watch=self._watch,
+            streams=ClientStreams(
+                self._state,
+                self.jobs,
+                self.inventory,
+                self._watch,
+                connections=connections,
+                presence=self._presence,
+            ),
             needs_token=self.options.needs_token,
         )
         csctl = CsctlServicer(
@@ -699,6 +734,7 @@ class Management:
         behind = f"{_INNER_HOST}:0"
         address = behind if self._tls else f"{self.options.bind_host}:{self.options.port}"
         port = self._bind(outer_server, address)
+        self.peers.serve_at(address.rpartition(":")[0], port)
         inner_server = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=INNER_OPTIONS)
         inner = by_name(inner_server)
         add_ManagementServicer_to_server(
@@ -707,6 +743,7 @@ class Management:
                 self._watch,
                 self._addresses,
                 self._clock,
+                self._presence,
                 key_of=None if self.options.launcher == PROCESSES else self._job_keys.text_of,
             ),
             inner,
