@@ -41,7 +41,8 @@ from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.sni_proxy import listen
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.logs.log_retention import LogLimits
-from appliance.management.server import KUBERNETES, PROCESSES, Management, ManagementOptions
+from appliance.management.options import KUBERNETES, PROCESSES, ManagementOptions
+from appliance.management.server import Management
 from appliance.management.store.databases import await_database
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import STOP_SECONDS, Instance, InstanceState
@@ -282,10 +283,7 @@ def up(
         cluster=_cluster(cluster),
         public_name=public_name,
         public_port=public_port,
-        has_tls=tls,
-        certificates=str(certificates.absolute()) if certificates else "",
-        needs_token=tokens,
-        serves_local_users=local_users,
+        **_trust(tls, certificates, tokens, local_users),
         precision=precision,
         wafer_bytes=free_bytes(parse_machine(table := _machine(machine))),
         execution=execution,
@@ -339,6 +337,24 @@ def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> N
             return
     configure_logging(as_json=False, level=log_level, stream=sys.stderr)
     asyncio.run(_serve(options, ready_descriptor=None))
+
+
+class _Trust(TypedDict):
+    """How callers and the appliance prove who they are."""
+
+    has_tls: bool
+    certificates: str
+    needs_token: bool
+    serves_local_users: bool
+
+
+def _trust(tls: bool, certificates: Path | None, tokens: bool, local_users: bool) -> _Trust:
+    return {
+        "has_tls": tls,
+        "certificates": str(certificates.absolute()) if certificates else "",
+        "needs_token": tokens,
+        "serves_local_users": local_users,
+    }
 
 
 class _Retention(TypedDict):

@@ -53,6 +53,10 @@ class Endpoint:
         return _address(self.host).is_loopback
 
 
+Origin = tuple[Endpoint, Endpoint]
+"""The far and the near end of the connection that a client made."""
+
+
 def parse_peer(text: str) -> Endpoint | None:
     """Return the endpoint that gRPC calls `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`.
 

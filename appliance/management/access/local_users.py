@@ -5,10 +5,7 @@ import pwd
 from collections.abc import Callable
 
 from appliance.core.cluster.identity import LocalAccount
-from appliance.wire.peers import Endpoint, parse_peer, uid_of_peer
-
-Origin = tuple[Endpoint, Endpoint]
-"""The far and the near end of the connection that a client made."""
+from appliance.wire.peers import Endpoint, Origin, parse_peer, uid_of_peer
 
 
 class LocalPeers:

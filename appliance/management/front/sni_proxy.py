@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
-from appliance.management.access.local_users import Origin
 from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
-from appliance.wire.peers import Endpoint, may_reach
+from appliance.wire.peers import Endpoint, Origin, may_reach
 
 logger = logging.getLogger(__name__)
 
