@@ -45,8 +45,7 @@ class ManagementOptions:
             every coordinator and to REST.
         certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
             make its own.
-        needs_token: Whether every call must carry a token that this appliance minted. It takes
-            `has_tls`, or whoever got the port while this is down would get the tokens.
+        needs_token: Whether every call must carry a token that this appliance minted.
         serves_local_users: Whether, without tokens, every user of this machine is served, as whom
             the kernel says; else only who runs the appliance, and root. As root alone, because each
             user's programs then run as that user.
@@ -175,11 +174,6 @@ class ManagementOptions:
         if self.certificates and not self.has_tls:
             raise UserError(
                 f"Certificates are given in {self.certificates}, and plain text is to be talked.",
-                hint="Add --tls.",
-            )
-        if self.needs_token and not self.has_tls:
-            raise UserError(
-                "Tokens would be sent in plain text, to whoever listens at the port.",
                 hint="Add --tls.",
             )
         if self.serves_local_users and (self.needs_token or os.getuid() != ROOT):

@@ -234,6 +234,7 @@ def _options(
             "cluster_systems": str(surroundings.cluster_systems),
             MEMORY_NODES_OPTION: str(surroundings.memory_nodes),
             "machine": surroundings.machine,
+            "service_authority": job.service_authority,
             "bind_host": surroundings.bind_host,
             "public_host": surroundings.public_host,
             "tls_cert": surroundings.tls_cert,
