@@ -1,28 +1,13 @@
-"""Becomes a program of the user, with the user's rights alone, that dies with the pod it is of.
+"""Starts programs of the user, with the user's rights alone; `become_user` gives ours up."""
 
-Runs as a script, before anything of ours is imported: `user_exec.py PARENT_PID ORDER REPORT`, where
-ORDER is a descriptor with an `Order` as JSON, and REPORT one that takes what went wrong, if
-anything does. It starts with our rights and with none of the user's variables, and gives the rights
-up before it enters the user's directory or looks for the program: so neither has to be readable to
-us, nor Python and this file to the user, and whatever fails from then on would fail for the user
-too. The kernel's parent-death signal survives `exec`, and a change of user clears it, so it is set
-after that.
-"""
-
-import ctypes
-import json
+import marshal
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-_PR_SET_PDEATHSIG = 1
-_UMASK = 0o022
-_MAX_SHEBANG_BYTES = 256
-_NOWHERE = (2, 20)  # ENOENT, ENOTDIR: another candidate may be there
-_DENIED = 13
+from appliance.user_code import become_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +62,12 @@ def start(
     request = os.memfd_create("order", os.MFD_CLOEXEC)
     told, tells = os.pipe()
     try:
-        os.write(request, json.dumps(asdict(order)).encode())
+        fields = {**asdict(order), "environment": dict(order.environment)}
+        os.write(request, marshal.dumps(fields))
         os.lseek(request, 0, os.SEEK_SET)
+        words = (os.getpid(), request, tells)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(request), str(tells)],
+            [sys.executable, "-I", "-S", become_user.__file__, *map(str, words)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
@@ -99,82 +86,6 @@ def start(
         problem = report.read()  # ends as the program begins
     if problem:
         process.wait()
-        raise CannotStartError(**json.loads(problem))
+        message, is_missing = marshal.loads(problem)
+        raise CannotStartError(message, is_missing=is_missing)
     return process
-
-
-def main() -> None:
-    """Become the program."""
-    parent, request, report = map(int, sys.argv[1:])
-    os.set_inheritable(report, False)
-    with os.fdopen(request, "rb") as file:
-        order = json.loads(file.read())
-    try:
-        _become_user(order["uid"], order["gid"], order["groups"])
-        os.umask(_UMASK)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the signal was set
-            sys.exit(1)
-        problem, is_missing = _become_program(order)
-    except OSError as error:
-        problem, is_missing = f"user {order['uid']} cannot be: {error.strerror}", False
-    os.write(report, json.dumps({"message": problem, "is_missing": is_missing}).encode())
-    sys.exit(126)
-
-
-def _become_user(uid: int | None, gid: int | None, groups: list[int]) -> None:
-    if uid is None:
-        return
-    os.setgroups(groups)
-    if gid is not None:
-        os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-
-
-def _become_program(order: dict[str, object]) -> tuple[str, bool]:
-    """Become the program, or return why not and whether it is because there is none."""
-    programs, arguments = order["programs"], order["arguments"]
-    environment, directory = order["environment"], order["directory"]
-    assert isinstance(programs, list)
-    assert isinstance(arguments, list)
-    assert isinstance(environment, dict)
-    who = f"user {os.getuid()}"
-    try:
-        os.chdir(str(directory))
-    except OSError as error:
-        return f"the directory {directory} cannot be entered by {who}: {error.strerror}", False
-    denied = ""
-    for program in programs:
-        try:
-            os.execve(program, [program, *arguments], environment)
-        except OSError as error:
-            why = _why_not(program, error, who)
-            if error.errno == _DENIED:
-                denied = denied or why
-            elif error.errno not in _NOWHERE or os.path.lexists(program):
-                return why, False
-    return (denied, False) if denied else (f"there is no {' nor '.join(programs)}", True)
-
-
-def _why_not(program: str, error: OSError, who: str) -> str:
-    """Say why a program cannot be run: a script's interpreter may be at fault, not the script."""
-    interpreter = _interpreter_of(program)
-    if interpreter and not os.access(interpreter, os.X_OK):
-        why = "cannot be run" if os.path.lexists(interpreter) else "is not there"
-        return f"{program} names the interpreter {interpreter}, which {why} for {who}"
-    return f"{program} cannot be run by {who}: {error.strerror}"
-
-
-def _interpreter_of(program: str) -> str:
-    """Return the interpreter that a script names in its first line; empty if it names none."""
-    try:
-        with open(program, "rb") as file:
-            first = file.read(_MAX_SHEBANG_BYTES).split(b"\n", 1)[0]
-    except OSError:
-        return ""
-    words = first[2:].split() if first.startswith(b"#!") else []
-    return os.fsdecode(words[0]) if words else ""
-
-
-if __name__ == "__main__":
-    main()

@@ -113,6 +113,11 @@ def test_the_first_program_that_can_be_run_is_and_a_missing_one_is_told_apart(tm
     assert (denied.value.is_missing, missing.value.is_missing) == (False, True)
 
 
+def test_what_no_program_can_be_given_is_told_as_such(tmp_path):
+    with pytest.raises(CannotStartError, match=r"nothing can be run as user .*surrogates"):
+        said_by(order_of("/bin/true", "\ud800"), tmp_path / "log")
+
+
 @pytest.mark.parametrize("uid", [None, pytest.param(OTHER, marks=as_root)])
 def test_a_program_dies_with_the_pod(place, uid):
     pod = f"""
