@@ -6,9 +6,10 @@ from appliance.csl.program.placement import Program
 
 
 def out_json(program: Program) -> str:
-    """`out.json`: every `--params` and `--colors` value, as text."""
-    parameters = {name: str(value) for name, value in program.parameters}
-    return json.dumps({"params": parameters}, indent=2) + "\n"
+    """`out.json`: every `--params` and `--colors` value, as text; the colors once more apart."""
+    parameters = {name: str(value) for name, value in (*program.parameters, *program.colors)}
+    colors = {name: str(value) for name, value in program.colors}
+    return json.dumps({"params": parameters, "colors": colors}, indent=2) + "\n"
 
 
 def out_rpc_json(program: Program) -> str:

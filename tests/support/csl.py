@@ -73,3 +73,27 @@ def printed(body: str, top: str = "", **options: object) -> list[str]:
     compilation = compile_pe(f"{top}\ncomptime {{\n{body}\n}}\n", **options)
     assert compilation.program is not None, compilation.render()
     return [line.split(": ", 1)[1] for line in compilation.printed]
+
+
+def check_error(marked: str, text: str, *, body: bool = False, **options: object) -> None:
+    """Asserts that a PE's code has an error at the mark `$$` that says a text.
+
+    `body` puts the source into the function `main`.
+    """
+    if body:
+        marked = f"fn main() void {{\n{marked}\n}}\ncomptime {{ @export_symbol(main); }}\n"
+    before, after = marked.split("$$")
+    place = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    compilation = compile_pe(before + after, **options)
+    found = [(item.line, item.column, item.text) for item in compilation.diagnostics]
+    assert any(item[:2] == place and text in item[2] for item in found), (
+        f"no error at {place} with {text!r}; found\n{compilation.render()}"
+    )
+    assert compilation.program is None, "this is only a warning"
+
+
+def check_right(source: str, *, body: bool = False, **options: object) -> CodeClass:
+    """Asserts that a PE's code compiles."""
+    if body:
+        source = f"fn main() void {{\n{source}\n}}\ncomptime {{ @export_symbol(main); }}\n"
+    return code_of(source, **options)

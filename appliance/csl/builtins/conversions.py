@@ -18,8 +18,7 @@ from appliance.csl.semantics.evaluate import (
     operand_of,
 )
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import Place, as_place, load, part_of, place_of
-from appliance.csl.semantics.statements import FIELD_PLACE
+from appliance.csl.semantics.places import FIELD_PLACE, Place, as_place, load, part_of, place_of
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (
     Const,
@@ -186,8 +185,7 @@ def _field(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value
     return load(_field_place(node, frame), node, frame)
 
 
-def _field_place(node: tree.Expression, frame: Frame) -> Place:
-    assert isinstance(node, tree.BuiltinCall)
+def _field_place(node: tree.BuiltinCall, frame: Frame) -> Place:
     if len(node.arguments) != 2:
         frame.fail(node, f"'@field' takes 2 arguments, got {len(node.arguments)}")
     operand = place_of(node.arguments[0], frame)

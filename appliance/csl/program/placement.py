@@ -146,7 +146,9 @@ class Program:
     width_east_buf: int
     fp16_format: str
     parameters: tuple[tuple[str, int], ...]
-    """Every `--params` and `--colors` value, for out.json."""
+    """Every `--params` value, for out.json."""
+    colors: tuple[tuple[str, int], ...]
+    """Every `--colors` value, for out.json."""
     files: tuple[str, ...]
     """Source names, as `Position.file` counts them."""
     grid: Grid

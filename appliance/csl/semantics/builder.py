@@ -175,11 +175,16 @@ class FunctionBuilder:
         )
 
     def _reachable(self) -> tuple[dict[int, int], list[_Open]]:
+        """New numbers of the blocks that can be reached; empty ones have their successor's."""
         order: dict[int, int] = {}
         found: list[_Open] = []
         pending = [0]
+        skipped: dict[int, int] = {}
         while pending:
-            number = pending.pop()
+            start = pending.pop()
+            number = self._behind_empty(start)
+            if number != start:
+                skipped[start] = number
             if number in order:
                 continue
             order[number] = len(found)
@@ -188,7 +193,21 @@ class FunctionBuilder:
                 block.terminator = Unreachable(self.position)
             found.append(block)
             pending.extend(reversed(list(_targets(block.terminator))))
-        return order, found
+        return order | {start: order[number] for start, number in skipped.items()}, found
+
+    def _behind_empty(self, number: int) -> int:
+        """Where a block leads that only jumps; itself if it does more, or jumps in a circle."""
+        seen = {number}
+        at = number
+        while not self.blocks[at].instructions:
+            terminator = self.blocks[at].terminator
+            if not isinstance(terminator, Jump):
+                return at
+            at = terminator.block
+            if at in seen:
+                return number
+            seen.add(at)
+        return at
 
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))

@@ -212,6 +212,8 @@ def _peers(
 ) -> tuple[Value, Value]:
     """Both operands in one type: the other's if one is a literal, else the wider one."""
     a, b = left.type, right.type
+    if not (is_number(a) and is_number(b)) and (a in _LITERAL or b in _LITERAL):
+        frame.fail(_operator(node), f"'{op}' needs two values of one type, got '{a}' and '{b}'")
     if a in _LITERAL and (b not in _LITERAL or b is t.COMPTIME_FLOAT):
         return coerce(left, b, node, frame, f"left side of '{op}'"), right
     if b in _LITERAL:

@@ -128,9 +128,15 @@ def as_place(binding: object) -> "Place":
 def place_of(node: tree.Expression, frame: Frame) -> Place:
     """The place that an expression names; a value in brackets so to speak if it names none."""
     find = _PLACES.get(node.__class__)
-    if find is None:
-        return as_place(evaluate(node, frame))
-    return find(node, frame)
+    if find is not None:
+        return find(node, frame)
+    if isinstance(node, tree.BuiltinCall) and node.name == "field":
+        return FIELD_PLACE[0](node, frame)
+    return as_place(evaluate(node, frame))
+
+
+FIELD_PLACE: list[Callable[[tree.BuiltinCall, Frame], Place]] = []
+"""`@field(s, "n")` as a place; the builtin's module puts it here."""
 
 
 def _name(node: tree.Name, frame: Frame) -> Place:
@@ -415,10 +421,18 @@ def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
 
 
 def _load_cell(cell: Cell) -> Const:
-    value = _walk(cell)
-    if value.__class__ is list:
-        return Const(cell.type, list(value))
-    return Const(cell.type, value)
+    return Const(cell.type, copied(cell.type, _walk(cell)))
+
+
+def copied(type_: Type, raw: Any) -> Any:  # noqa: ANN401 - raw values, see Const
+    """A raw value that shares no array with another."""
+    if isinstance(type_, t.ArrayType):
+        if isinstance(type_.element, t.StructType):
+            return [copied(type_.element, item) for item in raw]
+        return list(raw)
+    if isinstance(type_, t.StructType):
+        return tuple([Const(item.type, copied(item.type, item.value)) for item in raw])
+    return raw
 
 
 def _walk(cell: Cell) -> Any:  # noqa: ANN401 - raw values, see Const
@@ -482,7 +496,7 @@ def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
 def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:
     if not isinstance(value, Const):
         frame.fail(node, "a compile-time variable needs a value known at compile time")
-    raw = list(value.value) if value.value.__class__ is list else value.value
+    raw = copied(value.type, value.value)
     cell.box[0] = Const(cell.box[0].type, _replaced(cell.box[0].value, cell.path, raw))
 
 

@@ -14,6 +14,7 @@ from appliance.csl.semantics.operators import binary_operation
 from appliance.csl.semantics.places import (
     Cell,
     InRegister,
+    copied,
     load,
     new_variable,
     place_of,
@@ -175,7 +176,7 @@ def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
     if frame.builder is None:
         if not isinstance(value, Const):
             frame.fail(node, f"the value of '{node.name}' is not known at compile time")
-        raw = list(value.value) if value.value.__class__ is list else value.value
+        raw = copied(value.type, value.value)
         frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))
         return
     if t.is_comptime_only(value.type) or value.type is t.VOID:
@@ -221,7 +222,7 @@ def _assignment(node: tree.Assignment, frame: Frame) -> Flow | None:
     if isinstance(target, tree.Name) and target.name == "_" and node.op == "=":
         evaluate(node.value, frame)
         return None
-    place = FIELD_PLACE[0](target, frame) if _is_field_call(target) else place_of(target, frame)
+    place = place_of(target, frame)
     type_ = place.type
     if type_ is t.POISON:
         frame.silent()
@@ -237,14 +238,6 @@ def _assignment(node: tree.Assignment, frame: Frame) -> Flow | None:
         return None
     store(place, coerce(value, type_, node.value, frame, "assignment"), node, frame)
     return None
-
-
-def _is_field_call(target: tree.Expression) -> bool:
-    return isinstance(target, tree.BuiltinCall) and target.name == "field"
-
-
-FIELD_PLACE: list[Callable[[tree.Expression, Frame], Any]] = []
-"""`@field(s, "n")` as a place; the builtin's module puts it here."""
 
 
 @executes(tree.ComptimeStatement)

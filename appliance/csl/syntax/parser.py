@@ -228,10 +228,11 @@ class _Parser(ExpressionParser):
         raise self.unexpected("a loop or block after its label")
 
     def _inline_loop(self) -> tree.Statement:
-        self.expect("inline")
-        if self.sees("while"):
-            return self._while(None, is_inline=True)
-        return self._for(None, is_inline=True)
+        start = self.expect("inline").start
+        is_while = self.sees("while")
+        loop = self._while(None, is_inline=True) if is_while else self._for(None, is_inline=True)
+        loop.start = start
+        return loop
 
     def _while(self, label: str | None = None, *, is_inline: bool = False) -> tree.Statement:
         start = self.expect("while").start

@@ -141,6 +141,7 @@ def _program() -> Program:
         width_east_buf=0,
         fp16_format="f16",
         parameters=(("n", 4),),
+        colors=(("c", 3),),
         files=("pe.csl",),
         grid=Grid(
             width=2,

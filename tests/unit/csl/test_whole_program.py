@@ -88,8 +88,12 @@ def test_tasks_are_bound_to_functions() -> None:
 
 
 def test_the_json_files_name_parameters_and_symbols() -> None:
-    program = _program()
-    assert json.loads(out_json(program)) == {"params": {"size": "5"}}
+    sources = {"layout.csl": LAYOUT + "param out: color;", "pe.csl": PE}
+    program = program_of(sources, parameters=(("size", 5),), colors=(("out", 7),))
+    assert json.loads(out_json(program)) == {
+        "params": {"size": "5", "out": "7"},
+        "colors": {"out": "7"},
+    }
     assert json.loads(out_rpc_json(program))["rpc_symbols"] == [
         {
             "id": 0, "kind": "Var", "name": "values", "sym_name": "values", "type": "[*]f32",
