@@ -110,6 +110,13 @@ FILES: tuple[File, ...] = (
         who=_OWNER,
     ),
     File(
+        place="DATA/compile/DIR/programs/",
+        module="workers.sdk.cache",
+        holds="compiled CSL programs, by content",
+        mode=0o700,
+        who=_OWNER,
+    ),
+    File(
         place="DATA/exports/",
         module="appliance.management.logs.log_exports",
         holds="archives of jobs' logs",
@@ -136,5 +143,19 @@ FILES: tuple[File, ...] = (
         holds="a job's sockets",
         mode=0o700,
         who=_OWNER,
+    ),
+    File(
+        place="RUNTIME/machine-code/",
+        module="workers.sdk.programs",
+        holds="machine code of the fabric's simulator, which programs of SDK jobs read",
+        mode=0o755,
+        who=_OWNER,
+    ),
+    File(
+        place="RUNTIME/JOB/sdk/files/",
+        module="workers.sdk.programs",
+        holds="what an SDK job's client has sent and its programs have written, until it ends",
+        mode=0o700,
+        who="the job's user",
     ),
 )

@@ -1,0 +1,148 @@
+"""The command line of `cslc`."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from appliance.core.errors import UserError
+from appliance.csl.options import CompileOptions
+
+DEFAULT_OUTPUT = "out"
+_MAX_CHANNELS = 16
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What `cslc` is told.
+
+    Attributes:
+        main: The file with the layout.
+        output: The directory that is written.
+        options: What the compiler is told.
+        json_path: A copy of `out.json` goes here; None for none.
+        is_verbose: Whether to say what is written.
+    """
+
+    main: Path
+    output: Path
+    options: CompileOptions
+    json_path: Path | None = None
+    is_verbose: bool = False
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of ending the process."""
+        raise UserError(message[:1].upper() + message[1:] + ".", hint="See cslc --help.")
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """Read a command line.
+
+    Raises:
+        UserError: An option is unknown or has no such value.
+    """
+    found = _parser().parse_args(argv)
+    output = Path(found.output)
+    json_path = found.output_json
+    return Arguments(
+        main=Path(found.file),
+        output=output,
+        options=_options(found),
+        json_path=None if json_path is None else Path(json_path or output / "out.json"),
+        is_verbose=found.verbose,
+    )
+
+
+def _options(found: argparse.Namespace) -> CompileOptions:
+    if found.memcpy and not 0 <= found.channels <= _MAX_CHANNELS:
+        raise UserError(
+            f"--channels is {found.channels}; memcpy has 1 to {_MAX_CHANNELS} I/O channels."
+        )
+    limits = {
+        "max_inlined_iterations": found.max_inlined_iterations,
+        "comptime_depth": found.comptime_func_depth_limit,
+    }
+    return CompileOptions(
+        architecture=found.arch,
+        dialect=found.sdk_version,
+        fabric_dims=_pair(found.fabric_dims, "--fabric-dims") if found.fabric_dims else None,
+        fabric_offsets=_pair(found.fabric_offsets, "--fabric-offsets"),
+        parameters=_named_values(found.params, "--params"),
+        colors=_named_values(found.colors, "--colors"),
+        memcpy=found.memcpy,
+        channels=max(found.channels, 1) if found.memcpy else 0,
+        width_west_buf=_natural(found.width_west_buf, "--width-west-buf"),
+        width_east_buf=_natural(found.width_east_buf, "--width-east-buf"),
+        import_paths=tuple(found.import_path),
+        fp16_format=found.fp16_format,
+        warnings_as_errors=found.warnings_as_errors,
+        **{name: value for name, value in limits.items() if value is not None},
+    )
+
+
+def _natural(number: int, option: str) -> int:
+    if number < 0:
+        raise UserError(f"{option} is {number}; it cannot be below 0.")
+    return number
+
+
+def _pair(text: str, option: str) -> tuple[int, int]:
+    first, comma, second = text.partition(",")
+    if not comma or not first.strip().isdecimal() or not second.strip().isdecimal():
+        raise UserError(f"{option} is {text!r}; it is two numbers, as in {option}=8,3.")
+    return int(first), int(second)
+
+
+def _named_values(texts: Sequence[str], option: str) -> tuple[tuple[str, int], ...]:
+    """Return what `name:value,name:value` says; later options add to earlier ones."""
+    found: dict[str, int] = {}
+    for entry in (each.strip() for text in texts for each in text.split(",")):
+        if not entry:
+            continue
+        name, colon, value = (part.strip() for part in entry.partition(":"))
+        if not colon or not _NAME.fullmatch(name):
+            raise UserError(f"{option} has {entry!r}; it lists name:value, as in {option}=width:4.")
+        try:
+            number = int(value, 0)
+        except ValueError:
+            number = -1
+        if number < 0:
+            raise UserError(f"{option} gives {name} the value {value!r}; values are integers >= 0.")
+        if found.get(name, number) != number:
+            raise UserError(f"{option} gives {name} two values, {found[name]} and {number}.")
+        found[name] = number
+    return tuple(found.items())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="cslc", description="Compile a CSL program.", allow_abbrev=False)
+    add = parser.add_argument
+    add("file", help="CSL file with the program's layout")
+    add("-o", dest="output", default=DEFAULT_OUTPUT, help="output directory (default: out)")
+    add("--arch", choices=("wse2", "wse3"), default="wse2", help="architecture (default: wse2)")
+    add("--fabric-dims", metavar="W,H", help="size of the fabric")
+    add("--fabric-offsets", metavar="X,Y", default="0,0", help="where the program's corner lies")
+    add("--params", action="append", default=[], metavar="NAME:N,...", help="layout parameters")
+    add("--colors", action="append", default=[], metavar="NAME:N,...", help="colors of the layout")
+    add("--memcpy", action="store_true", help="connect the host by memcpy")
+    add("--channels", type=int, default=0, metavar="N", help="I/O channels of memcpy, 1 to 16")
+    add("--width-west-buf", type=int, default=0, metavar="N", help="columns of input buffer")
+    add("--width-east-buf", type=int, default=0, metavar="N", help="columns of output buffer")
+    add("--import-path", action="append", default=[], metavar="DIR", help="where <modules> are")
+    add("--fp16-format", choices=("f16", "cb16", "bf16"), default="f16", help="16-bit float format")
+    add("--sdk-version", choices=("1.4", "2.10", "any"), default="any", help="language version")
+    add("--output-json", nargs="?", const="", metavar="PATH", help="write out.json there, too")
+    add("--out-routes", action="store_true", help="accepted; routes are always in the output")
+    add("--max-inlined-iterations", type=int, metavar="N", help="most turns of an unrolled loop")
+    add("--comptime-func-depth-limit", type=int, metavar="N", help="most nested comptime calls")
+    add("--max-parallelism", type=int, metavar="N", help="accepted; one thread compiles")
+    add("--link-section-start-address-bytes", metavar="N", help="accepted; addresses are ours")
+    add("-g0", dest="is_bare", action="store_true", help="accepted; symbols are always kept")
+    add("--warnings-as-errors", action="store_true", help="let no warning pass")
+    add("--verbose", action="store_true", help="say what is written")
+    return parser

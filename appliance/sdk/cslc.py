@@ -1,0 +1,77 @@
+"""`cslc`: compile a CSL program into a directory that the runtime loads."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from appliance.core.errors import UserError
+from appliance.sdk.arguments import Arguments, parse
+
+_EXIT_ERRORS = 1
+
+
+class FileSources:
+    """Reads source files for the compiler."""
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file; None if there is none.
+
+        Raises:
+            UserError: It cannot be read, or is not text.
+        """
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path} cannot be read: {error}.") from error
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run from the command line; 1 for errors in the program, 2 for one in the command."""
+    try:
+        return compile_to_directory(parse(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        sys.stderr.write(f"cslc: error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def compile_to_directory(arguments: Arguments) -> int:
+    """Compile and write; the exit code.
+
+    Raises:
+        UserError: The file is not there, or the output cannot be written.
+    """
+    # Imported here, so that --help and a wrong command line answer at once.
+    from appliance.csl.compiler import compile_program  # noqa: PLC0415
+    from appliance.sdk.container import write_container  # noqa: PLC0415
+
+    if not arguments.main.is_file():
+        raise UserError(f"There is no file {arguments.main}.")
+    result = compile_program(str(arguments.main), arguments.options, FileSources())
+    for line in result.printed:
+        sys.stdout.write(f"{line}\n")
+    for diagnostic in result.diagnostics:
+        sys.stderr.write(diagnostic.render() + "\n")
+    if result.program is None:
+        return _EXIT_ERRORS
+    names = write_container(result.program, arguments.output)
+    if arguments.json_path is not None:
+        _copy_parameters(arguments.output / "out.json", arguments.json_path)
+    if arguments.is_verbose:
+        for name in names:
+            sys.stdout.write(f"wrote {arguments.output / name}\n")
+    return 0
+
+
+def _copy_parameters(source: Path, target: Path) -> None:
+    try:
+        target.write_bytes(source.read_bytes())
+    except OSError as error:
+        raise UserError(f"{target} cannot be written: {error}.") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

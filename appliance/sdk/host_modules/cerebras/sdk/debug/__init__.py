@@ -1,0 +1,1 @@
+"""Looking at what a run has left in memory."""

@@ -1,0 +1,54 @@
+"""The command line of cslc."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.core.errors import UserError
+from appliance.sdk.arguments import parse
+
+
+def test_options_stand_anywhere_with_a_space_or_an_equals_sign():
+    one = parse(["--arch=wse3", "a.csl", "--fabric-dims=8,3", "-o", "made", "--channels", "2"])
+    two = parse(["a.csl", "-o=made", "--fabric-dims", "8,3", "--arch", "wse3", "--channels=2"])
+    assert one == two
+    assert (one.main, one.output) == (Path("a.csl"), Path("made"))
+    assert (one.options.architecture, one.options.fabric_dims) == ("wse3", (8, 3))
+
+
+def test_defaults_are_wse2_and_the_directory_out():
+    found = parse(["a.csl"])
+    assert (found.output, found.options.architecture) == (Path("out"), "wse2")
+    assert found.options.parameters == ()
+    assert not found.options.memcpy
+
+
+def test_parameters_add_up_in_their_order():
+    found = parse(["a.csl", "--params=w:4,h:0x10", "--params=n:1", "--colors=c:5"])
+    assert found.options.parameters == (("w", 4), ("h", 16), ("n", 1))
+    assert found.options.colors == (("c", 5),)
+
+
+def test_memcpy_without_a_number_of_channels_has_one():
+    assert parse(["a.csl", "--memcpy"]).options.channels == 1
+    assert parse(["a.csl", "--memcpy", "--channels=3"]).options.channels == 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--arch=wse2"], "required: file"),
+        (["a.csl", "--arch=wse9"], "invalid choice: 'wse9'"),
+        (["a.csl", "--frobnicate"], "nrecognized arguments: --frobnicate"),
+        (["a.csl", "--fabric-dims=8"], "--fabric-dims is '8'"),
+        (["a.csl", "--params=w"], "--params has 'w'"),
+        (["a.csl", "--params=w:-1"], "gives w the value '-1'"),
+        (["a.csl", "--params=w:1,w:2"], "gives w two values, 1 and 2"),
+        (["a.csl", "--memcpy", "--channels=17"], "--channels is 17"),
+        (["a.csl", "--width-west-buf=-1"], "--width-west-buf is -1"),
+    ],
+)
+def test_what_is_wrong_with_a_command_line_is_named(argv, message):
+    with pytest.raises(UserError) as caught:
+        parse(argv)
+    assert message in str(caught.value)
