@@ -1,0 +1,113 @@
+"""What an SDK job's pod is told, and how much its job may use."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.pods import SYSTEMS_OPTION, PodSpec
+from appliance.core.errors import InternalError
+from protos.cluster.cluster_pb2 import SdkCompileJobRequest, SdkExecuteJobRequest
+
+_SYSTEM_PORT = 9000
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkLimits:
+    """How much one SDK job may use; each bound has an error that names it.
+
+    Attributes:
+        upload_bytes: Bytes of all files that a client sends.
+        upload_files: Number of those files.
+        unpacked_bytes: Bytes that an archive may unpack to.
+        unpacked_files: Number of files likewise.
+        message_bytes: Bytes of a file that is downloaded, as one message carries it.
+        output_bytes: Bytes of a command's output that are answered; the rest is in the log.
+        compile_seconds: How long one compile may take.
+        cache_bytes: Bytes that compiled programs may take in the cache of all users.
+        memory_bytes: Memory of each program of the user, as the request says; 0 for no limit.
+    """
+
+    upload_bytes: int = 16 * _GIB
+    upload_files: int = 100_000
+    unpacked_bytes: int = 32 * _GIB
+    unpacked_files: int = 200_000
+    message_bytes: int = 2 * _GIB - 1024
+    output_bytes: int = 16 << 20
+    compile_seconds: float = 1800.0
+    cache_bytes: int = 8 * _GIB
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkOptions:
+    """The options of an SDK job's pod; each comes from the spec's option of the same name.
+
+    Attributes:
+        job_type: Which of the two kinds of SDK jobs.
+        compile_root: Directory under which every compile directory lies.
+        compile_dir: The one that the client names, relative to that.
+        bind_host: Address at which clients are served.
+        public_host: Name by which they reach it.
+        tls_cert: Certificate chain, PEM; None serves plain text.
+        tls_key: Its key, PEM.
+        user_uid: The job's user, whose rights its programs have; None means ours.
+        user_gid: The job's group, likewise.
+        system_address: Address of the system that the job holds; empty for none.
+        limits: How much the job may use.
+    """
+
+    job_type: JobType
+    compile_root: Path
+    compile_dir: str
+    bind_host: str
+    public_host: str
+    tls_cert: Path | None
+    tls_key: Path | None
+    user_uid: int | None
+    user_gid: int | None
+    system_address: str
+    limits: SdkLimits
+
+    @classmethod
+    def of(cls, spec: PodSpec) -> "SdkOptions":
+        """Return the options in a pod's spec, and what the client's request adds."""
+        options = spec.options
+        job_type = JobType(options["job_type"])
+        if not job_type.is_sdk:
+            raise InternalError(f"The pod of an SDK job cannot serve a {job_type.value} job.")
+        data = Path(options["request_path"]).read_bytes()
+        kind = SdkCompileJobRequest if job_type is JobType.SDK_COMPILE else SdkExecuteJobRequest
+        request = kind.FromString(data)
+        systems = [name for name in options.get(SYSTEMS_OPTION, "").split(",") if name]
+        return cls(
+            job_type=job_type,
+            compile_root=Path(options["compile_root"]),
+            compile_dir=(
+                request.compile_dir_relative_path
+                if isinstance(request, SdkCompileJobRequest)
+                else ""
+            ),
+            bind_host=options.get("bind_host") or "localhost",
+            public_host=options.get("public_host") or "localhost",
+            tls_cert=_path(options.get("tls_cert", "")),
+            tls_key=_path(options.get("tls_key", "")),
+            user_uid=_number(options.get("user_uid", "")),
+            user_gid=_number(options.get("user_gid", "")),
+            system_address=f"{systems[0]}:{_SYSTEM_PORT}" if systems else "",
+            limits=SdkLimits(memory_bytes=_most_memory(request)),
+        )
+
+
+def _most_memory(request: SdkCompileJobRequest | SdkExecuteJobRequest) -> int:
+    """Return the memory that the request asks for, which is the most that its programs may use."""
+    tasks = request.job_mode.cluster_details.tasks
+    return max((int(task.resource_info.memory_bytes) for task in tasks), default=0)
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
