@@ -11,7 +11,6 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from http import HTTPStatus
 from typing import Any, get_args, get_type_hints
 
@@ -23,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.services import ApiServices, peer_uid_of, services_of, token_of
+from appliance.api.services import ApiServices, services_of, token_of
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.entry_points.model import Rule
@@ -145,8 +144,7 @@ def peer_of(request: Request) -> str:
 
 def identify_again(request: Request) -> Principal:
     """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
-    peer_uid = partial(peer_uid_of, request)
-    return services_of(request).access.identify(User(), token_of(request), peer_uid)
+    return services_of(request).access.identify(User(), token_of(request))
 
 
 # `Any`: routes return whatever FastAPI can write.
@@ -242,14 +240,11 @@ class Holds:
 
 async def _enter(rule: Rule, request: Request) -> Entered:
     gate, token, peer = services_of(request).gate, token_of(request), peer_of(request)
-    peer_uid = partial(peer_uid_of, request)
     try:
         with gate.without_waiting():
-            return gate.enter(rule, User(), token, peer=peer, peer_uid=peer_uid)
+            return gate.enter(rule, User(), token, peer=peer)
     except WouldWaitError:
-        return await run_in_threadpool(
-            gate.enter, rule, User(), token, peer=peer, peer_uid=peer_uid
-        )
+        return await run_in_threadpool(gate.enter, rule, User(), token, peer=peer)
 
 
 def _check_length(text: str, max_bytes: int) -> None:

@@ -11,7 +11,6 @@ import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from appliance.cli.secret_options import no_database_password
-from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
@@ -93,12 +92,12 @@ def _directory(url: str) -> CoordinatorDirectory:
         raise UserError("The database's URL is not understood.", hint=hint) from error
 
 
-def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], CoordinatorAddress | None]:
-    def find(job: JobId) -> CoordinatorAddress | None:
+def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], str]:
+    def find(job: JobId) -> str:
         try:
             return directory.find(job)
         except SQLAlchemyError as error:  # the client calls again
             logger.warning("A job cannot be looked up", extra={"job": job, "reason": str(error)})
-            return None
+            return ""
 
     return find

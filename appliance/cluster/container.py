@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from appliance.cluster.pod_process import ENTRY_MODULES, become_subreaper, run_role
+from appliance.cluster.pod_process import become_subreaper, entry_module, run_role
 from appliance.core.cluster.pods import PodSpec
 from appliance.pods.children import ended_children
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     child = os.fork()
     if child == 0:
         os.close(reader)
-        run_role(spec, arguments.entry or ENTRY_MODULES[spec.role], output=writer)
+        run_role(spec, arguments.entry or entry_module(spec), output=writer)
     os.close(writer)
     return _Keeper(child, reader, spec.log_path).keep()
 

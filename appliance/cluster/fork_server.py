@@ -25,7 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from appliance.cluster import process_tree
-from appliance.cluster.pod_process import ENTRY_MODULES, become_subreaper, run_forked
+from appliance.cluster.pod_process import (
+    ENTRY_MODULES,
+    SDK_MODULE,
+    become_subreaper,
+    entry_module,
+    run_forked,
+)
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
@@ -202,7 +208,7 @@ class ForkServer:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            run_forked(spec, self._entry_modules[spec.role], parent)
+            run_forked(spec, entry_module(spec, self._entry_modules), parent)
         return pid
 
     def _reap(self) -> None:
@@ -291,7 +297,7 @@ def main() -> int:
     for entry in arguments.entry:
         role, module = entry.split("=", 1)
         entries[Role(role)] = module
-    _preload([*arguments.preload, *dict.fromkeys(entries.values())])
+    _preload([*arguments.preload, *dict.fromkeys([*entries.values(), SDK_MODULE])])
     gc.collect()
     gc.freeze()  # what was imported is never collected, so that the pods go on sharing its pages
     listener = socket.socket(fileno=arguments.socket)

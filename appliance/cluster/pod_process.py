@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from appliance.cluster.process_tree import JOB_VARIABLE
+from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.pods import THREADS_OPTION, PodSpec
 from appliance.core.ids import Role
 
@@ -27,7 +28,8 @@ ENTRY_MODULES: Mapping[Role, str] = {
 }
 """Where each role's `run_pod(spec) -> int` is."""
 
-"""Pod option with the number of threads that torch may use."""
+SDK_MODULE = "workers.sdk.__main__"
+"""The same for the pod of an SDK job, which is to its client what a coordinator is to others."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -39,6 +41,14 @@ logger = logging.getLogger(__name__)
 def become_subreaper() -> None:
     """Make orphans among this process's descendants its own children."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def entry_module(spec: PodSpec, modules: Mapping[Role, str] = ENTRY_MODULES) -> str:
+    """Return where a pod's `run_pod` is, given the modules of the roles."""
+    job_type = spec.options.get("job_type")
+    if spec.role is Role.COORDINATOR and job_type and JobType(job_type).is_sdk:
+        return SDK_MODULE
+    return modules[spec.role]
 
 
 def run_forked(spec: PodSpec, entry_module: str, parent: int) -> NoReturn:

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 
 from appliance.coordinator.client.answers import AnswerInterceptor
-from appliance.coordinator.client.client_check import ClientCheck, by_name
 from appliance.coordinator.client.codec import ChunkInterceptor
 from appliance.coordinator.client.monitor import Monitor
 from appliance.coordinator.client.repeats import RepeatInterceptor
@@ -79,10 +78,7 @@ class Coordinator:
         self._series = SeriesLog(clock)
         self._neighbours = Neighbours(spec, clock)
         target = self._neighbours.management()
-        self._check = ClientCheck(self._options.service_authority, self._options.owner_uid)
-        self._link = ManagementLink(
-            spec, self._series, clock, target=target, has_client=self._check.was_client_here
-        )
+        self._link = ManagementLink(spec, self._series, clock, target=target)
         self._console = Console()
         self._turn = CompileTurn(self._link.request_compile, self._console, clock)
         artifacts = ArtifactStore(self._options.compile_root, self._options.user_uid)
@@ -194,7 +190,6 @@ class Coordinator:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
             interceptors=[
-                self._check,
                 *traced_server(),
                 AnswerInterceptor(carried),
                 RepeatInterceptor(),
@@ -211,9 +206,8 @@ class Coordinator:
             on_done=self._client_is_done,
         )
         servicer = ApplianceServicer(desk)  # type: ignore[abstract] # the rest is refused
-        appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, by_name(server))
+        appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, server)
         port = self._add_port(server)
-        self._check.serve_at(self._options.bind_host, port)
         server.start()
         return server, port
 

@@ -80,6 +80,8 @@ class RunHistory:
             JobType.COMPILE: policy.default_compile_seconds,
             JobType.EXECUTE: policy.default_execute_seconds,
             JobType.DRIVER: policy.default_execute_seconds,
+            JobType.SDK_COMPILE: policy.default_compile_seconds,
+            JobType.SDK_EXECUTE: policy.default_execute_seconds,
         }
         self._runs: dict[Origin, deque[float]] = {}
 

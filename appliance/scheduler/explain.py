@@ -236,13 +236,13 @@ class Waits(Mapping[JobId, Wait]):
         return "current job is top of queue"
 
     def _cluster_in_words(self, job: PendingJob) -> list[str]:
-        executing = [grant for grant in self._running if grant.type is JobType.EXECUTE]
+        executing = [grant for grant in self._running if grant.type.lane is JobType.EXECUTE]
         facts = []
         if executing:
             in_use = sum(len(grant.systems) for grant in executing)
             facts.append(f"{len(executing)} execute job(s) running using {in_use} system(s)")
         if num_compiles := sum(
-            grant.type is JobType.COMPILE and not grant.is_lookup for grant in self._running
+            grant.type.lane is JobType.COMPILE and not grant.is_lookup for grant in self._running
         ):
             facts.append(f"{num_compiles} compile job(s) running")
         if job.num_systems:
@@ -286,7 +286,7 @@ class Waits(Mapping[JobId, Wait]):
         """Return the jobs with a promise that this one may not delay."""
         if job.id in self._promises:
             return ()
-        return tuple(p.job.id for p in self._promises.values() if p.job.type is job.type)
+        return tuple(p.job.id for p in self._promises.values() if p.job.type.lane is job.type.lane)
 
     def _why_later(self, slot: int, heads: Sequence[Promise]) -> str:
         """Say so when fair share, not time of submission, puts a job behind the first one."""
@@ -330,7 +330,7 @@ class Waits(Mapping[JobId, Wait]):
             held = rooms.num_groups.get(job.session, 0)
             why += f", {held} node group(s) of at most {quota.max_node_groups}"
         running = rooms.num_jobs(job.session, job.type)
-        why += f" and runs {running} {job.type.value} job(s)"
+        why += f" and runs {running} {job.type.lane.value} job(s)"
         limit = quota.max_jobs(job.type)
         if limit is not None:
             why += f" of at most {limit}"

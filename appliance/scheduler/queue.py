@@ -93,8 +93,8 @@ class PendingJob:
 
 
 LANES = (JobType.EXECUTE, JobType.COMPILE, JobType.DRIVER)
-"""Job types in the order of their lane numbers; the first blocked job of each lane is promised a
-start, so that no kind can starve behind another."""
+"""Job types with a lane of their own, in the order of their lane numbers; the first blocked job of
+each lane is promised a start, so that no kind can starve behind another."""
 
 
 class Columns:
@@ -291,7 +291,7 @@ class JobQueue:
         row = self.demands[slot].columns()
         c.value[slot] = job.priority
         c.sequence[slot] = job.sequence
-        c.lane[slot] = LANES.index(job.type)
+        c.lane[slot] = LANES.index(job.type.lane)
         c.is_held[slot] = bool(job.held_by)
         c.account[slot] = self._number_of(job.account)
         c.origin[slot] = self._origin_of(job)

@@ -61,7 +61,7 @@ class Rooms:
         """Count a job that starts."""
         self.num_systems[session] = self.num_systems.get(session, 0) + num_systems
         self.num_groups[session] = self.num_groups.get(session, 0) + num_groups
-        key = (session, job_type)
+        key = (session, job_type.lane)
         self._num_jobs[key] = self._num_jobs.get(key, 0) + 1
 
     def charge_driver(self, job: PendingJob) -> None:
@@ -69,8 +69,8 @@ class Rooms:
         self.driver_bytes += bytes_of(job)
 
     def num_jobs(self, session: str, job_type: JobType) -> int:
-        """Return how many jobs of a type a session has running."""
-        return self._num_jobs.get((session, job_type), 0)
+        """Return how many jobs of a type's lane a session has running."""
+        return self._num_jobs.get((session, job_type.lane), 0)
 
     def systems_left(self, session: str) -> int:
         """Return how many systems a session may still take, borrowed ones too."""

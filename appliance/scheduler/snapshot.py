@@ -152,9 +152,9 @@ class SessionQuota:
     def max_jobs(self, job_type: JobType) -> int | None:
         """Return how many jobs of a type it may run at a time; None sets no limit."""
         match job_type:
-            case JobType.COMPILE:
+            case JobType.COMPILE | JobType.SDK_COMPILE:
                 return self.max_compiles
-            case JobType.EXECUTE:
+            case JobType.EXECUTE | JobType.SDK_EXECUTE:
                 return self.max_executes
             case JobType.DRIVER:
                 return None
@@ -233,7 +233,7 @@ class ClusterSnapshot:
         if grant.estimate is not None:
             return grant.estimate
         seconds = self.policy.default_execute_seconds
-        if grant.type is JobType.COMPILE:
+        if grant.type.lane is JobType.COMPILE:
             seconds = self.policy.default_compile_seconds
         return Estimate(expected_seconds=seconds, bound_seconds=seconds, basis=Basis.DEFAULT)
 

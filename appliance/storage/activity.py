@@ -44,7 +44,7 @@ def holdings_since(database: Database, since: dt.datetime) -> Sequence[Holding]:
             JobRow.ended_at,
         )
         .where(
-            JobRow.type == JobType.EXECUTE.value,
+            JobRow.type.in_((JobType.EXECUTE.value, JobType.SDK_EXECUTE.value)),
             JobRow.started_at.is_not(None),
             or_(JobRow.ended_at.is_(None), JobRow.ended_at >= since),
         )

@@ -48,7 +48,7 @@ class Submission:
     """A job request, reduced to what the queue needs.
 
     Attributes:
-        type: Compile or execute.
+        type: Any type but a driver.
         workflow: The workflow it names; may be empty.
         num_systems: Whole systems it needs; 0 for a compile job.
         workers_per_system: Input workers for each system; 0 for a compile job.
@@ -95,7 +95,7 @@ def compile_submission(request: CompileJobRequest) -> Submission:
     Raises:
         UserError: A label or the priority is not valid.
     """
-    _check_job_mode(request.job_mode, JobMode.COMPILE, "InitCompileJob")
+    check_job_mode(request.job_mode, JobMode.COMPILE, "InitCompileJob")
     return Submission(
         type=JobType.COMPILE,
         workflow=request.debug_args.debug_mgr.workflow_id,
@@ -108,7 +108,7 @@ def compile_submission(request: CompileJobRequest) -> Submission:
         request=request.SerializeToString(deterministic=True),
         pod_memory_bytes=_pod_memory(request.debug_args, ("compile",)),
         notifications=read_targets(request.user_notifications),
-        **_hints(request.debug_args),
+        **scheduler_hints(request.debug_args),
     )
 
 
@@ -119,7 +119,7 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         UserError: It names no system or too many weight pods, or a label or the priority is not
             valid.
     """
-    _check_job_mode(request.job_mode, JobMode.EXECUTE, "InitExecuteJob")
+    check_job_mode(request.job_mode, JobMode.EXECUTE, "InitExecuteJob")
     details = request.job_mode.cluster_details
     num_systems = count_tasks(details, _Task.WSE)
     if num_systems == 0:
@@ -150,7 +150,7 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         group_kind=_group_kind(request.debug_args),
         artifact_dir=request.compile_artifact_dir,
         notifications=read_targets(request.user_notifications),
-        **_hints(request.debug_args),
+        **scheduler_hints(request.debug_args),
     )
 
 
@@ -194,13 +194,15 @@ def parse_priority(text: str) -> int:
     )
 
 
-class _Hints(TypedDict):
+class Hints(TypedDict):
+    """What the user's scheduler hints say, named as in `Submission`."""
+
     session: str
     limit_seconds: float | None
     is_preemptible: bool
 
 
-def _hints(arguments: DebugArgs) -> _Hints:
+def scheduler_hints(arguments: DebugArgs) -> Hints:
     """Return what the user's scheduler hints say; others than ours are left alone."""
     hints = arguments.debug_mgr.scheduler_hints
     text = hints.get("job_time_sec", "")
@@ -212,7 +214,7 @@ def _hints(arguments: DebugArgs) -> _Hints:
         raise UserError(
             f"The scheduler hint job_time_sec is {text!r}; it is a number of seconds above 0."
         )
-    return _Hints(
+    return Hints(
         session=hints.get("session", ""),
         limit_seconds=seconds,
         is_preemptible=hints.get("preemptible", "").lower() in ("1", "true", "yes"),
@@ -239,7 +241,8 @@ def requested_priority(arguments: DebugArgs) -> int:
     return parse_priority(str(manager.job_priority_value))
 
 
-def _check_job_mode(mode: JobMode, wanted: "JobMode.Job.ValueType", method: str) -> None:
+def check_job_mode(mode: JobMode, wanted: "JobMode.Job.ValueType", method: str) -> None:
+    """Raise `UserError` if a request came by another method than that for its kind of job."""
     if mode.job != wanted:
         known = mode.job in JobMode.Job.values()
         raise UserError(

@@ -9,6 +9,26 @@ class JobType(StrEnum):
     COMPILE = "compile"
     EXECUTE = "execute"
     DRIVER = "driver"
+    SDK_COMPILE = "sdk-compile"
+    SDK_EXECUTE = "sdk-execute"
+
+    @property
+    def lane(self) -> "JobType":
+        """The type whose place in the queue, quotas and defaults it shares."""
+        return _LANES.get(self, self)
+
+    @property
+    def is_sdk(self) -> bool:
+        """Whether programs of the SDK are compiled or run in it."""
+        return self in _LANES
+
+    @property
+    def has_gang(self) -> bool:
+        """Whether it consists of more than one pod."""
+        return self is JobType.EXECUTE
+
+
+_LANES = {JobType.SDK_COMPILE: JobType.COMPILE, JobType.SDK_EXECUTE: JobType.EXECUTE}
 
 
 class Phase(StrEnum):

@@ -32,6 +32,9 @@ FAN_OUT_OPTION = "fan_out"
 THREADS_OPTION = "torch_threads"
 """Option of a pod with its threads for computing: its share of its node's cores."""
 
+SYSTEMS_OPTION = "systems"
+"""Option of an SDK job's pod with the names of the systems that the job holds, joined by commas."""
+
 MEMORY_OPTION = "pod_memory_bytes"
 """Option of a pod with the memory that it counts for on its node; absent for none."""
 

@@ -98,14 +98,15 @@ POD_KINDS: Mapping[str, str] = {
     "compile": "management",
     "execute": "management",
     "driver": "management",
+    "sdk": "management",
     "activation": "activation",
     "broadcastreduce": "broadcastreduce",
     "chief": "activation",
     "worker": "worker",
 }
 """Kinds of pods that count against nodes, and the role of the nodes they run on. `compile` and
-`execute` are the coordinators of such jobs, `driver` is the pod of a detached run. Weight pods run
-in node groups, granted whole."""
+`execute` are the coordinators of such jobs, `driver` is the pod of a detached run, `sdk` that of an
+SDK job. Weight pods run in node groups, granted whole."""
 
 
 class SystemEventKind(StrEnum):

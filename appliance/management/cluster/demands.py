@@ -60,6 +60,11 @@ def default_requirements(
     )
 
 
+def main_pod_kind(job_type: JobType) -> str:
+    """Return what the only pod of a job, or the coordinator of its gang, is among the kinds."""
+    return "sdk" if job_type.is_sdk else job_type.value
+
+
 def driver_requirements(cluster: ClusterDescription) -> Requirements:
     """Return what a detached run's own pod requires: memory, if the cluster counts that."""
     return Requirements(pods=_pods({JobType.DRIVER.value: 1}, cluster.pod_memory_bytes))
@@ -138,8 +143,8 @@ def _tree(
 def _counts(
     job_type: JobType, num_systems: int, workers_per_system: int, num_swarmx_pods: int
 ) -> Mapping[str, int]:
-    if job_type is not JobType.EXECUTE:
-        return {job_type.value: 1}
+    if not job_type.has_gang:
+        return {main_pod_kind(job_type): 1}
     return {
         "execute": 1,
         "broadcastreduce": num_swarmx_pods,

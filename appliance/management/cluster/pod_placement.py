@@ -39,7 +39,7 @@ def place_pods(
     if job.type is JobType.DRIVER:
         return {member_name(Role.DRIVER, 0): places.take(Role.DRIVER, job.sequence)}
     found = {member_name(Role.COORDINATOR, 0): places.take(Role.COORDINATOR, job.sequence)}
-    if job.type is JobType.COMPILE:
+    if not job.type.has_gang:
         return found
     held = _held_nodes(job, cluster)
     for shard in range(job.requirements.num_shards):

@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToDict
 
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
+from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import Awaited
@@ -24,7 +24,12 @@ from appliance.storage.jobs import JobFilter
 from appliance.storage.series import Point
 from appliance.wire.submissions import check_labels, parse_priority
 from protos.appliance.common_config_pb2 import ClusterDetails
-from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
+from protos.cluster.cluster_pb2 import (
+    CompileJobRequest,
+    ExecuteJobRequest,
+    SdkCompileJobRequest,
+    SdkExecuteJobRequest,
+)
 
 _Answer = TypeVar("_Answer")
 
@@ -175,20 +180,17 @@ class JobService:
                 message = record.message or f"job is {record.phase.value} already"
                 return Ingress(message=message, is_scheduled=is_scheduled, has_failed=True)
 
-    def coordinator(self, job: JobId) -> CoordinatorAddress | None:
-        """Return where clients find a job's coordinator; None if it has none yet or any more."""
+    def coordinator_address(self, job: JobId) -> str:
+        """Return host:port of a job's coordinator; empty if it has none yet or any more."""
         record = self.find(job)
-        if record is None or record.phase.is_terminal:
-            return None
-        return CoordinatorAddress(
-            address=record.service_address,
-            authority=record.service_authority,
-            owner_uid=record.user.uid,
-        )
+        return "" if record is None or record.phase.is_terminal else record.service_address
 
     def end(self, job: JobId, phase: Phase, message: str) -> None:
         """Let a job end as its client says; nothing happens to a job that has ended."""
-        self.load(job)
+        record = self.load(job)
+        if record.type.is_sdk and phase is Phase.FAILED and message in NO_REASONS:
+            told = self.warnings(job)
+            message = told[-1].message if told else ""
         self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
 
     def cancel(self, job: JobId, why: str) -> None:
@@ -270,6 +272,8 @@ class JobService:
         """Return the tasks that a job's request asked for, with addresses where there are any."""
         record = self.load(job)
         details = _request(record).job_mode.cluster_details
+        if record.type.is_sdk:
+            _name_coordinator(details)
         for task in details.tasks:
             if task.task_type == ClusterDetails.TaskInfo.CRD:
                 for entry in task.task_map:
@@ -282,7 +286,8 @@ class JobService:
         Whom it asks to be told is left out: webhooks and keys are secrets.
         """
         request = _request(self.load(job))
-        request.ClearField("user_notifications")
+        if isinstance(request, CompileJobRequest | ExecuteJobRequest):
+            request.ClearField("user_notifications")
         return MessageToDict(request, preserving_proto_field_name=True)
 
     def coordinator_registered(
@@ -362,7 +367,22 @@ class JobService:
         return self._state.leases.renew(lease_id, holder=holder, seconds=seconds)
 
 
-def _request(job: JobRecord) -> CompileJobRequest | ExecuteJobRequest:
+def _name_coordinator(details: ClusterDetails) -> None:
+    """Let the tasks of an SDK job have a coordinator, for which its client looks."""
+    kind = ClusterDetails.TaskInfo.CRD
+    task = next((each for each in details.tasks if each.task_type == kind), None)
+    task = details.tasks.add(task_type=kind) if task is None else task
+    if not task.task_map:
+        task.task_map.add()
+
+
+NO_REASONS = ("", "None")
+"""What a client says of a failure without a reason: the SDK's the second, whatever has failed."""
+
+_Request = CompileJobRequest | ExecuteJobRequest | SdkCompileJobRequest | SdkExecuteJobRequest
+
+
+def _request(job: JobRecord) -> _Request:
     path = Path(job.work_dir) / REQUEST_FILE
     try:
         data = path.read_bytes()
@@ -370,8 +390,16 @@ def _request(job: JobRecord) -> CompileJobRequest | ExecuteJobRequest:
         raise NotFoundError(
             f"The request of job {job.id} is not kept: {error.strerror}."
         ) from error
-    kind = CompileJobRequest if job.type is JobType.COMPILE else ExecuteJobRequest
-    return kind.FromString(data)
+    return _REQUESTS[job.type].FromString(data)
+
+
+_REQUESTS: Mapping[JobType, type[_Request]] = {
+    JobType.COMPILE: CompileJobRequest,
+    JobType.EXECUTE: ExecuteJobRequest,
+    JobType.DRIVER: ExecuteJobRequest,
+    JobType.SDK_COMPILE: SdkCompileJobRequest,
+    JobType.SDK_EXECUTE: SdkExecuteJobRequest,
+}
 
 
 def _waiting(status: str, message: str) -> str:

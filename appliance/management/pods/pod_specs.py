@@ -14,6 +14,7 @@ from appliance.core.cluster.pods import (
     MACHINE_CODE_OPTION,
     MANAGEMENT,
     MEMORY_OPTION,
+    SYSTEMS_OPTION,
     THREADS_OPTION,
     Device,
     PodSpec,
@@ -26,6 +27,7 @@ from appliance.core.ids import Role
 from appliance.core.plans.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.access.stream_secrets import job_key
+from appliance.management.cluster.demands import main_pod_kind
 from appliance.observability.tracing import OTLP_OPTION, place_of_job
 from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
 from appliance.streams.topology import STREAMS_OPTION, StreamMode
@@ -188,7 +190,7 @@ def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
         yield Role.DRIVER, 0
         return
     yield Role.COORDINATOR, 0
-    if job.type is JobType.COMPILE:
+    if not job.type.has_gang:
         return
     for shard in range(job.requirements.num_shards):
         yield Role.WEIGHT, shard
@@ -203,8 +205,7 @@ def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
 
 def _memory(role: Role, job: JobRecord) -> Mapping[str, str]:
     """Return what a pod counts for on its node; of alike nodes' pods the largest is known."""
-    coordinator = "compile" if job.type is JobType.COMPILE else "execute"
-    kind = POD_KINDS.get(coordinator if role is Role.COORDINATOR else role.value)
+    kind = POD_KINDS.get(main_pod_kind(job.type) if role is Role.COORDINATOR else role.value)
     demands = [each.memory_bytes for each in job.requirements.pods if each.role == kind]
     return {MEMORY_OPTION: str(max(demands))} if any(demands) else {}
 
@@ -222,23 +223,31 @@ class _Share:
     num_alike: int
 
 
+def _served(surroundings: Surroundings) -> Mapping[str, str]:
+    """Return what a pod needs that clients speak to."""
+    return {
+        "compile_root": str(surroundings.compile_root),
+        "bind_host": surroundings.bind_host,
+        "public_host": surroundings.public_host,
+        "tls_cert": surroundings.tls_cert,
+        "tls_key": surroundings.tls_key,
+    }
+
+
 def _options(
     role: Role, job: JobRecord, surroundings: Surroundings, share: _Share
 ) -> Mapping[str, str]:
+    if job.type.is_sdk:
+        return {**_served(surroundings), SYSTEMS_OPTION: ",".join(job.systems)}
     if role is Role.COORDINATOR:
         return {
-            "compile_root": str(surroundings.compile_root),
+            **_served(surroundings),
             "wafer_bytes": str(surroundings.wafer_bytes or ""),
             "execution": surroundings.execution,
             FAN_OUT_OPTION: str(job.requirements.fan_out),
             "cluster_systems": str(surroundings.cluster_systems),
             MEMORY_NODES_OPTION: str(surroundings.memory_nodes),
             "machine": surroundings.machine,
-            "service_authority": job.service_authority,
-            "bind_host": surroundings.bind_host,
-            "public_host": surroundings.public_host,
-            "tls_cert": surroundings.tls_cert,
-            "tls_key": surroundings.tls_key,
             "client_githash": surroundings.client_githash,
             "client_version": surroundings.client_version,
             THREADS_OPTION: "1",

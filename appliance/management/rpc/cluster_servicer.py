@@ -3,24 +3,22 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import ConflictError
+from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId, WorkflowId
-from appliance.management.access.authorization import asking
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.cluster.inventory import Inventory
-from appliance.management.jobs.job_service import JobService
+from appliance.management.jobs.job_service import NO_REASONS, Ingress, JobService
 from appliance.management.jobs.submissions import SubmissionService
-from appliance.management.rpc.client_streams import ClientStreams, Standing
+from appliance.management.rpc.heartbeats import HeartbeatStreams
 from appliance.management.rpc.told_failures import tells
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
 from appliance.wire.caller import Caller, caller
+from appliance.wire.sdk_submissions import sdk_compile_submission, sdk_execute_submission
 from appliance.wire.submissions import Submission, compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster import cluster_pb2 as pb
@@ -29,8 +27,16 @@ from protos.cluster import cluster_pb2_grpc
 Context = Any
 """gRPC's servicer context, whose class is generic in the messages of each method."""
 
+_JOB_MODES = {
+    JobType.COMPILE: JobMode.COMPILE,
+    JobType.EXECUTE: JobMode.EXECUTE,
+    JobType.DRIVER: JobMode.EXECUTE,
+    JobType.SDK_COMPILE: JobMode.SDK_COMPILE,
+    JobType.SDK_EXECUTE: JobMode.SDK_EXECUTE,
+}
 _PYTHON_IMAGE = "python:3.11"
 _END_WAIT_SECONDS = 10.0
+_RECHECK_SECONDS = 30.0
 
 
 class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
@@ -43,7 +49,6 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         submissions: SubmissionService,
         inventory: Inventory,
         watch: JobWatch,
-        streams: ClientStreams,
         needs_token: bool = False,
     ) -> None:
         self._needs_token = needs_token
@@ -51,7 +56,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self._submissions = submissions
         self._inventory = inventory
         self._watch = watch
-        self._streams = streams
+        self._heartbeats = HeartbeatStreams(watch, jobs.has_lease, self._beat)
 
     def GetServerConfig(
         self, request: pb.GetServerConfigRequest, context: Context
@@ -106,7 +111,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
             seconds=request.lease_duration_seconds_override,
             reserve=request.resource_reserve,
         )
-        self._streams.expect(context.peer(), workflow)
+        self._heartbeats.expect(context.peer(), workflow)
         return pb.InitWorkflowResponse(workflow_id=workflow)
 
     def ReleaseWorkflowResources(
@@ -189,6 +194,25 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
             job_id=job.id, log_path=f"{job.work_dir}/logs", workflow_id=job.workflow
         )
 
+    async def InitSdkCompileJob(
+        self, request: pb.SdkCompileJobRequest, context: Context
+    ) -> pb.SdkCompileJobResponse:
+        """Queue a job in which CSL is compiled, or run on a simulated fabric."""
+        self._submissions.compile_dir(request.compile_dir_relative_path)
+        job = await self._submit(sdk_compile_submission(request), context)
+        return pb.SdkCompileJobResponse(
+            job_id=job.id, log_path=f"{job.work_dir}/logs", workflow_id=job.workflow
+        )
+
+    async def InitSdkExecuteJob(
+        self, request: pb.SdkExecuteJobRequest, context: Context
+    ) -> pb.SdkExecuteJobResponse:
+        """Queue a job in which CSL runs on a system of its own."""
+        job = await self._submit(sdk_execute_submission(request), context)
+        return pb.SdkExecuteJobResponse(
+            job_id=job.id, log_path=f"{job.work_dir}/logs", workflow_id=job.workflow
+        )
+
     def FinalizeCompileJob(
         self, request: pb.CompileResultRequest, context: Context
     ) -> pb.CompileResultResponse:
@@ -201,18 +225,24 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> AsyncIterator[pb.GetIngressResponse]:
         """Tell of each change until the job's door is open, or never will be."""
         job = JobId(request.job_id)
-        async with aclosing(self._streams.ingress(job, context.peer())) as changes:
-            async for ingress, seen in changes:
-                if seen is not Standing.UNKNOWN:
-                    self._submissions.client_knows(job)
-                yield pb.GetIngressResponse(
-                    is_ready=ingress.is_ready,
-                    service_url=ingress.service_address,
-                    service_authority=ingress.service_authority,
-                    message=ingress.message,
-                    job_failed=ingress.has_failed,
-                    is_scheduled=ingress.is_scheduled,
-                )
+        last: Ingress | None = None
+        with self._watch.follow(job) as changed:
+            while last is None or not last.is_final:
+                changed.clear()
+                ingress = await self._jobs.look(self._jobs.ingress, job)
+                self._submissions.client_knows(job)
+                if ingress != last:
+                    yield pb.GetIngressResponse(
+                        is_ready=ingress.is_ready,
+                        service_url=ingress.service_address,
+                        service_authority=ingress.service_authority,
+                        message=ingress.message,
+                        job_failed=ingress.has_failed,
+                        is_scheduled=ingress.is_scheduled,
+                    )
+                last = ingress
+                if not ingress.is_final:
+                    await wait_for_change(changed, _RECHECK_SECONDS)
 
     def PollIngress(
         self, request: pb.GetIngressRequest, context: Context
@@ -224,15 +254,14 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self, request_iterator: AsyncIterator[pb.HeartbeatRequest], context: Context
     ) -> AsyncIterator[pb.HeartbeatResponse]:
         """Renew a lease at each beat and say how its job fares."""
-        async with aclosing(self._streams.beats(request_iterator, context.peer())) as answers:
-            async for answer in answers:
-                yield answer
+        async for answer in self._heartbeats.serve(request_iterator, context.peer()):
+            yield answer
 
     def SendClientHeartbeat(
         self, request: pb.HeartbeatRequest, context: Context
     ) -> pb.HeartbeatResponse:
         """Older form of `HeartbeatV2`."""
-        return self._streams.beat(request)
+        return self._beat(request)
 
     def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
         """Say how a job fares, and why it failed if it did."""
@@ -265,9 +294,8 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         job = self._jobs.load(JobId(request.job_id))
         version, _ = versions.client_build(_caller(context).client_version)
         system = json.dumps({"product": version, "execmode": "SIMULATED", "components": {}})
-        mode = JobMode.COMPILE if job.type is JobType.COMPILE else JobMode.EXECUTE
         return pb.GetJobMetaResponse(
-            job_mode=mode,
+            job_mode=_JOB_MODES[job.type],
             cluster_details=self._jobs.cluster_details(job.id),
             software_versions={"cluster-server": version, "job-operator": version},
             system_versions=dict.fromkeys(job.systems, system),
@@ -289,7 +317,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         ended = await wait_until_ended(self._jobs, self._watch, job)
         if phase is Phase.FAILED and ended is Phase.FAILED:
             record = await self._jobs.look(self._jobs.load, job)
-            if request.message and not tells(request.message, record.message):
+            if request.message not in NO_REASONS and not tells(request.message, record.message):
                 raise ConflictError(f"Job {job} had failed already. {record.message}")
         return pb.CancelJobResponse(message=f"Job {job} is {ended.value}.")
 
@@ -312,8 +340,27 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
 
     async def _submit(self, submission: Submission, context: Context) -> JobRecord:
         job = await self._submissions.submit(submission, _caller(context))
-        self._streams.expect(context.peer(), job.id)
+        self._heartbeats.expect(context.peer(), job.id)
         return job
+
+    def _beat(self, beat: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
+        lease = beat.lease_id or beat.job_id
+        is_renewed = self._jobs.renew_lease(
+            lease, holder=beat.host_name, seconds=beat.lease_duration_seconds_override
+        )
+        try:
+            ingress = self._jobs.ingress(JobId(lease))
+        except NotFoundError:  # the lease of a workflow
+            message = "lease renewed" if is_renewed else f"there is no lease {lease!r}"
+            return pb.HeartbeatResponse(message=message, job_failed=not is_renewed)
+        return pb.HeartbeatResponse(
+            message=ingress.message,
+            service_url=ingress.service_address,
+            service_authority=ingress.service_authority,
+            job_failed=ingress.has_failed,
+            is_scheduled=ingress.is_scheduled,
+            is_ready=ingress.is_ready,
+        )
 
 
 async def wait_until_ended(jobs: JobService, watch: JobWatch, job: JobId) -> Phase:
@@ -335,4 +382,4 @@ async def wait_until_ended(jobs: JobService, watch: JobWatch, job: JobId) -> Pha
 
 
 def _caller(context: Context) -> Caller:
-    return replace(caller(context.invocation_metadata()), user=asking())
+    return caller(context.invocation_metadata())

@@ -1392,7 +1392,7 @@ export interface components {
          * @description Kind of a job.
          * @enum {string}
          */
-        JobType: "compile" | "execute" | "driver";
+        JobType: "compile" | "execute" | "driver" | "sdk-compile" | "sdk-execute";
         /**
          * LayerGrid
          * @description One layer step on the grid, for one micro-batch.
