@@ -12,11 +12,15 @@ TOOLS := $(VENV)/.tools-installed
 KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
 NOTEBOOK := $(WSC_CLIENT_VENV)/.notebook-installed
+export WSC_SDK_CLIENT_VENV ?= $(HOME)/.cache/wsc/sdk-client-2.10.0
+SDK_CLIENT := $(WSC_SDK_CLIENT_VENV)/.installed
+# A checkout of public CSL examples, or a directory with several; their tests are left out without.
+export EXAMPLES ?=
 PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
 
-.PHONY: help setup client demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client sdk-client test-csl demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -35,6 +39,12 @@ client: $(CLIENT) ## Install the public client into its own environment (2.6 GB;
 
 $(CLIENT): deploy/setup.sh
 	deploy/setup.sh client $(WSC_CLIENT_VENV)
+	@touch $@
+
+sdk-client: $(SDK_CLIENT) ## Install the public SDK client into its own environment (0.3 GB)
+
+$(SDK_CLIENT): deploy/setup.sh
+	deploy/setup.sh sdk-client $(WSC_SDK_CLIENT_VENV)
 	@touch $@
 
 $(NOTEBOOK): $(CLIENT)
@@ -62,8 +72,11 @@ deps: $(TOOLS) ## What is imported is declared, and what is declared is imported
 unit: $(TOOLS) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
-test: check $(NOTEBOOK) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
+test: check $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
 	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/conformance tests/e2e tests/helm tests/kubernetes
+
+test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
+	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
 
 test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
 	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose

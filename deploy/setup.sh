@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs one of the two Python environments: `setup.sh appliance DIR` or `setup.sh client DIR`;
 # into the first one what tests and checks need beside it: `setup.sh tools DIR`; into the second one what
-# notebooks need: `setup.sh notebook DIR`;
+# notebooks need: `setup.sh notebook DIR`; or the SDK's client into one of its own: `setup.sh sdk-client DIR`;
 # or the Debian packages of the tests: `setup.sh packages`;
 # or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), for the tests of the deployments.
 # They are apart because the client pins versions (numpy, grpcio, protobuf, torch) that the appliance
@@ -13,6 +13,7 @@ readonly what=$1 venv=${2:-}
 readonly root=$(cd "$(dirname "$0")/.." && pwd)
 readonly client_requirement=cerebras-pytorch==2.10.0
 readonly client_torch=torch==2.4.0
+readonly sdk_client_requirement=cerebras-sdk==2.10.0
 # What a notebook on the user node needs (examples/notebook.ipynb); nothing of the client's changes.
 readonly notebook_requirements=(ipykernel==7.4.0 nbclient==0.11.0 matplotlib==3.11.2)
 readonly kube_tools=${WSC_KUBE_TOOLS:-$HOME/.cache/wsc/kube-tools}
@@ -133,17 +134,20 @@ appliance)
     install "$(grep '^torch==' "$root/constraints.txt")" -c "$root/constraints.txt" -e "$root"
     ;;
 tools)
-    pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing]"
+    pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing,sdk]"
     ;;
 client)
     echo "setup: installing $client_requirement into $venv (about 1 GB to download, a few minutes)"
     install "$client_torch" "$client_requirement"
     ;;
+sdk-client)
+    pip install -q --no-compile "$sdk_client_requirement"
+    ;;
 notebook)
     pip install -q --no-compile "${notebook_requirements[@]}"
     ;;
 *)
-    echo "setup: '$what' is not one of appliance, tools, client, notebook, packages, engine and kube-tools." >&2
+    echo "setup: '$what' is not one of appliance, tools, client, sdk-client, notebook, packages, engine and kube-tools." >&2
     exit 2
     ;;
 esac

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from appliance.core.clock import SystemClock
-from appliance.management.options import ManagementOptions
-from appliance.management.server import Management
+from appliance.management.server import Management, ManagementOptions
 from tests.support.zygote import fork_by_order
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 
 import pytest
 
@@ -94,7 +93,7 @@ def test_a_route_that_forgets_to_ask_fails(tmp_path):
     gate = described_app(tmp_path).state.services.gate
     services = described_app(tmp_path).state.services
 
-    entered = gate.enter(rules.NEW_USER, User(), "", peer="here", peer_uid=os.getuid)
+    entered = gate.enter(rules.NEW_USER, User(), "", peer="here")
     asked = entry.Entry(gate, services, entered, None)
     with pytest.raises(entry.InternalError, match="without asking"):
         asked.check_decided()

@@ -22,18 +22,16 @@ class Client:
         self.beats: list[str] = []
         watch = JobWatch()
         watch.bind(asyncio.get_running_loop())
-        self.streams = HeartbeatStreams(watch, self.alive.__contains__)
+        self.streams = HeartbeatStreams(watch, self.alive.__contains__, self._answer)
 
     async def silent_stream(self) -> None:
         """Open a stream and wait until the server ends it; there is no beat."""
-        async for _ in self.streams.serve(self._silence(), PEER, self._answer):
+        async for _ in self.streams.serve(self._silence(), PEER):
             pytest.fail("an answer without a beat")
 
     async def beating_stream(self, lease: str) -> list[HeartbeatResponse]:
         """Open a stream, beat once and leave."""
-        return [
-            answer async for answer in self.streams.serve(self._beat(lease), PEER, self._answer)
-        ]
+        return [answer async for answer in self.streams.serve(self._beat(lease), PEER)]
 
     def _answer(self, beat: HeartbeatRequest) -> HeartbeatResponse:
         self.beats.append(beat.lease_id)

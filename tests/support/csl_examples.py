@@ -1,0 +1,201 @@
+"""The public CSL examples: all sources parse, all command files compile, and those run that can.
+
+`python -m tests.support.csl_examples DIR [--jobs N] [--only TEXT]` prints one line for each. DIR is
+a checkout of public examples, or a directory with several; nothing is written to it.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.csl.sources import Source
+from appliance.csl.syntax import parse
+
+ROOT = Path(__file__).parents[2]
+RUN = frozenset(
+    {
+        "topic-01-arrays-and-pointers",
+        "gemv-01-complete-program",
+        "gemv-02-memory-dsds",
+        "gemv-03-memcpy",
+        "gemv-04-params",
+        "gemv-05-multiple-pes",
+        "topic-02-libraries",
+        "topic-10-map-builtin",
+        "single-tile-matvec",
+    }
+)
+"""Examples that run as they are; the others stop after the compile."""
+
+_SECONDS = 600
+_TEMPLATE = "%python_sdk_paint"
+"""What stands in the command files of examples without a layout in CSL, instead of commands."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One command file of one example."""
+
+    repository: Path
+    commands: Path
+
+    @property
+    def name(self) -> str:
+        """How it is called in the report."""
+        architecture = self.commands.stem.removeprefix("commands_")
+        return f"{self.repository.name}/{self.commands.parent.name} {architecture}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether its host program is run, too."""
+        return self.commands.parent.name in RUN
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether there is something to compile."""
+        text = self.commands.read_text()
+        return "cslc" in text and _TEMPLATE not in text
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one."""
+
+    is_good: bool
+    words: str
+    seconds: float
+    output: str = ""
+
+
+def repositories(directory: Path) -> list[Path]:
+    """Return the checkouts in a directory: itself, or those below it."""
+    if (directory / "tutorials").is_dir():
+        return [directory]
+    return sorted(path for path in directory.iterdir() if (path / "tutorials").is_dir())
+
+
+def examples(directory: Path) -> Iterator[Example]:
+    """Yield every command file below a directory."""
+    for repository in repositories(directory):
+        for path in sorted(repository.glob("*/*/commands_wse[23].sh")):
+            yield Example(repository, path)
+
+
+def sources(directory: Path) -> Iterator[Path]:
+    """Yield every CSL file below a directory."""
+    for repository in repositories(directory):
+        yield from sorted(repository.rglob("*.csl"))
+
+
+def run(example: Example, scratch: Path) -> Outcome:
+    """Run a command file in a copy of its repository."""
+    if not example.has_layout:
+        return Outcome(True, "is laid out in Python: not part of the compiler's tests", 0.0)
+    copy = scratch / example.name.replace("/", "_").replace(" ", "_")
+    shutil.copytree(example.repository, copy, ignore=shutil.ignore_patterns(".git"))
+    tools = scratch / ("run" if example.runs else "compile")
+    directory = copy / example.commands.parent.relative_to(example.repository)
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            ["bash", example.commands.name],
+            cwd=directory,
+            env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+        code, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired:
+        code, output = 124, f"still at it after {_SECONDS} seconds"
+    seconds = time.monotonic() - start
+    missing = "" if code else _missing_output(directory)
+    shutil.rmtree(copy)
+    words = "runs" if example.runs else "compiles"
+    is_good = code == 0 and not missing
+    failure = f"does not {words.removesuffix('s')}: {missing or f'exit code {code}'}"
+    return Outcome(is_good, words if is_good else failure, seconds, output)
+
+
+def make_tools(scratch: Path) -> None:
+    """Put `cslc` and `cs_python` where command files find them; once with programs not run."""
+    tools = {
+        "cslc": f'exec "{sys.executable}" -m appliance.sdk.cslc "$@"',
+        "cs_python": f'exec "{sys.executable}" -m appliance.sdk.cs_python "$@"',
+    }
+    for name, changes in {"run": {}, "compile": {"cs_python": "exit 0"}}.items():
+        (scratch / name).mkdir()
+        for tool, command in {**tools, **changes}.items():
+            path = scratch / name / tool
+            path.write_text(f'#!/bin/sh\nexport PYTHONPATH="{ROOT}"\n{command}\n')
+            path.chmod(0o755)
+
+
+def parses(path: Path) -> Outcome:
+    """Parse one source file."""
+    start = time.monotonic()
+    _, diagnostics = parse(Source(str(path), path.read_text(), 0))
+    text = "\n".join(each.render() for each in diagnostics)
+    return Outcome(not text, "does not parse" if text else "parses", time.monotonic() - start, text)
+
+
+def _missing_output(directory: Path) -> str:
+    made = [path.parent.parent for path in directory.glob("*/bin/out_rpc.json")]
+    if not made:
+        return "no out_rpc.json"
+    for path in made:
+        if not (path / "out.json").is_file() or not list(path.glob("bin/out_[0-9]*.elf")):
+            return f"{path.name} lacks out.json or its code"
+    return ""
+
+
+def main() -> int:
+    """Run from the command line; 1 if anything is not as it should be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="examples whose name has this text")
+    arguments = parser.parse_args()
+    if not repositories(arguments.directory):
+        parser.error(f"there is no checkout of examples in {arguments.directory}")
+    num_bad = _report_sources(arguments.directory) if not arguments.only else 0
+    chosen = [each for each in examples(arguments.directory) if arguments.only in each.name]
+    with tempfile.TemporaryDirectory(prefix="csl-examples-") as scratch:
+        make_tools(Path(scratch))
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            outcomes = pool.map(lambda each: run(each, Path(scratch)), chosen)
+            for example, outcome in zip(chosen, outcomes, strict=True):
+                num_bad += not outcome.is_good
+                _print(example.name, outcome)
+    return 1 if num_bad else 0
+
+
+def _report_sources(directory: Path) -> int:
+    outcomes = {path: parses(path) for path in sources(directory)}
+    bad = {path: outcome for path, outcome in outcomes.items() if not outcome.is_good}
+    for path, outcome in bad.items():
+        _print(str(path.relative_to(directory)), outcome)
+    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} source files parse", flush=True)
+    return len(bad)
+
+
+def _print(name: str, outcome: Outcome) -> None:
+    mark = "ok  " if outcome.is_good else "FAIL"
+    print(f"{mark} {name:55} {outcome.words} ({outcome.seconds:.1f} s)", flush=True)
+    if not outcome.is_good:
+        print("\n".join(f"     {line}" for line in outcome.output.splitlines()[-12:]), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
