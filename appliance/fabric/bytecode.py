@@ -153,6 +153,7 @@ VECTOR_OPS = (
     *("fmach", "fmacs", "fmachs"),
     *("fnegh", "fnegs", "fabsh", "fabss", "clz", "ctz", "popcnt", "fh2s", "fs2h"),
     *("fh2xp16", "fs2xp16", "xp162fh", "xp162fs", "fnormh", "fnorms", "fscaleh", "fscales"),
+    "dfilt",
 )
 """DSD operations, named as the builtins without `@`."""
 
@@ -226,11 +227,11 @@ SERVICES = (
     *("queue_flush", "queue_flush_exit", "queue_flush_pending"),
     *("queue_bind_input", "queue_bind_output", "queue_is_empty", "queue_is_full"),
     *("task_priority", "main_thread_priority", "fifo_set_read_length", "fifo_set_write_length"),
-    *("config_read", "config_write", "data_filter"),
+    *("config_read", "config_write"),
     *("sqrt", "exp", "log", "sin", "cos", "tanh", "pow", "floor", "ceil", "scale"),
 )
 """Services of the machine that libraries call, as `csl.program` names them. Those from
-`unblock_command_stream` to `data_filter` take effect in their own cycle."""
+`unblock_command_stream` to `config_write` take effect in their own cycle."""
 
 OPERANDS_PER_SITE = 9
 OPERAND_SITE = np.dtype([("kind", "u1"), ("file", "u1"), ("slot", "<u2")])

@@ -116,6 +116,7 @@ class ClassBuilder:
         parts: dict[str, object] = {
             "active": (),
             "blocked": (),
+            "unblocked": (),
             "fifos": (),
             "dsr_loads": (),
             "handlers": (),

@@ -234,7 +234,7 @@ def _set_start_state(image: NDArray[np.void], context: ClassContext) -> None:
     blocked = {name: 0 for name in ("local", "data", "color", "queue")}
     bound = {task.id for task in source.tasks if task.kind is TaskKind.DATA}
     channels = range(NUM_QUEUES if is_wse3 else NUM_COLORS)
-    opened = {entry.id for entry in getattr(source, "unblocked", ())}
+    opened = {entry.id for entry in source.unblocked}
     for channel in channels:
         if channel not in bound and channel not in opened:
             blocked["queue" if is_wse3 else "color"] |= 1 << channel
@@ -268,7 +268,8 @@ def _set_queues(
             priorities[queue.queue] = PRIORITIES[queue.priority]
     taken = {queue.queue for queue in context.source.queues if not queue.output}
     free = iter([number for number in reversed(range(NUM_QUEUES)) if number not in taken])
-    for color in sorted(bound - set(inputs)) if not is_wse3 else ():
-        inputs[next(free)] = color  # a data task needs no @initialize_queue on WSE-2
+    opened = {entry.id for entry in context.source.unblocked if entry.kind is TargetKind.COLOR}
+    for color in sorted((bound | opened) - set(inputs)) if not is_wse3 else ():
+        inputs[next(free)] = color  # tasks need no @initialize_queue on WSE-2
     image["input_color"], image["output_color"] = [inputs], [outputs]
     image["input_priority"] = [priorities]

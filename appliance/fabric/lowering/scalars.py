@@ -139,10 +139,11 @@ def load(body: Body, i: Load) -> None:
     """Lower a read of memory."""
     base, offset = body.address(i.address)
     kind = body.type_of(i.dest)
-    body.code.emit(_load_op(kind), body.slot(i.dest), base, imm=offset + i.offset)
+    body.code.emit(load_op(kind), body.slot(i.dest), base, imm=offset + i.offset)
 
 
-def _load_op(kind: MachineType) -> Op:
+def load_op(kind: MachineType) -> Op:
+    """Return the instruction that reads a value of a type from memory."""
     if not isinstance(kind, Scalar) or kind.num_bytes == 8:
         return Op.LOAD_64
     return Op[f"LOAD_{'I' if kind.is_signed else 'U'}{8 * kind.num_bytes}"]

@@ -33,6 +33,7 @@ from appliance.fabric.bytecode import (
 )
 from appliance.fabric.descriptors import PRIORITIES, width_code
 from appliance.fabric.lowering.body import Body
+from appliance.fabric.lowering.scalars import load_op
 from appliance.wafer.instructions import operations_per_cycle
 
 _FILES = {DsrKind.DEST: 0, DsrKind.SRC0: 1, DsrKind.SRC1: 2}
@@ -103,7 +104,8 @@ def operation(body: Body, i: DsdOperation) -> None:
     site["op"] = VECTOR_OPS.index(i.op)
     site["simd"] = operations_per_cycle(i.op, body.context.architecture)
     loads = 0
-    for number, value in enumerate(i.operands):
+    first = 1 if i.op == "dfilt" else 0  # it has no destination
+    for number, value in enumerate(i.operands, start=first):
         kind, file, slot = _operand(body, value)
         if number == _FACTOR and kind != OperandKind.SCALAR:
             raise UserError(
@@ -194,6 +196,10 @@ def map_(body: Body, i: Map) -> None:
     head = body.code.emit(Op.MAP_NEXT, staging)
     window = body.context.windows[i.function]
     for number, entry in enumerate(i.inputs):
+        if isinstance(entry.operand, Place) and not entry.steps:
+            address, offset = body.address(entry.operand.address)
+            body.code.emit(load_op(entry.type), window.first + number, address, imm=offset)
+            continue
         source = staging + number if entry.steps else body.operand(entry.operand)
         body.code.emit(Op.MOV, window.first + number, source)
     body.context.calls.append((body.code.emit(Op.CALL, window.return_slot), i.function))

@@ -201,17 +201,6 @@ static void schedule_next(Machine *m, Pe *pe, u64 now) {
     if (next != NEVER) schedule(m, pe, next);
 }
 
-static void drop_filtered(Machine *m, Pe *pe, u64 now) {
-    for (u32 k = 0; k < NUM_QUEUES; k++) {
-        Queue *q = pe->inputs + k;
-        if (!q->reserved || !q->count || q->ring[q->head].ready > now) continue;
-        if (q->ring[q->head].control) { q->reserved--; continue; }
-        pop_queue(q);
-        pe->num_input--;
-        schedule(m, pe, now + 1);
-    }
-}
-
 static void settle_flushes(Machine *m, Pe *pe) {
     for (u32 k = 0; k < 2 * NUM_QUEUES; k++) {
         Queue *q = k < NUM_QUEUES ? pe->inputs + k : pe->outputs + (k - NUM_QUEUES);
@@ -224,7 +213,6 @@ static void core_step(Machine *m, Pe *pe, u64 now) {
     m->steps++;
     if (pe->is_flushing) settle_flushes(m, pe);
     if (pe->slot_free <= now) {
-        if (pe->num_input) drop_filtered(m, pe, now);
         const u32 main = pe->main_priority; /* microthreads above it: 3 none, 2 high, 1 also medium, 0 all */
         int used = 0;
         for (u32 priority = 3; !used && priority >= 1; priority--) {

@@ -151,10 +151,10 @@ static u32 obey(Machine *m, Pe *pe, Route *r, u32 data) {
         schedule(m, pe, m->now + 1);
     }
     if (!c->has_switch) return data;
-    if (command == COMMAND_ADVANCE) advance_switch(r);
+    const int advanced = command == COMMAND_ADVANCE && advance_switch(r);
     if (command == COMMAND_RESET) { c->position = 0; select_position(r); }
-    const int pops = c->pop_mode == 1 || (c->pop_mode == 2 && command == COMMAND_ADVANCE) ||
-                     (c->pop_mode == 3 && command <= COMMAND_ADVANCE);
+    const int pops = c->pop_mode == 1 || (c->pop_mode >= 2 && advanced) ||
+                     (c->pop_mode == 3 && command == COMMAND_NOP);
     return pops ? pop_command(data) : data;
 }
 

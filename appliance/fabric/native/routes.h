@@ -27,13 +27,16 @@ static void wake_around(Machine *m, Pe *pe) {
     }
 }
 
+/* A position changes one side (WSE-3: or both); the other stays as the position before left it. */
 static void select_position(Route *r) {
     const ColorConfig *c = &r->config;
     r->rx = c->rx;
     r->tx = c->tx;
-    if (!c->position) return;
-    if (c->rx1[c->position]) r->rx = c->rx1[c->position];
-    if (c->tx1[c->position]) r->tx = c->tx1[c->position];
+    for (u32 k = 1; k <= c->position; k++) {
+        if (!(c->valid >> k & 1)) continue;
+        if (c->rx1[k]) r->rx = c->rx1[k];
+        if (c->tx1[k]) r->tx = c->tx1[k];
+    }
 }
 
 static Route *route_of(Pe *pe, u32 color) {
@@ -45,12 +48,15 @@ static Route *route_of(Pe *pe, u32 color) {
     return r;
 }
 
-/* Advances to the next valid position; past the last one back to 0 in ring mode. */
-static void advance_switch(Route *r) {
+/* Advances to the next valid position; past the last one back to 0 in ring mode. Whether it did. */
+static int advance_switch(Route *r) {
     ColorConfig *c = &r->config;
     for (u32 next = c->position + 1u; next < 4; next++)
-        if (c->valid >> next & 1) { c->position = (u8)next; select_position(r); return; }
-    if (c->ring) { c->position = 0; select_position(r); }
+        if (c->valid >> next & 1) { c->position = (u8)next; select_position(r); return 1; }
+    if (!c->ring || !c->position) return 0;
+    c->position = 0;
+    select_position(r);
+    return 1;
 }
 
 /* Command group g of a control wavelet: two bits of command, then one that the CE ignores it. */

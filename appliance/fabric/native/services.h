@@ -16,7 +16,7 @@ f64 ceil(f64 x);
 /* Services whose effect others see, or that read the clock while others take its cycles. */
 INLINE int is_exact_service(u32 number, const Pe *pe) {
     (void)pe;
-    return number >= SERVICE_unblock_command_stream && number <= SERVICE_data_filter;
+    return number >= SERVICE_unblock_command_stream && number <= SERVICE_config_write;
 }
 
 static u64 timestamp(const Pe *pe, u64 now) {
@@ -29,10 +29,11 @@ static void count_time(Pe *pe, int on, u64 now) {
     pe->is_counting = (u8)on;
 }
 
-/* x^23 + x^18 + 1, 128 steps, sixteen at a time. */
+/* A register of 23 bits that shifts to the right, taps 23 and 18: 128 steps, sixteen at a time. */
 static u32 random16(Pe *pe) {
-    u32 state = pe->prng[pe->active_prng & 3];
-    for (int round = 0; round < 8; round++) state = state << 16 | (((state >> 7) ^ (state >> 2)) & 0xffff);
+    u32 state = pe->prng[pe->active_prng & 3] & 0x7fffff;
+    if (!state) state = 1; /* zero would stay zero */
+    for (int round = 0; round < 8; round++) state = state >> 16 | ((state ^ state >> 5) & 0xffff) << 7;
     pe->prng[pe->active_prng & 3] = state;
     return state & 0xffff;
 }
@@ -194,7 +195,6 @@ static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {
     case SERVICE_fifo_set_write_length: pe->fifos[a[0]].count = pe->fifos[a[0]].capacity - (u32)a[1]; break;
     case SERVICE_config_read: return configuration(pe, (u32)a[0], 0, 0);
     case SERVICE_config_write: return configuration(pe, (u32)a[0], 1, (u32)a[1]);
-    case SERVICE_data_filter: pe->inputs[a[0] & 7].reserved = (u32)a[1]; schedule(m, pe, m->now + 1); break;
     case SERVICE_scale:
         if (i->c) return narrow16(scaled(widen16((u32)a[0], (int)m->format), (i16)a[1]), (int)m->format);
         return of_f32((f32)scaled(as_f32(a[0]), (i16)a[1]));

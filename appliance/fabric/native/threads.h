@@ -101,7 +101,7 @@ static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, Dsr **ds
         aim(m, pe, d->value, c);
         c->file = o->file;
         c->dsr = (u8)o->slot;
-        if (dsr) *dsr = d;
+        if (dsr && (!*dsr || d->settings.asynchronous)) *dsr = d; /* the one that says how to run */
         break;
     }
     default: break;
@@ -287,10 +287,22 @@ static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
     return 0;
 }
 
+/* Drops data wavelets until so many control wavelets have come as the extent says. */
+static u32 filter_step(Machine *m, Pe *pe, Thread *t, u64 now) {
+    Queue *q = pe->inputs + t->cursors[1].queue;
+    if (!q->count || q->ring[q->head].ready > now) return 0;
+    const Entry e = pop_queue(q);
+    pe->num_input--;
+    t->since = now;
+    if (e.control && --t->remaining == 0) finish(m, pe, t, 1);
+    return 1;
+}
+
 /* Moves one element if it can. Returns the clock cycles that it takes, 0 if it waits. */
 static u32 thread_step(Machine *m, Pe *pe, Thread *t, u64 now) {
     Cursor *c = t->cursors;
     if (UNLIKELY(t->remaining == 0)) { finish(m, pe, t, 1); return 1; }
+    if (UNLIKELY(t->op == V_dfilt)) return filter_step(m, pe, t, now);
     if (!can_give(pe, c + 1, now) || !can_give(pe, c + 2, now) || !can_take(m, pe, c)) {
         if (settle_control(m, pe, t, now)) return 1;
         return settle_fifo(m, pe, t, t == pe->threads + MAIN_THREAD) ? 1 : 0;

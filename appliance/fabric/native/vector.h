@@ -23,6 +23,7 @@ static const Widths WIDTHS[NUM_VECTOR_OPS] = {
     [V_fs2h] = {2, 4, 4, 1},    [V_fh2xp16] = {2, 2, 2, 1}, [V_fs2xp16] = {2, 4, 4, 1},
     [V_xp162fh] = {2, 2, 2, 1}, [V_xp162fs] = {4, 2, 2, 1}, [V_fnormh] = {2, 2, 2, 1},
     [V_fnorms] = {4, 4, 4, 1},  [V_fscaleh] = {2, 2, 2, 2}, [V_fscales] = {4, 4, 2, 2},
+    [V_dfilt] = {4, 4, 4, 1},
 };
 
 INLINE f64 power_of_two(int n) {
