@@ -166,6 +166,7 @@ def program(
         width_east_buf=0,
         fp16_format=fp16_format,
         parameters=(),
+        colors=(),
         files=("pe.csl",),
         grid=Grid(
             width,
