@@ -110,6 +110,15 @@ fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 calls 
 	$(PY) -m tests.fuzz 1000000
 	FUZZ_SCALE=10 $(PYTEST) -q tests/integration/test_rest_contract.py
 
+lock: $(TOOLS) ## Write the hashes of every package's wheel anew (asks the package index; minutes)
+	$(PY) deploy/locks/lock.py
+
+audit: $(INSTALLED) ## Hold the environment against the locks, and against advisories: make audit ADVISORIES=DIRECTORY
+	$(PY) deploy/locks/audit.py $(PY) $(ADVISORIES)
+
+sbom: $(INSTALLED) ## Write what each image consists of, as CycloneDX, into build/sbom
+	$(PY) deploy/locks/sbom.py build/sbom
+
 fix: $(TOOLS) ## Repair what ruff can repair
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .

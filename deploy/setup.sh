@@ -125,15 +125,24 @@ install() {
     local torch=$1
     shift
     "$root/deploy/light/fetch-torch" "$venv/bin/python" "$wheels" "$torch"
+    "$root/deploy/locks/check-torch" "$torch" "$wheels"
     shopt -s nullglob
     pip install -q --no-compile --find-links "$wheels" "$wheels"/torch-*.whl "$@"
 }
 
+# Install what a lock names, from wheels of the hashes that it names and no others (deploy/locks).
+install_locked() {
+    pip install -q --no-compile --require-hashes --no-deps -r "$root/deploy/locks/$1"
+}
+
 case $what in
 appliance)
+    install_locked appliance.txt
     install "$(grep '^torch==' "$root/constraints.txt")" -c "$root/constraints.txt" -e "$root"
     ;;
 tools)
+    install_locked sdk.txt
+    install_locked tools.txt
     pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing,sdk]"
     ;;
 client)

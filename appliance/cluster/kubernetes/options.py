@@ -140,7 +140,7 @@ def parse_options(text: str, *, source: str) -> KubernetesOptions:
     if not isinstance(fields, dict):
         raise UserError(f"{source} holds no mapping.", hint=_EXAMPLE)
     known = {_camel(name): name for name in KubernetesOptions.__slots__}
-    unknown = sorted(set(fields) - set(known))
+    unknown = sorted(str(name) for name in fields if name not in known)
     if unknown:
         raise UserError(
             f"{source} has unknown settings: {', '.join(unknown)}.",

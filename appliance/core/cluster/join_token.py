@@ -48,5 +48,5 @@ def end_seconds(token_id: str) -> float:
     """Return until when a token holds, in seconds since the epoch; 0 if its id says no time."""
     try:
         return float(int(token_id.partition("-")[0], 16))
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
