@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LINE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)(?P<hashes>(?: --hash=\S+)+)$")
 TORCH = "torch"
-"""In a file of its own: its wheel is chosen by deploy/light/fetch-torch, and checked by its hash."""
+"""In a file of its own: deploy/light/fetch-torch chooses its wheel, check-torch looks at it."""
 
 Lock = dict[tuple[str, str], set[str]]
 """SHA-256 hashes of wheels, by name and version."""
