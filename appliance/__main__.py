@@ -31,6 +31,7 @@ from appliance.cli.proxy import proxy
 from appliance.cli.secret_options import no_database_password, no_otlp_password
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.identity import ROOT
 from appliance.core.errors import ClusterError, InternalError, UserError, WscError
 from appliance.dashboard.pages import install_pages
 from appliance.files.private import keep_private, make_private
@@ -40,7 +41,8 @@ from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.sni_proxy import listen
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.logs.log_retention import LogLimits
-from appliance.management.server import KUBERNETES, PROCESSES, Management, ManagementOptions
+from appliance.management.options import KUBERNETES, PROCESSES, ManagementOptions
+from appliance.management.server import Management
 from appliance.management.store.databases import await_database
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import STOP_SECONDS, Instance, InstanceState
@@ -131,6 +133,13 @@ _HistoryDays = Annotated[
 ]
 _Tokens = Annotated[
     bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+]
+_LocalUsers = Annotated[
+    bool,
+    typer.Option(
+        "--local-users",
+        help="Without tokens, as root: serve every user of this machine, as the kernel names them.",
+    ),
 ]
 _Foreground = Annotated[
     bool, typer.Option("--foreground", help="Stay in the foreground until interrupted.")
@@ -234,6 +243,7 @@ def up(
     tls: _Tls = False,
     certificates: _CertificatesDir = None,
     tokens: _Tokens = False,
+    local_users: _LocalUsers = False,
     precision: _PrecisionFlag = "f32",
     machine: _MachineFlag = "cs2",
     pace: _PaceFlag = 0.0,
@@ -273,9 +283,7 @@ def up(
         cluster=_cluster(cluster),
         public_name=public_name,
         public_port=public_port,
-        has_tls=tls,
-        certificates=str(certificates.absolute()) if certificates else "",
-        needs_token=tokens,
+        **_trust(tls, certificates, tokens, local_users),
         precision=precision,
         wafer_bytes=free_bytes(parse_machine(table := _machine(machine))),
         execution=execution,
@@ -303,7 +311,24 @@ def up(
     _begin(options, log_level=settings.log_level, foreground=foreground)
 
 
+def _warn_root(options: ManagementOptions) -> None:
+    """Say whom an appliance of root serves, which is not what one may expect."""
+    if os.getuid() != ROOT or options.needs_token:
+        return
+    others = (
+        "every user of this machine, each as themselves"
+        if options.serves_local_users
+        else "root alone; add --local-users for the other users of this machine"
+    )
+    typer.echo(
+        f"Warning: this appliance runs as root and asks for no tokens. It serves {others}, or "
+        "--tls --tokens for everybody who has a token.",
+        err=True,
+    )
+
+
 def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> None:
+    _warn_root(options)
     with storage_errors(options.data_dir, options.database):
         if options.launcher != KUBERNETES and Instance(options.data_dir).is_running():
             raise Instance(options.data_dir).already_runs()
@@ -312,6 +337,24 @@ def _begin(options: ManagementOptions, *, log_level: int, foreground: bool) -> N
             return
     configure_logging(as_json=False, level=log_level, stream=sys.stderr)
     asyncio.run(_serve(options, ready_descriptor=None))
+
+
+class _Trust(TypedDict):
+    """How callers and the appliance prove who they are."""
+
+    has_tls: bool
+    certificates: str
+    needs_token: bool
+    serves_local_users: bool
+
+
+def _trust(tls: bool, certificates: Path | None, tokens: bool, local_users: bool) -> _Trust:
+    return {
+        "has_tls": tls,
+        "certificates": str(certificates.absolute()) if certificates else "",
+        "needs_token": tokens,
+        "serves_local_users": local_users,
+    }
 
 
 class _Retention(TypedDict):
@@ -562,6 +605,7 @@ async def _serve_rest(
     services = ApiServices(
         state=management.state,
         access=management.access,
+        peers=management.peers,
         jobs=management.jobs,
         edits=management.edits,
         inventory=management.inventory,

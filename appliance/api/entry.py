@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, get_args, get_type_hints
 
@@ -22,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.services import ApiServices, services_of, token_of
+from appliance.api.services import ApiServices, peer_uid_of, services_of, token_of
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.entry_points.model import Rule
@@ -144,7 +145,8 @@ def peer_of(request: Request) -> str:
 
 def identify_again(request: Request) -> Principal:
     """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
-    return services_of(request).access.identify(User(), token_of(request))
+    peer_uid = partial(peer_uid_of, request)
+    return services_of(request).access.identify(User(), token_of(request), peer_uid)
 
 
 # `Any`: routes return whatever FastAPI can write.
@@ -240,11 +242,14 @@ class Holds:
 
 async def _enter(rule: Rule, request: Request) -> Entered:
     gate, token, peer = services_of(request).gate, token_of(request), peer_of(request)
+    peer_uid = partial(peer_uid_of, request)
     try:
         with gate.without_waiting():
-            return gate.enter(rule, User(), token, peer=peer)
+            return gate.enter(rule, User(), token, peer=peer, peer_uid=peer_uid)
     except WouldWaitError:
-        return await run_in_threadpool(gate.enter, rule, User(), token, peer=peer)
+        return await run_in_threadpool(
+            gate.enter, rule, User(), token, peer=peer, peer_uid=peer_uid
+        )
 
 
 def _check_length(text: str, max_bytes: int) -> None:

@@ -39,7 +39,7 @@ def log_in(
     """Trade a token for a login: sets the cookie."""
     tokens, text = services.access.tokens, wanted.token.get_secret_value()
     login = services.gate.prove(peer_of(request), lambda: tokens.log_in(text))
-    principal = services.access.identify(User(), login.text)
+    principal = services.access.identify(User(), login.text, lambda: None)
     expires_at = login.record.expires_at
     assert expires_at is not None  # every login ends
     response.set_cookie(

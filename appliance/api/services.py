@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from appliance.management.access.authorization import Access
+from appliance.management.access.local_users import LocalPeers
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.estimates import Estimates
 from appliance.management.changes.feed import ChangeFeed
@@ -21,6 +22,7 @@ from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
+from appliance.wire.peers import Endpoint
 
 LOGIN_COOKIE = "wsc_login"
 
@@ -33,6 +35,7 @@ class ApiServices:
 
     state: State
     access: Access
+    peers: LocalPeers
     jobs: JobService
     edits: JobEdits
     inventory: Inventory
@@ -54,6 +57,15 @@ def services_of(request: Request) -> ApiServices:
     """Return the services behind a request."""
     services: ApiServices = request.app.state.services
     return services
+
+
+def peer_uid_of(request: Request) -> int | None:
+    """Return whose connection a request came by; None if the kernel does not know."""
+    client, server = request.client, request.scope.get("server")
+    if client is None or server is None or server[1] is None:
+        return None
+    here = Endpoint(str(server[0]), int(server[1]))
+    return services_of(request).peers.uid_of(Endpoint(client.host, client.port), here)
 
 
 def token_of(request: Request) -> str:

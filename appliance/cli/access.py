@@ -15,7 +15,6 @@ import typer
 
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Account, Action, Target, UserRole
-from appliance.core.cluster.records import User
 from appliance.core.errors import NotFoundError, UserError, WscError
 from appliance.management.access.authorization import Access, open_access
 from appliance.management.access.join_tokens import JoinTokens
@@ -197,8 +196,7 @@ def _access(data_dir: Path | None) -> Iterator[Access]:
 
 @contextmanager
 def _change(access: Access, action: Action, kind: str, name: str) -> Iterator[None]:
-    operator = access.identify(User(), "")
-    with access.change(operator, action, Target(kind=kind, name=name), door=_DOOR):
+    with access.change(access.operator, action, Target(kind=kind, name=name), door=_DOOR):
         yield
 
 

@@ -11,6 +11,7 @@ import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from appliance.cli.secret_options import no_database_password
+from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
@@ -92,12 +93,12 @@ def _directory(url: str) -> CoordinatorDirectory:
         raise UserError("The database's URL is not understood.", hint=hint) from error
 
 
-def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], str]:
-    def find(job: JobId) -> str:
+def _finder(directory: CoordinatorDirectory) -> Callable[[JobId], CoordinatorAddress | None]:
+    def find(job: JobId) -> CoordinatorAddress | None:
         try:
             return directory.find(job)
         except SQLAlchemyError as error:  # the client calls again
             logger.warning("A job cannot be looked up", extra={"job": job, "reason": str(error)})
-            return ""
+            return None
 
     return find

@@ -7,6 +7,7 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS, STALL_OPTION
 from appliance.core.cluster.pods import FAN_OUT_OPTION, PodSpec
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
+from appliance.core.errors import InternalError
 from appliance.core.plans.plan import Execution, Precision
 from appliance.core.plans.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
 from appliance.wafer.machine import CS2, Machine, parse_machine
@@ -33,7 +34,8 @@ class CoordinatorOptions:
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         memory_nodes: Nodes for MemoryX that a job may have; `num_nodes` and `node_bytes`, joined by
             a comma.
-        bind_host: Address at which clients are served.
+        service_authority: By which the job's client calls, and nobody else can.
+        bind_host: Address at which clients are served, in figures.
         public_host: Name by which they reach it.
         stall_seconds: Longest wait of a system for one batch before the job counts as stalled.
         tls_cert: Certificate chain, PEM; None serves plain text.
@@ -46,6 +48,7 @@ class CoordinatorOptions:
     gang: GangSize
     request_path: Path
     compile_root: Path
+    service_authority: str
     precision: Precision = Precision.F32
     machine: Machine = CS2
     wafer_bytes: int | None = None
@@ -55,13 +58,22 @@ class CoordinatorOptions:
     client_githash: str = ""
     cluster_systems: int = 0
     memory_nodes: MemoryNodes = ONE_NODE
-    bind_host: str = "localhost"
+    bind_host: str = "127.0.0.1"
     public_host: str = "localhost"
     stall_seconds: float = DEFAULT_STALL_SECONDS
     tls_cert: Path | None = None
     tls_key: Path | None = None
     user_uid: int | None = None
     user_gid: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.service_authority:
+            raise InternalError("A coordinator without an authority would answer nobody.")
+
+    @property
+    def owner_uid(self) -> int:
+        """User id of the job's owner; -1 if that is the user we run as."""
+        return -1 if self.user_uid is None else self.user_uid
 
     @classmethod
     def of(cls, spec: PodSpec) -> "CoordinatorOptions":
@@ -77,6 +89,7 @@ class CoordinatorOptions:
             ),
             request_path=Path(options["request_path"]),
             compile_root=Path(options["compile_root"]),
+            service_authority=options["service_authority"],
             precision=Precision(options.get("precision") or Precision.F32),
             machine=parse_machine(options.get("machine") or CS2.name),
             wafer_bytes=_number(options.get("wafer_bytes", "")),
@@ -86,7 +99,7 @@ class CoordinatorOptions:
             client_githash=options.get("client_githash", ""),
             cluster_systems=int(options.get("cluster_systems") or 0),
             memory_nodes=MemoryNodes.parse(options.get(MEMORY_NODES_OPTION, "")),
-            bind_host=options.get("bind_host") or "localhost",
+            bind_host=options.get("bind_host") or "127.0.0.1",
             public_host=options.get("public_host") or "localhost",
             stall_seconds=float(options.get(STALL_OPTION) or DEFAULT_STALL_SECONDS),
             tls_cert=_path(options.get("tls_cert", "")),

@@ -36,6 +36,7 @@ from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
+from appliance.pods.client_check import ClientCheck, by_name
 from appliance.pods.error_status import RefusalInterceptor
 from appliance.pods.peers import Neighbours
 from appliance.streams.endpoint import network_options
@@ -78,7 +79,10 @@ class Coordinator:
         self._series = SeriesLog(clock)
         self._neighbours = Neighbours(spec, clock)
         target = self._neighbours.management()
-        self._link = ManagementLink(spec, self._series, clock, target=target)
+        self._check = ClientCheck(self._options.service_authority, self._options.owner_uid)
+        self._link = ManagementLink(
+            spec, self._series, clock, target=target, has_client=self._check.was_client_here
+        )
         self._console = Console()
         self._turn = CompileTurn(self._link.request_compile, self._console, clock)
         artifacts = ArtifactStore(self._options.compile_root, self._options.user_uid)
@@ -190,6 +194,7 @@ class Coordinator:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
             interceptors=[
+                self._check,
                 *traced_server(),
                 AnswerInterceptor(carried),
                 RepeatInterceptor(),
@@ -206,8 +211,9 @@ class Coordinator:
             on_done=self._client_is_done,
         )
         servicer = ApplianceServicer(desk)  # type: ignore[abstract] # the rest is refused
-        appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, server)
+        appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, by_name(server))
         port = self._add_port(server)
+        self._check.serve_at(self._options.bind_host, port)
         server.start()
         return server, port
 

@@ -18,6 +18,11 @@ AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
 _ALPHABET = string.ascii_lowercase + string.digits
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SUFFIX_PAIRS = 11
+_SECRET_CHARACTERS = 20
+"""What the longest label of a DNS name leaves; a hundred bits, so that nobody guesses it."""
+
+AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
+"""Ending of every authority that clients call; the TLS certificate is for all names below it."""
 
 
 class Role(StrEnum):
@@ -44,6 +49,16 @@ def _suffix() -> str:
 def new_job_id() -> JobId:
     """Return a fresh job id: `wsjob-` and 22 characters."""
     return JobId(f"{JOB_PREFIX}{_suffix()}")
+
+
+def new_authority(job: JobId) -> str:
+    """Return a fresh authority by which a job's client calls its coordinator.
+
+    The client proves itself to the coordinator by nothing else, so nobody can guess it. Its first
+    label is as long as such a label may be, and tells the front port which job it is for.
+    """
+    secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_CHARACTERS))
+    return f"{pod_name(job, Role.COORDINATOR, 0)}-{secret}.{AUTHORITY_SUFFIX}"
 
 
 def new_workflow_id() -> WorkflowId:

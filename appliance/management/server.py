@@ -2,26 +2,23 @@
 
 import asyncio
 import logging
-import math
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import grpc
 import grpc.aio
 
-from appliance.cluster.kubernetes.options import parse_options
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.processes import ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.pods import Device, PodSpec
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import ClusterError, UserError
+from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
-from appliance.core.plans.plan import Execution
 from appliance.core.plans.shard_count import MemoryNodes
 from appliance.files.private import make_private
 from appliance.management.access.allowances import Allowances
@@ -33,6 +30,7 @@ from appliance.management.access.certificates import (
     find_certificates,
 )
 from appliance.management.access.driver_tokens import open_driver_tokens
+from appliance.management.access.local_users import LocalPeers
 from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import Attendants
@@ -59,7 +57,13 @@ from appliance.management.kubernetes.kubernetes_side import Candidacy, Kubernete
 from appliance.management.kubernetes.wsjobs import Services
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
-from appliance.management.logs.log_retention import LogLimits
+from appliance.management.options import (
+    AGENTS,
+    LOOPBACK,
+    NETWORK_STREAMS,
+    PROCESSES,
+    ManagementOptions,
+)
 from appliance.management.pods.coordinators import (
     CoordinatorAddresses,
     Coordinators,
@@ -70,7 +74,9 @@ from appliance.management.pods.pod_specs import Surroundings, plan_pods
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
+from appliance.management.rpc.client_streams import ClientStreams, Presence
 from appliance.management.rpc.cluster_servicer import ClusterServicer
+from appliance.management.rpc.connections import Connections
 from appliance.management.rpc.csctl_servicer import CsctlServicer
 from appliance.management.rpc.driver_servicer import (
     DriverControlServicer,
@@ -83,16 +89,14 @@ from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
 from appliance.management.store.databases import STREAMS_KEY, open_own_database, sqlite_path
-from appliance.management.store.disk import RESERVE_BYTES, DiskReserve
+from appliance.management.store.disk import DiskReserve
 from appliance.management.store.kept_ports import Ports
 from appliance.management.store.own_process import end_at_once, spare_the_collector, start_again
 from appliance.management.store.state import State
 from appliance.management.store.versions import NEWEST_CLIENT, client_build
 from appliance.scheduler.policy import Policy
 from appliance.streams.network.server import NetworkServer
-from appliance.streams.topology import StreamMode
-from appliance.wafer.machine import CS2, parse_machine
-from appliance.wire.executions import parse_execution
+from appliance.wafer.machine import parse_machine
 from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
 from protos.csadm.csadm_pb2_grpc import add_CsAdmV1Servicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
@@ -108,224 +112,13 @@ from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 logger = logging.getLogger(__name__)
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _INNER_HOST = "127.0.0.1"
 """Where what is behind clients' one port listens."""
 _NUM_THREADS = 16
-PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
-"""Where pods run; see `ManagementOptions.launcher`."""
-
 _TOPICS = {topic.value: topic for topic in Topic}
 
 _TRACING = ("appliance.observability.otlp",)
 """What the fork server imports too where pods are traced."""
-
-NETWORK_STREAMS = ("network", "network-tls")
-"""Kinds of streams that cross TCP even on one machine; see `ManagementOptions.streams`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagementOptions:
-    """How an appliance is set up.
-
-    Attributes:
-        data_dir: Directory of the database, jobs, logs, compile cache and certificates.
-        runtime_root: Short-lived directory for sockets.
-        host: Name or address to listen at; off loopback only with `has_tls` and `needs_token`.
-        public_name: Name or address that clients are told; empty derives it from `host`.
-        port: Port for gRPC; 0 for any free one.
-        public_port: Port that clients are told, where something else passes them on; 0 for `port`.
-        rest_port: Port for REST; 0 for any free one.
-        num_systems: Simulated CS-2 systems, on this machine as their one node; None keeps the
-            cluster that the data directory has, or makes one system.
-        cluster: YAML text that describes the cluster (see `cluster_file`); or empty.
-        has_tls: Whether clients talk TLS. They then need `port` alone: it leads to management, to
-            every coordinator and to REST.
-        certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
-            make its own.
-        needs_token: Whether every call must carry a token that this appliance minted.
-        precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
-            16-bit result rounded to the program's format).
-        wafer_bytes: Memory for activations that a program may use of each system; a share of the
-            batch that needs more is computed in micro-batches. 0 sets no limit.
-        execution: How the wafer is used unless a job's label `wsc.execution` says it:
-            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
-            does not fit, or `auto`, pipelined where a program fits on one wafer.
-        lease_seconds: How long a job lives without a sign of its client, which beats every 10
-            seconds; 30 survives two lost beats.
-        orphan_seconds: How long running jobs go on without management, as between a crash and a new
-            start; clients wait about as long.
-        history_days: Jobs that ended longer ago are forgotten, with their logs; 0 keeps all.
-        otlp: Root URL of an OTLP receiver for traces (`http://localhost:4318`); empty for none.
-        notify: File that says how people are told of their jobs (see `messengers`); empty for none
-            but those whom requests name. A path, since what it holds is secret.
-        log_limits: How much is kept of what pods print.
-        database: SQLAlchemy URL of a PostgreSQL database; empty keeps all in SQLite.
-        disk_reserve_bytes: What must be free on the disk of the data directory, at most a twentieth
-            of it, for jobs to be started; 0 sets no limit.
-        allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
-            that they can go on from a checkpoint.
-        machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
-        pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
-            fast as it can.
-        stall_seconds: Longest wait of a system for one batch before its job fails. The default is
-            what the real cluster gives a job that does not move.
-        streams: How weights reach the systems: `ring` (the default) copies them once into a ring
-            that all systems read, `mapped` lets every system read MemoryX's own memory. With
-            `network` every pod counts as a host of its own and all its streams cross TCP on
-            loopback; `network-tls` encrypts them.
-        csx_device: What systems compute on: `cpu` (the default), or `cuda`, the devices of the host
-            of each, among which its systems are dealt out.
-        memoryx_bytes: Memory that MemoryX of a job may use on a node, all its weight pods there
-            together; tensors that take most of it are kept in a file in the data directory and
-            paged in and out. 0, the default, means what the machine or the control group has.
-        launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
-            join.
-        node_port: Port at which agents join; 0 for any free one. A management that takes the place
-            of one that was killed has the ports of that one, here as with the others.
-        node_grace_seconds: How long a node may be away before its jobs fail; a restarted management
-            waits so long for those that had pods.
-        inner_host: Name or address of this host for pods on other hosts; an address is listened at,
-            a name means all of this host's. Empty, the default: all pods are on this host.
-        inner_port: Port for them; 0 for any free one.
-        entry_modules: Other role modules than the built-in ones; for tests.
-        preload: Modules that the fork server imports before the first fork.
-        kubernetes: YAML text of `KubernetesOptions`: pods are a Kubernetes cluster's; or empty.
-    """
-
-    data_dir: Path
-    runtime_root: Path
-    host: str = "localhost"
-    public_name: str = ""
-    port: int = 9000
-    public_port: int = 0
-    rest_port: int = 9001
-    num_systems: int | None = None
-    cluster: str = ""
-    has_tls: bool = False
-    certificates: str = ""
-    needs_token: bool = False
-    precision: str = "f32"
-    wafer_bytes: int = 0
-    execution: str = Execution.WEIGHT_STREAMING.value
-    lease_seconds: int = 30
-    orphan_seconds: float = 120.0
-    history_days: float = 365.0
-    otlp: str = ""
-    notify: str = ""
-    log_limits: LogLimits = field(default_factory=LogLimits)
-    database: str = ""
-    disk_reserve_bytes: int = RESERVE_BYTES
-    allows_preemption: bool = False
-    machine: str = CS2.name
-    pace: float = 0.0
-    stall_seconds: float = 630.0
-    streams: str = StreamMode.RING.value
-    csx_device: str = Device.CPU.value
-    memoryx_bytes: int = 0
-    launcher: str = PROCESSES
-    node_port: int = 9002
-    node_grace_seconds: float = 20.0
-    inner_host: str = ""
-    inner_port: int = 9003
-    entry_modules: tuple[tuple[str, str], ...] = ()
-    preload: tuple[str, ...] = ("torch", "numpy", "grpc")
-    kubernetes: str = ""
-
-    def __post_init__(self) -> None:
-        if self.cluster and self.num_systems is not None:
-            raise UserError(
-                f"Both a cluster file and {self.num_systems} systems are given.",
-                hint="The file says how many systems there are.",
-            )
-        if self.num_systems is not None and self.num_systems < 1:
-            raise UserError(f"An appliance of {self.num_systems} systems cannot run any job.")
-        if self.precision not in ("f32", "exact"):
-            raise UserError(f"There is no precision {self.precision!r}; it is f32 or exact.")
-        kinds = (*StreamMode, *NETWORK_STREAMS)
-        if self.streams not in kinds:
-            raise UserError(
-                f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
-            )
-        if self.csx_device not in tuple(Device):
-            raise UserError(
-                f"Systems cannot compute on {self.csx_device!r}; it is one of {', '.join(Device)}."
-            )
-        self._check_launcher()
-        parse_machine(self.machine)
-        parse_execution(self.execution)
-        if not 0 <= self.pace < math.inf:
-            raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
-        if self.memoryx_bytes < 0:
-            raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
-        if not self.stall_seconds > 0:
-            raise UserError(f"A stall after {self.stall_seconds} seconds is not possible.")
-        if self.lease_seconds < 1:
-            raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
-        self._check_doors()
-
-    def _check_doors(self) -> None:
-        if self.certificates and not self.has_tls:
-            raise UserError(
-                f"Certificates are given in {self.certificates}, and plain text is to be talked.",
-                hint="Add --tls.",
-            )
-        if self.host not in _LOOPBACK and not (self.has_tls and self.needs_token):
-            raise UserError(
-                f"Host {self.host!r} is off loopback, where callers must prove who they are and "
-                "nobody may listen in.",
-                hint="Add --tls and --tokens, or listen at localhost.",
-            )
-
-    def _check_launcher(self) -> None:
-        if self.launcher not in LAUNCHERS:
-            raise UserError(
-                f"There is no launcher {self.launcher!r}; it is one of {', '.join(LAUNCHERS)}."
-            )
-        if self.launcher != PROCESSES and not self.inner_host:
-            raise UserError(
-                "Pods elsewhere have to reach management, and no address is given.",
-                hint="Say with --inner-host by which name or address they do.",
-            )
-        if (self.launcher == KUBERNETES) != bool(self.kubernetes):
-            raise UserError(
-                "Pods on a Kubernetes cluster need its settings, and nothing else does.",
-                hint="Give --launcher kubernetes and --kubernetes FILE together.",
-            )
-        if self.launcher == KUBERNETES:
-            self._check_kubernetes()
-
-    def _check_kubernetes(self) -> None:
-        parse_options(self.kubernetes, source="The Kubernetes settings")
-        if self.streams not in NETWORK_STREAMS:
-            raise UserError(
-                f"Streams of kind {self.streams} stay on one machine; the pods of a Kubernetes "
-                "cluster do not.",
-                hint=f"Choose one of {', '.join(NETWORK_STREAMS)}.",
-            )
-
-    @property
-    def compile_root(self) -> Path:
-        """Directory of the compile cache."""
-        return self.data_dir / "compile"
-
-    @property
-    def bind_host(self) -> str:
-        """Address to bind to: the name localhost means IPv4 loopback."""
-        return "127.0.0.1" if self.host == "localhost" else self.host
-
-    @property
-    def public_host(self) -> str:
-        """Name that clients are told.
-
-        It is localhost for every loopback address, because the client checks other names with ping
-        and curl; and this machine's own name when listening at all addresses.
-        """
-        if self.public_name:
-            return self.public_name
-        if self.host in _LOOPBACK:
-            return "localhost"
-        return this_node().name if self.host in ("0.0.0.0", "::") else self.host
 
 
 class Management:
@@ -350,8 +143,14 @@ class Management:
         self._state = State.over(self._database, clock)
         self._kubernetes = KubernetesSide(candidacy, self._state, clock) if candidacy else None
         self.access = open_access(
-            options.data_dir, self._database, clock, needs_token=options.needs_token
+            options.data_dir,
+            self._database,
+            clock,
+            needs_token=options.needs_token,
+            serves_all=options.serves_local_users,
         )
+        self.peers = LocalPeers()
+        self._presence = Presence(clock, options.lease_seconds)
         self._tls = self._ensure_tls()
         self._stream_secret = ensure_secret(options.data_dir / STREAMS_KEY)
         self._job_keys = JobKeys(self._stream_secret, self._ensure_stream_identity())
@@ -461,9 +260,10 @@ class Management:
             backends = Backends(
                 management=(_INNER_HOST, inner_port),
                 rest=rest_address,
-                find_coordinator=self.jobs.coordinator_address,
+                find_coordinator=self.jobs.coordinator,
             )
             self._front = FrontPort([listener], backends)
+            self.peers.follow(self._front.origin_of)
             self._front.start()
         else:
             self.port = inner_port
@@ -539,7 +339,7 @@ class Management:
         """
         if self.options.needs_token:
             return frozenset()
-        return frozenset({*_LOOPBACK, self.options.public_host})
+        return frozenset({*LOOPBACK, self.options.public_host})
 
     @property
     def certificates(self) -> Certificates | None:
@@ -637,19 +437,30 @@ class Management:
             )
         )
 
+    def _make_streams(self, connections: Connections) -> ClientStreams:
+        return ClientStreams(
+            self._state,
+            self.jobs,
+            self.inventory,
+            self._watch,
+            connections=connections,
+            presence=self._presence,
+        )
+
+    def _follow_kubernetes(self, kubernetes: KubernetesSide) -> None:
+        services = Services(
+            state=self._state,
+            jobs=self.jobs,
+            edits=self.edits,
+            drivers=self.drivers,
+            access=self.access,
+        )
+        kubernetes.start(services, self.inventory, self.systems, listen=self._watch.listen)
+
     async def _listen(self) -> int:
         self.access.accept(self.drivers.owner_of)
         if self._kubernetes is not None:
-            services = Services(
-                state=self._state,
-                jobs=self.jobs,
-                edits=self.edits,
-                drivers=self.drivers,
-                access=self.access,
-            )
-            self._kubernetes.start(
-                services, self.inventory, self.systems, listen=self._watch.listen
-            )
+            self._follow_kubernetes(self._kubernetes)
         submissions = SubmissionService(
             self._state,
             self.reconciler,
@@ -662,10 +473,9 @@ class Management:
             model=self.model,
             sessions=self.sessions,
         )
-        self.gate = self._make_gate()
-        outer_server = grpc.aio.server(
-            interceptors=[RpcEdge(self._threads, self.gate)], options=CLIENT_OPTIONS
-        )
+        self.gate, connections = self._make_gate(), Connections(self._clock)
+        edge = RpcEdge(self._threads, self.gate, self.peers, connections)
+        outer_server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
         outer = by_name(outer_server)
         # The stubs call every method abstract; at run time the generated base refuses those that
         # we do not serve, and `RpcEdge` says so in a sentence.
@@ -674,6 +484,7 @@ class Management:
             submissions=submissions,
             inventory=self.inventory,
             watch=self._watch,
+            streams=self._make_streams(connections),
             needs_token=self.options.needs_token,
         )
         csctl = CsctlServicer(
@@ -699,6 +510,7 @@ class Management:
         behind = f"{_INNER_HOST}:0"
         address = behind if self._tls else f"{self.options.bind_host}:{self.options.port}"
         port = self._bind(outer_server, address)
+        self.peers.serve_at(address.rpartition(":")[0], port)
         inner_server = grpc.aio.server(interceptors=[RpcEdge(self._threads)], options=INNER_OPTIONS)
         inner = by_name(inner_server)
         add_ManagementServicer_to_server(
@@ -707,6 +519,7 @@ class Management:
                 self._watch,
                 self._addresses,
                 self._clock,
+                self._presence,
                 key_of=None if self.options.launcher == PROCESSES else self._job_keys.text_of,
             ),
             inner,

@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, make_url, select
 
 from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.ids import JobId
 from appliance.storage.tables import JobRow
 
@@ -20,7 +21,7 @@ _POSTGRESQL: dict[str, Any] = {  # Any: what libpq takes
 class CoordinatorDirectory:
     """Finds coordinators in a database that management writes.
 
-    It writes nothing, reads three columns and leaves the schema alone, so that it may be older or
+    It writes nothing, reads five columns and leaves the schema alone, so that it may be older or
     newer than management; and it holds few connections and answers soon, or fails, since whoever
     connects to a proxy makes it ask.
 
@@ -31,16 +32,22 @@ class CoordinatorDirectory:
     def __init__(self, url: str) -> None:
         self._engine = _open(url)
 
-    def find(self, job: JobId) -> str:
-        """Return host:port of a job's coordinator; empty if it has none yet or any more.
+    def find(self, job: JobId) -> CoordinatorAddress | None:
+        """Return where a job's coordinator is; None if the job is unknown or has ended.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database does not answer.
         """
-        query = select(JobRow.phase, JobRow.service_address).where(JobRow.id == job)
+        query = select(
+            JobRow.phase, JobRow.service_address, JobRow.service_authority, JobRow.uid
+        ).where(JobRow.id == job)
         with self._engine.connect() as connection:
             row = connection.execute(query).one_or_none()
-        return "" if row is None or row.phase in _ENDED else str(row.service_address)
+        if row is None or row.phase in _ENDED:
+            return None
+        return CoordinatorAddress(
+            address=row.service_address, authority=row.service_authority, owner_uid=row.uid
+        )
 
     def close(self) -> None:
         """Close all connections."""

@@ -19,8 +19,9 @@ from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, PodName, Role, pod_name
+from appliance.management.options import ManagementOptions
 from appliance.management.pods.coordinators import Coordinators
-from appliance.management.server import Management, ManagementOptions
+from appliance.management.server import Management
 from appliance.observability import metrics
 from appliance.observability.logging import configure_logging
 

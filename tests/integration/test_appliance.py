@@ -157,7 +157,7 @@ def test_a_compile_job_runs_is_finalized_and_succeeds(appliance):
     messages = appliance.wait_ready(job)
     assert messages[-1].is_ready
     assert messages[-1].service_url == "localhost:1"
-    assert messages[-1].service_authority.startswith(f"{job}-coordinator-0.")
+    assert messages[-1].service_authority.startswith(f"{job}-coordinator-0-")
     artifact = leave_artifact(appliance.data_dir)
     appliance.cluster.FinalizeCompileJob(
         pb.CompileResultRequest(job_id=job, compile_artifact_dir=artifact)

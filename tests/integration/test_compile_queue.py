@@ -37,8 +37,9 @@ class Compile:
 
     def __init__(self, appliance, text):
         self.job = appliance.submit_compile()
-        address = appliance.wait_ready(self.job)[-1].service_url
-        self._channel = grpc.insecure_channel(address)
+        ingress = appliance.wait_ready(self.job)[-1]
+        options = [("grpc.default_authority", ingress.service_authority)]
+        self._channel = grpc.insecure_channel(ingress.service_url, options)
         stub = appliance_service_pb2_grpc.ApplianceStub(self._channel)
         request = pb.CompileRequest(
             cirh_content=text, batch_size=4, num_csx=1, num_workers_per_csx=1, compile_dir="c"

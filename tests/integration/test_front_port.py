@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import os
 import socket
 import ssl
 import threading
@@ -12,8 +13,9 @@ import grpc
 import pytest
 
 from appliance.core.clock import SystemClock
+from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError, UserError
-from appliance.core.ids import AUTHORITY_SUFFIX
+from appliance.core.ids import AUTHORITY_SUFFIX, JobId
 from appliance.management.access.certificates import (
     Certificates,
     ensure_certificates,
@@ -21,8 +23,9 @@ from appliance.management.access.certificates import (
 )
 from appliance.management.front.sni_proxy import Backends, FrontPort, listen
 
-JOB = "wsjob-0123456789abcdefghijkl"
-UNKNOWN_JOB = "wsjob-zzzzzzzzzzzzzzzzzzzzzz"
+JOB = JobId("wsjob-0123456789abcdefghijkl")
+UNKNOWN_JOB = JobId("wsjob-zzzzzzzzzzzzzzzzzzzzzz")
+AUTHORITY = f"{JOB}-coordinator-0-{'s' * 20}.{AUTHORITY_SUFFIX}"
 
 
 class Answering:
@@ -75,7 +78,13 @@ def port(files: Certificates) -> Iterator[int]:
     backends = Backends(
         management=servers["management"].address,
         rest=servers["rest"].address,
-        find_coordinator=lambda job: f"{host}:{coordinator_port}" if job == JOB else "",
+        find_coordinator=lambda job: (
+            CoordinatorAddress(
+                address=f"{host}:{coordinator_port}", authority=AUTHORITY, owner_uid=os.getuid()
+            )
+            if job == JOB
+            else None
+        ),
     )
     front = FrontPort([listener], backends)
     front.start()
@@ -103,7 +112,7 @@ def ask(
     ("name", "protocols", "want"),
     [
         (f"job-operator.{AUTHORITY_SUFFIX}", ["h2"], "management"),
-        (f"{JOB}-coordinator-0.{AUTHORITY_SUFFIX}", ["h2"], "coordinator"),
+        (AUTHORITY, ["h2"], "coordinator"),
         ("front.example.org", ["h2", "http/1.1"], "rest"),
         ("front.example.org", ["http/1.1"], "rest"),
         ("localhost", ["h2"], "management"),
@@ -122,10 +131,20 @@ def test_nothing_of_a_long_message_is_lost(port: int, files: Certificates) -> No
     )
 
 
-def test_a_job_without_a_coordinator_is_refused_by_an_alert(port: int, files: Certificates) -> None:
-    unknown = f"{UNKNOWN_JOB}-coordinator-0.{AUTHORITY_SUFFIX}"
+@pytest.mark.parametrize(
+    "name",
+    [
+        AUTHORITY.replace(JOB, UNKNOWN_JOB),
+        AUTHORITY.replace("-sss", "-ttt"),  # somebody who knows the job alone, and guesses
+        f"{JOB}-coordinator-0.{AUTHORITY_SUFFIX}",
+        f"{JOB}-coordinator-0-.{AUTHORITY_SUFFIX}",
+    ],
+)
+def test_whoever_does_not_know_a_jobs_authority_is_refused_by_an_alert(
+    port: int, files: Certificates, name: str
+) -> None:
     with pytest.raises(ssl.SSLError, match=r"UNRECOGNIZED_NAME|unrecognized name"):
-        ask(port, files, unknown, ["h2"])
+        ask(port, files, name, ["h2"])
 
 
 def test_plain_text_is_answered_in_a_sentence(port: int) -> None:
@@ -145,7 +164,7 @@ def test_a_grpc_client_that_calls_by_an_authority_names_it_in_tls(files: Certifi
     context.load_cert_chain(files.certificate, files.key)
     context.sni_callback = lambda _socket, name, _context: seen.append(name)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        authority = f"{JOB}-coordinator-0.{AUTHORITY_SUFFIX}"
+        authority = AUTHORITY
         channel = grpc.secure_channel(
             f"127.0.0.1:{listener.getsockname()[1]}",
             grpc.ssl_channel_credentials(files.authority.read_bytes()),

@@ -30,7 +30,7 @@ SECONDS = 120.0
 JOB = "wsjob-0123456789abcdefghijkl"
 BYE = b"bye"
 """What a server ends a connection at."""
-COORDINATOR = f"{JOB}-coordinator-0"
+COORDINATOR = f"{JOB}-coordinator-0-{'s' * 20}"
 
 
 class Echo:
@@ -94,7 +94,9 @@ class Cluster:
 
     def add_job(self) -> JobId:
         """Keep a job whose coordinator is there."""
-        job = self.jobs.create(new_job(JOB)).id
+        job = self.jobs.create(
+            new_job(JOB, service_authority=f"{COORDINATOR}.{AUTHORITY_SUFFIX}")
+        ).id
         self.jobs.set_service_address(job, self.coordinator.address)
         return job
 

@@ -13,7 +13,7 @@ from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.appliance.ws_common_pb2 import StatusCode
 from protos.wsc.v1 import pods_pb2
 from tests.support.faulty_link import FaultyLink
-from tests.support.played_job import SECONDS, PlayedJob
+from tests.support.played_job import AUTHORITY, SECONDS, PlayedJob
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,10 @@ class Repeating:
 
     def __init__(self, job, address):
         self.job, self.link = job, FaultyLink(address)
-        options = [("grpc.service_config", json.dumps(RETRIES))]
+        options = [
+            ("grpc.service_config", json.dumps(RETRIES)),
+            ("grpc.default_authority", AUTHORITY),
+        ]
         self.channel = grpc.insecure_channel(self.link.address, options=options)
         self.stub = appliance_service_pb2_grpc.ApplianceStub(self.channel)
 

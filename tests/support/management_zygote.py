@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from appliance.core.clock import SystemClock
-from appliance.management.server import Management, ManagementOptions
+from appliance.management.options import ManagementOptions
+from appliance.management.server import Management
 from tests.support.zygote import fork_by_order
 
 

@@ -17,7 +17,7 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.pods import PodSpec, control_address, stream_address
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import NotFoundError, ProgramError
-from appliance.core.ids import JobId, Role, pod_name
+from appliance.core.ids import JobId, Role, new_authority, pod_name
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import InputTensor, Output, Plan, Precision, StateTensor
 from appliance.streams.layout import SlotLayout
@@ -39,6 +39,7 @@ from protos.wsc.v1 import management_pb2, management_pb2_grpc, pods_pb2, pods_pb
 
 SECONDS = 120.0
 JOB = JobId("wsjob-played")
+AUTHORITY = new_authority(JOB)
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
@@ -322,6 +323,7 @@ class PlayedJob:
                 "workers_per_system": str(workers),
                 "request_path": str(request_path),
                 "compile_root": str(directory / "compiled"),
+                "service_authority": AUTHORITY,
                 "client_githash": "abc123",
                 "cluster_systems": "2",
             },
@@ -330,7 +332,8 @@ class PlayedJob:
         self._thread = threading.Thread(target=self.coordinator.run)
         self._thread.start()
         self.address = self.management.registered.get(timeout=SECONDS).service_address
-        self.channel = grpc.insecure_channel(self.address, options=_OPTIONS)
+        options = [*_OPTIONS, ("grpc.default_authority", AUTHORITY)]
+        self.channel = grpc.insecure_channel(self.address, options=options)
         self.client = appliance_service_pb2_grpc.ApplianceStub(self.channel)
         self.control_channel = grpc.insecure_channel(self.spec.control_address())
         self.control = management_pb2_grpc.JobControlStub(self.control_channel)

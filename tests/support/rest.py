@@ -1,6 +1,8 @@
 """REST against a running appliance."""
 
+import os
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import httpx
 
@@ -26,8 +28,10 @@ def described_app(path, **services):
     )
     gate = Gate(access, state, None, Allowances(clock), services.get("exports"))
     others = dict.fromkeys(ApiServices.__dataclass_fields__)
+    of_operator = SimpleNamespace(uid_of=lambda *_: os.getuid())
     fields = {
         **others,
+        "peers": of_operator,
         "access": access,
         "state": state,
         "gate": gate,

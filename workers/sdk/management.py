@@ -32,10 +32,14 @@ class ManagementLink:
         spec: The pod.
         clock: Times how long to try.
         target: gRPC target of management's inner service.
+        has_client: Whether the job's client has called since this was asked last.
     """
 
-    def __init__(self, spec: PodSpec, clock: Clock, *, target: str) -> None:
+    def __init__(
+        self, spec: PodSpec, clock: Clock, *, target: str, has_client: Callable[[], bool]
+    ) -> None:
         self._spec, self._clock = spec, clock
+        self._has_client = has_client
         self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
         self._metadata = ((JOB_KEY_METADATA, spec.options.get(KEY_OPTION, "")),)
@@ -114,7 +118,9 @@ class ManagementLink:
             is_ready=True,
             resident_bytes=memory.resident_bytes,
         )
-        report = management_pb2.JobReport(job=self._spec.job, pods=[pod], events=events)
+        report = management_pb2.JobReport(
+            job=self._spec.job, pods=[pod], events=events, has_client=self._has_client()
+        )
         try:
             self._stub.ReportJob(report, timeout=_CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:

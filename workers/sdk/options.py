@@ -47,6 +47,7 @@ class SdkOptions:
         job_type: Which of the two kinds of SDK jobs.
         compile_root: Directory under which every compile directory lies.
         compile_dir: The one that the client names, relative to that.
+        service_authority: By which the job's client calls, and nobody else can.
         bind_host: Address at which clients are served.
         public_host: Name by which they reach it.
         tls_cert: Certificate chain, PEM; None serves plain text.
@@ -60,6 +61,7 @@ class SdkOptions:
     job_type: JobType
     compile_root: Path
     compile_dir: str
+    service_authority: str
     bind_host: str
     public_host: str
     tls_cert: Path | None
@@ -68,6 +70,15 @@ class SdkOptions:
     user_gid: int | None
     system_address: str
     limits: SdkLimits
+
+    def __post_init__(self) -> None:
+        if not self.service_authority:
+            raise InternalError("An SDK pod without an authority would answer nobody.")
+
+    @property
+    def owner_uid(self) -> int:
+        """User id of the job's owner; -1 if that is the user we run as."""
+        return -1 if self.user_uid is None else self.user_uid
 
     @classmethod
     def of(cls, spec: PodSpec) -> "SdkOptions":
@@ -88,7 +99,8 @@ class SdkOptions:
                 if isinstance(request, SdkCompileJobRequest)
                 else ""
             ),
-            bind_host=options.get("bind_host") or "localhost",
+            service_authority=options["service_authority"],
+            bind_host=options.get("bind_host") or "127.0.0.1",
             public_host=options.get("public_host") or "localhost",
             tls_cert=_path(options.get("tls_cert", "")),
             tls_key=_path(options.get("tls_key", "")),

@@ -16,6 +16,7 @@ from appliance.files.beneath import Beneath
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
+from appliance.pods.client_check import ClientCheck, by_name
 from appliance.pods.error_status import RefusalInterceptor
 from appliance.pods.peers import Neighbours
 from appliance.streams.endpoint import network_options
@@ -59,7 +60,13 @@ class SdkPod:
         self._options = options = SdkOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._peers = Neighbours(spec, clock)
-        self._link = ManagementLink(spec, clock, target=self._peers.management())
+        self._check = ClientCheck(options.service_authority, options.owner_uid)
+        self._link = ManagementLink(
+            spec,
+            clock,
+            target=self._peers.management(),
+            has_client=self._check.was_client_here,
+        )
         self._programs = Programs(spec, options)
         self._files = JobFiles(self._programs, options.limits)
         place = Beneath.parse(options.compile_dir, options.compile_root, what="compile directory")
@@ -98,11 +105,13 @@ class SdkPod:
     def _client_server(self) -> tuple[grpc.Server, int]:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_CLIENT_THREADS, thread_name_prefix="client"),
-            interceptors=[*traced_server()],
+            interceptors=[self._check, *traced_server()],
             options=_CHANNEL_OPTIONS,
         )
-        sdk_appliance_pb2_grpc.add_sdk_applianceServicer_to_server(SdkServicer(self._desk), server)
+        servicer = SdkServicer(self._desk)
+        sdk_appliance_pb2_grpc.add_sdk_applianceServicer_to_server(servicer, by_name(server))
         port = self._add_port(server)
+        self._check.serve_at(self._options.bind_host, port)
         server.start()
         return server, port
 

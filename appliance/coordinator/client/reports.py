@@ -32,10 +32,20 @@ class ManagementLink:
         series: What training shows; travels with every report.
         clock: Times how long to try.
         target: gRPC target of management's inner service.
+        has_client: Whether the job's client has called since this was asked last.
     """
 
-    def __init__(self, spec: PodSpec, series: SeriesLog, clock: Clock, *, target: str) -> None:
+    def __init__(
+        self,
+        spec: PodSpec,
+        series: SeriesLog,
+        clock: Clock,
+        *,
+        target: str,
+        has_client: Callable[[], bool],
+    ) -> None:
         self._spec = spec
+        self._has_client = has_client
         self._series = series
         self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
@@ -97,6 +107,7 @@ class ManagementLink:
             pods=pods,
             events=events,
             points=self._series.take(),
+            has_client=self._has_client(),
         )
         with self._sending:
             if not self._send_unsent() or not self._send(request):

@@ -2,7 +2,9 @@
 
 One table of rules serves gRPC and REST. Everybody who is let in may look; changing is for the owner
 of an object, for administrators of its session and for administrators of the cluster. A blocked
-user may still look, and end what runs of their own.
+user may still look, and end what runs of their own, or let it run out. Being a job's client
+(`ATTACH_JOB`: to be told its address, which lets one run code as its owner) is for its owner alone,
+and for administrators of the cluster, who may make themselves tokens of anybody.
 """
 
 import datetime as dt
@@ -29,6 +31,7 @@ class Action(StrEnum):
 
     READ = "read"
     READ_LOGS = "read-logs"
+    ATTACH_JOB = "attach-job"
     SUBMIT = "submit"
     EDIT_JOB = "edit-job"
     RELEASE_JOB = "release-job"
@@ -47,7 +50,8 @@ class Action(StrEnum):
         return self not in _LOOKING
 
 
-_LOOKING = frozenset({Action.READ, Action.READ_LOGS, Action.READ_AUDIT})
+_LOOKING = frozenset({Action.READ, Action.READ_LOGS, Action.ATTACH_JOB, Action.READ_AUDIT})
+_FOR_BLOCKED = frozenset({Action.READ, Action.END_JOB, Action.ATTACH_JOB})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ def name_of(user: User) -> str:
 def refusal(principal: Principal, action: Action, target: Target) -> str | None:
     """Return why somebody may not do something, as a sentence; None if they may."""
     who = _describe(principal)
-    if principal.is_blocked and action not in (Action.READ, Action.END_JOB):
+    if principal.is_blocked and action not in _FOR_BLOCKED:
         return f"{who} is blocked."
     if principal.role is UserRole.CLUSTER_ADMIN:
         return None
@@ -149,6 +153,9 @@ def _refusal_by_action(
             return None
         case Action.EDIT_JOB | Action.END_JOB | Action.MANAGE_TOKENS:
             is_allowed = _owns(principal, target) or _administers(principal, target)
+            wanted = "its owner"
+        case Action.ATTACH_JOB:
+            is_allowed = _owns(principal, target)
             wanted = "its owner"
         case Action.RELEASE_JOB:
             is_own = target.held_by in ("", name_of(principal.user)) and _owns(principal, target)

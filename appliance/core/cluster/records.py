@@ -36,6 +36,21 @@ class User:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorAddress:
+    """Where a job's coordinator is, and for whom.
+
+    Attributes:
+        address: host:port; empty before it listens.
+        authority: By which the job's client calls it; only the owner is told.
+        owner_uid: User id of the job's owner.
+    """
+
+    address: str
+    authority: str
+    owner_uid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job as it is submitted.
 

@@ -18,9 +18,10 @@ class Identity(StrEnum):
     NOTHING = "nothing"
     """Answered to everybody: says how to authenticate, or that the process lives."""
     OBJECT = "the id of a job or workflow"
-    """Of a client's stream, which carries no credentials: it names an object."""
+    """Of a client's stream, which carries no credentials: with tokens it proves itself by a call on
+    the same connection; without tokens the kernel says whose it is (docs/security.md)."""
     CALLER = "who they are"
-    """A token; without tokens, who the kernel or the call says they are."""
+    """A token; without tokens, who the kernel says they are."""
 
 
 class Cost(StrEnum):
@@ -82,6 +83,7 @@ class Lookup(StrEnum):
     NEW_JOB = "a new job of the priority asked for"
     NEW_DRIVER = "a new driver of the priority asked for"
     WORKFLOW = "a workflow"
+    LEASE = "the job or workflow of a lease"
     SESSION = "a session"
     EXPORT = "the job of a log export"
     TOKEN = "the user of a token"

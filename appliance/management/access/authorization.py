@@ -1,9 +1,9 @@
 """The one door of all doors: who calls, whether they may, and a record of what they changed.
 
-gRPC and REST both come here. Without tokens (on loopback alone) callers are believed: the user is
-who the client's metadata name, and a caller without a name is the operator, on whose machine this
-runs. With tokens nobody is believed: a call carries a token that we signed, and the metadata must
-agree with it.
+gRPC and REST both come here. Without tokens (on loopback alone) a caller is whom the kernel says
+(`core/identity.py`); what a call says of itself counts if the operator or root says it. With tokens
+a call carries one that we signed, and what else it says must agree with it. Who is found here is
+the user of what the call makes: nothing reads the call's own words again (`asking`).
 """
 
 import asyncio
@@ -20,8 +20,16 @@ from threading import Lock
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Account, Action, Principal, Target, UserRole, refusal
+from appliance.core.cluster.identity import user_of_peer
 from appliance.core.cluster.records import JobRecord, User
-from appliance.core.errors import ForbiddenError, UnauthenticatedError, UserError, WscError
+from appliance.core.errors import (
+    ForbiddenError,
+    InternalError,
+    UnauthenticatedError,
+    UserError,
+    WscError,
+)
+from appliance.management.access.local_users import find_account
 from appliance.management.access.tokens import Tokens, ensure_key
 from appliance.management.changes.watch import Awaited
 from appliance.storage.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
@@ -31,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 Keep = Callable[[Callable[[], None], Awaited], None]
 """Takes something that writes to the database, and who is told once that is kept."""
+
+PeerUid = Callable[[], int | None]
+"""Asks the kernel whose connection a call came by; None if it does not know."""
 
 _MAX_UID = (1 << 32) - 2
 
@@ -47,12 +58,13 @@ class AccessOptions:
 
     Attributes:
         needs_token: Whether every call must carry a token.
-        operator: Who runs the appliance: callers without a name on loopback, and, without tokens,
-            the user id that administers the cluster beside root.
+        operator: Who runs the appliance, and so administers the cluster, beside root.
+        serves_all: Whether, without tokens, other users of this machine are served.
     """
 
     needs_token: bool
     operator: User
+    serves_all: bool = False
 
 
 class Access:
@@ -96,16 +108,23 @@ class Access:
         """Tell somebody of the kind and name of each object that was changed, in any thread."""
         self._listeners.append(listener)
 
-    def identify(self, claimed: User, token: str) -> Principal:
+    @property
+    def operator(self) -> Principal:
+        """Who runs the appliance."""
+        return Principal(user=self._options.operator, role=UserRole.CLUSTER_ADMIN)
+
+    def identify(self, claimed: User, token: str, peer_uid: PeerUid) -> Principal:
         """Return who calls.
 
         Args:
             claimed: Who the call says it is of; uid -1 if it does not say.
             token: The token it carries; may be empty.
+            peer_uid: Says whose connection it came by, where there is no token.
 
         Raises:
             UnauthenticatedError: A token is needed and lacking, or not valid, or stands for
-                somebody else.
+                somebody else; or, without tokens, it cannot be known who calls.
+            ForbiddenError: Without tokens, this user of the machine is not served.
         """
         if token:
             return self._delegated(claimed, token) or self._by_token(
@@ -116,13 +135,19 @@ class Access:
                 "This appliance wants a token with every call.",
                 hint="`appliance token create` mints one; put it into CSAUTH_TOKEN.",
             )
-        if claimed.uid < 0 and not claimed.name:
-            return Principal(user=self._options.operator, role=UserRole.CLUSTER_ADMIN)
-        return self._believed(claimed)
+        options = self._options
+        user = user_of_peer(
+            peer_uid(),
+            claimed,
+            operator=options.operator,
+            serves_all=options.serves_all,
+            account_of=find_account,
+        )
+        return self._known_as(user)
 
     def vouched(self, user: User) -> Principal:
         """Return who asks where somebody else has made sure of it, such as Kubernetes."""
-        return self._believed(user)
+        return self._known_as(user)
 
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
         """Let somebody do something, or raise `ForbiddenError`."""
@@ -252,17 +277,17 @@ class Access:
         for delegate in self._delegates:
             if (user := delegate(token)) is not None:
                 _agree(claimed, user)
-                return self._believed(user)
+                return self._known_as(user)
         return None
 
-    def _believed(self, claimed: User) -> Principal:
+    def _known_as(self, user: User) -> Principal:
         _, by_uid = self._known()
-        account = by_uid.get(claimed.uid)
+        account = by_uid.get(user.uid)
         if account is not None:
-            return _principal(claimed, account)
-        is_operator = claimed.uid in (0, self._options.operator.uid)
+            return _principal(user, account)
+        is_operator = user.uid in (0, self._options.operator.uid)
         role = UserRole.CLUSTER_ADMIN if is_operator else UserRole.USER
-        return Principal(user=claimed, role=role)
+        return Principal(user=user, role=role)
 
     def _known(self) -> tuple[Mapping[str, Account], Mapping[int, Account]]:
         now = self._clock.monotonic_seconds()
@@ -282,6 +307,31 @@ class Access:
     def _forget(self) -> None:
         with self._lock:
             self._read_at = None
+
+
+_asking: ContextVar[Principal | None] = ContextVar("asking", default=None)
+"""Who makes this call."""
+
+
+def act_as(principal: Principal | None) -> None:
+    """Let `asking` return somebody for the rest of this call, and in what takes its context along.
+
+    Nothing takes it back: every call has a context of its own.
+    """
+    _asking.set(principal)
+
+
+def asking() -> User:
+    """Return the user whose call this is, as `Access` found out."""
+    principal = asking_principal()
+    if principal is None:
+        raise InternalError("A call whose user nobody has found out asks for that user.")
+    return principal.user
+
+
+def asking_principal() -> Principal | None:
+    """Return whose call this is; None for one that is answered to anybody."""
+    return _asking.get()
 
 
 _present: ContextVar["Change | None"] = ContextVar("change", default=None)
@@ -383,11 +433,18 @@ def _agree(claimed: User, proved: User) -> None:
         )
 
 
-def open_access(data_dir: Path, database: Database, clock: Clock, *, needs_token: bool) -> Access:
+def open_access(
+    data_dir: Path,
+    database: Database,
+    clock: Clock,
+    *,
+    needs_token: bool,
+    serves_all: bool = False,
+) -> Access:
     """Return the access to the appliance of a data directory, whose operator runs this process."""
     repository = AccessRepository(database, clock)
     tokens = Tokens(repository, ensure_key(data_dir), clock)
-    options = AccessOptions(needs_token=needs_token, operator=_this_user())
+    options = AccessOptions(needs_token=needs_token, operator=_this_user(), serves_all=serves_all)
     return Access(repository, tokens, options, clock)
 
 

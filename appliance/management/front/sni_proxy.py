@@ -3,7 +3,8 @@
 The client reaches a job's coordinator by the job's own authority, which it also sends as the server
 name of TLS. So the first message of a connection, which is not encrypted, says where the connection
 belongs, and everything is passed on as it is: nothing is decrypted here, and each connection of a
-client is one connection to the service behind, which tells clients apart by it.
+client is one connection to the service behind, which tells clients apart by it. Only who knows the
+whole authority of a job gets to its coordinator and, if they are on this machine, only its owner.
 
 Bytes are copied in a thread with a loop of its own, so that a client that sends its weights does
 not hold up the calls of others.
@@ -11,6 +12,7 @@ not hold up the calls of others.
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import socket
 import threading
@@ -18,9 +20,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
 from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
+from appliance.wire.peers import Endpoint, Origin, may_reach
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,8 @@ _PLAIN_ANSWER = (
 )
 """The client asks with plain HTTP whether anybody is there, and any answer will do."""
 
-_COORDINATOR_SUFFIX = f"-{Role.COORDINATOR.value}-0.{AUTHORITY_SUFFIX}"
+_COORDINATOR = f"-{Role.COORDINATOR.value}-0"
+"""What follows a job's name in its authority."""
 
 Address = tuple[str, int]
 
@@ -61,13 +66,13 @@ class Backends:
     Attributes:
         management: gRPC services of management.
         rest: The REST shell; None leaves browsers to their own port.
-        find_coordinator: Returns host:port of a job's coordinator, empty if it has none yet or any
-            more; called in threads.
+        find_coordinator: Returns where a job's coordinator is and who may reach it; None if it has
+            none yet or any more; called in threads.
     """
 
     management: Address
     rest: Address | None
-    find_coordinator: Callable[[JobId], str]
+    find_coordinator: Callable[[JobId], CoordinatorAddress | None]
 
 
 class FrontPort:
@@ -82,6 +87,7 @@ class FrontPort:
         self._listeners, self._backends = listeners, backends
         self._connections: set[asyncio.Task[None]] = set()
         self._with_jobs: set[asyncio.Task[None]] = set()
+        self._origins: dict[Endpoint, Origin] = {}
         self._drain_seconds = 0.0
         self._finders = ThreadPoolExecutor(_NUM_FINDERS, thread_name_prefix="find-coordinator")
         self._loop = asyncio.new_event_loop()
@@ -93,6 +99,14 @@ class FrontPort:
         for listener in self._listeners:
             listener.listen(_BACKLOG)
         self._thread.start()
+
+    def origin_of(self, end: Endpoint) -> Origin | None:
+        """Return the connection of a client behind one that we made, by its near end.
+
+        Returns:
+            None if we have not made it, or it has ended.
+        """
+        return self._origins.get(end)
 
     def close(self, *, drain_seconds: float = 0.0) -> None:
         """Refuse new connections and cut the others.
@@ -152,10 +166,12 @@ class FrontPort:
             return
         if hello is None:
             return  # it hung up
+        origin = _end(writer, "peername"), _end(writer, "sockname")
         async with asyncio.timeout(_CONNECT_SECONDS):
-            address = await self._route(hello)
+            address = await self._route(hello, origin)
         if address is None:
-            logger.info("Nobody of that name", extra={"server_name": hello.server_name})
+            named = hello.server_name.partition(_COORDINATOR)[0]
+            logger.info("Nobody of that name, or not for this caller", extra={"named": named})
             writer.write(_UNRECOGNIZED_NAME)
             await writer.drain()
             return
@@ -165,24 +181,38 @@ class FrontPort:
             self._with_jobs.add(task)
         for stream in (writer, behind[1]):
             _watch_peer(stream)
-        behind[1].write(data)
-        await _splice((reader, writer), behind)
+        near = _end(behind[1], "sockname")
+        self._origins[near] = origin  # before a byte of the client can be read there
+        try:
+            behind[1].write(data)
+            await _splice((reader, writer), behind)
+        finally:
+            del self._origins[near]
 
-    async def _route(self, hello: ClientHello) -> Address | None:
+    async def _route(self, hello: ClientHello, origin: Origin) -> Address | None:
         if _is_for_job(hello):
-            job = JobId(hello.server_name.removesuffix(_COORDINATOR_SUFFIX))
+            job = JobId(hello.server_name.partition(_COORDINATOR)[0])
             # Not in the loop's own threads, which look names up for all connections.
-            text = await self._loop.run_in_executor(
+            found = await self._loop.run_in_executor(
                 self._finders, self._backends.find_coordinator, job
             )
-            host, _, port = text.rpartition(":")
-            return (host.strip("[]"), int(port)) if text else None
+            if found is None or not found.address or not _admits(found, hello, origin):
+                return None
+            host, _, port = found.address.rpartition(":")
+            return host.strip("[]"), int(port)
         is_grpc = hello.server_name.endswith(AUTHORITY_SUFFIX) or hello.speaks_grpc_only
         return self._backends.management if is_grpc else self._backends.rest
 
 
 def _is_for_job(hello: ClientHello) -> bool:
-    return hello.server_name.endswith(_COORDINATOR_SUFFIX)
+    name, _, rest = hello.server_name.partition(".")
+    return _COORDINATOR in name and rest == AUTHORITY_SUFFIX
+
+
+def _admits(found: CoordinatorAddress, hello: ClientHello, origin: Origin) -> bool:
+    """Whether a connection knows the authority of a job, and may come from where it comes from."""
+    is_known = hmac.compare_digest(hello.server_name.encode(), found.authority.encode())
+    return is_known and may_reach(*origin, owner_uid=found.owner_uid)
 
 
 async def _read_hello(reader: asyncio.StreamReader) -> tuple[ClientHello | None, bytes]:
@@ -192,6 +222,11 @@ async def _read_hello(reader: asyncio.StreamReader) -> tuple[ClientHello | None,
         if (hello := parse_client_hello(data)) is not None:
             return hello, data
     return None, data
+
+
+def _end(writer: asyncio.StreamWriter, which: str) -> Endpoint:
+    host, port = writer.get_extra_info(which)[:2]
+    return Endpoint(host, port)
 
 
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]

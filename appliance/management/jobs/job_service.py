@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToDict
 
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
+from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import Awaited
@@ -180,10 +180,16 @@ class JobService:
                 message = record.message or f"job is {record.phase.value} already"
                 return Ingress(message=message, is_scheduled=is_scheduled, has_failed=True)
 
-    def coordinator_address(self, job: JobId) -> str:
-        """Return host:port of a job's coordinator; empty if it has none yet or any more."""
+    def coordinator(self, job: JobId) -> CoordinatorAddress | None:
+        """Return where clients find a job's coordinator; None if it has none yet or any more."""
         record = self.find(job)
-        return "" if record is None or record.phase.is_terminal else record.service_address
+        if record is None or record.phase.is_terminal:
+            return None
+        return CoordinatorAddress(
+            address=record.service_address,
+            authority=record.service_authority,
+            owner_uid=record.user.uid,
+        )
 
     def end(self, job: JobId, phase: Phase, message: str) -> None:
         """Let a job end as its client says; nothing happens to a job that has ended."""

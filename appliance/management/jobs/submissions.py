@@ -10,15 +10,7 @@ from pathlib import Path
 
 from appliance.core.cluster.notifications import Target
 from appliance.core.cluster.records import EventRecord, JobRecord, NewJob
-from appliance.core.ids import (
-    AUTHORITY_SUFFIX,
-    JobId,
-    Role,
-    WorkflowId,
-    new_job_id,
-    new_workflow_id,
-    pod_name,
-)
+from appliance.core.ids import JobId, WorkflowId, new_authority, new_job_id, new_workflow_id
 from appliance.files.beneath import Beneath
 from appliance.management.access.authorization import write_down
 from appliance.management.changes.watch import Awaited
@@ -137,7 +129,7 @@ class SubmissionService:
             labels=submission.labels,
             work_dir=f"{self._options.data_dir}/jobs/{job}",
             client_workdir=submission.client_workdir,
-            service_authority=f"{pod_name(job, Role.COORDINATOR, 0)}.{AUTHORITY_SUFFIX}",
+            service_authority=new_authority(job),
             requirements=requirements_of(
                 submission,
                 self._model.facts.description,

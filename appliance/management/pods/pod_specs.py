@@ -223,10 +223,11 @@ class _Share:
     num_alike: int
 
 
-def _served(surroundings: Surroundings) -> Mapping[str, str]:
+def _served(job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
     """Return what a pod needs that clients speak to."""
     return {
         "compile_root": str(surroundings.compile_root),
+        "service_authority": job.service_authority,
         "bind_host": surroundings.bind_host,
         "public_host": surroundings.public_host,
         "tls_cert": surroundings.tls_cert,
@@ -238,10 +239,10 @@ def _options(
     role: Role, job: JobRecord, surroundings: Surroundings, share: _Share
 ) -> Mapping[str, str]:
     if job.type.is_sdk:
-        return {**_served(surroundings), SYSTEMS_OPTION: ",".join(job.systems)}
+        return {**_served(job, surroundings), SYSTEMS_OPTION: ",".join(job.systems)}
     if role is Role.COORDINATOR:
         return {
-            **_served(surroundings),
+            **_served(job, surroundings),
             "wafer_bytes": str(surroundings.wafer_bytes or ""),
             "execution": surroundings.execution,
             FAN_OUT_OPTION: str(job.requirements.fan_out),

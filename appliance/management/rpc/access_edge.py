@@ -24,7 +24,7 @@ from appliance.core.errors import (
 )
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.access.allowances import Allowances, Hold
-from appliance.management.access.authorization import Access, Change, Keep, job_target
+from appliance.management.access.authorization import Access, Change, Keep, PeerUid, job_target
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
 from appliance.wire.submissions import parse_priority, requested_priority
@@ -92,14 +92,26 @@ class Gate:
         with self._state.database.without_waiting():
             yield
 
-    def enter_call(self, method: str, caller: Caller, peer: str) -> Entered:
+    def enter_call(self, method: str, caller: Caller, peer: str, peer_uid: PeerUid) -> Entered:
         """Do what `enter` does for a gRPC call."""
         rule = self.rule_of(method)
-        is_nobody = rule.identity is Identity.OBJECT and not caller.is_named
-        return self.enter(rule, caller.user, caller.token, peer=peer, is_nobody=is_nobody)
+        # Without tokens the kernel says whose the client's streams are, too.
+        is_nobody = (
+            rule.identity is Identity.OBJECT and self._access.needs_token and not caller.is_named
+        )
+        return self.enter(
+            rule, caller.user, caller.token, peer=peer, peer_uid=peer_uid, is_nobody=is_nobody
+        )
 
     def enter(
-        self, rule: Rule, claimed: User, token: str, *, peer: str, is_nobody: bool = False
+        self,
+        rule: Rule,
+        claimed: User,
+        token: str,
+        *,
+        peer: str,
+        peer_uid: PeerUid,
+        is_nobody: bool = False,
     ) -> Entered:
         """Let a call in, before anything of its body is read; may wait for the database.
 
@@ -108,10 +120,12 @@ class Gate:
             claimed: Who it says it is of; uid -1 if it does not say.
             token: The token it carries; may be empty.
             peer: Where it comes from; whoever need not say who they are is counted by it.
+            peer_uid: Asks the kernel whose connection it came by.
             is_nobody: Whether it carries nothing that says whose it is, and need not.
 
         Raises:
             UnauthenticatedError: It does not prove whose it is.
+            ForbiddenError: Without tokens, this user of the machine is not served.
             TooManyRequestsError: It would occupy more than it may, or its token is wrong and too
                 many wrong ones have come from there.
         """
@@ -119,7 +133,7 @@ class Gate:
             return Entered(
                 rule=rule, principal=None, hold=self._allowances.take(f"at {peer}", rule.cost)
             )
-        principal = self.prove(peer, lambda: self._access.identify(claimed, token))
+        principal = self.prove(peer, lambda: self._access.identify(claimed, token, peer_uid))
         hold = self._allowances.take(
             f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
         )
@@ -243,11 +257,24 @@ def _new_driver(_: _Places, __: Rule, field: Field, ___: Principal) -> Target:
 
 
 def _workflow(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
-    name = str(field(rule.field))
-    found = places.state.workflows.find(WorkflowId(name))
+    return _workflow_target(str(field(rule.field)), places.state)
+
+
+def _workflow_target(name: str, state: State) -> Target:
+    found = state.workflows.find(WorkflowId(name))
     owner = found.user if found else None
     session = found.session if found else ""
     return Target(kind="workflow", name=name, owner=owner, session=session)
+
+
+def lease_target(name: str, state: State) -> Target:
+    """Return the job or workflow whose lease a heartbeat renews."""
+    job = state.jobs.find(JobId(name))
+    return job_target(job) if job else _workflow_target(name, state)
+
+
+def _lease(places: _Places, _: Rule, field: Field, __: Principal) -> Target:
+    return lease_target(str(field("lease_id") or field("job_id")), places.state)
 
 
 def _session(_: _Places, rule: Rule, field: Field, __: Principal) -> Target:
@@ -283,6 +310,7 @@ _TARGETS: Mapping[Lookup, _Find] = {
     Lookup.NEW_JOB: _new_job,
     Lookup.NEW_DRIVER: _new_driver,
     Lookup.WORKFLOW: _workflow,
+    Lookup.LEASE: _lease,
     Lookup.SESSION: _session,
     Lookup.EXPORT: _export,
     Lookup.TOKEN: _token,

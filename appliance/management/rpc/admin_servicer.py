@@ -14,11 +14,10 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.sessions import SessionRecord, SessionSpec
 from appliance.core.cluster.systems import MaintenanceWindow, SystemState
 from appliance.core.errors import NotFoundError, UserError
-from appliance.management.access.authorization import Access
+from appliance.management.access.authorization import Access, asking
 from appliance.management.cluster.session_service import SessionService, SessionView
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.rpc.cluster_servicer import Context
-from appliance.wire.caller import caller
 from appliance.wire.moments import moment_of
 from appliance.wire.sessions import is_dry_run, session_changes, session_message
 from protos.csadm import csadm_pb2 as pb
@@ -57,7 +56,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
         )
         dry_run = is_dry_run(request.spec)
         record = self._sessions.create(
-            request.name, SessionSpec(**changes), by=_who(context), dry_run=dry_run
+            request.name, SessionSpec(**changes), by=_who(), dry_run=dry_run
         )
         return session_message(record)
 
@@ -72,7 +71,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
         )
         dry_run = is_dry_run(request.spec)
         record = self._sessions.update(
-            request.name, changes, by=_who(context), version=before.version, dry_run=dry_run
+            request.name, changes, by=_who(), version=before.version, dry_run=dry_run
         )
         return session_message(record) if dry_run else self._session(record)
 
@@ -99,7 +98,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
         self, request: pb.SessionPausePendingJobsRequest, context: Context
     ) -> pb.SessionPausePendingJobsResponse:
         """Let no waiting job of a session start."""
-        self._sessions.pause(request.name, by=_who(context))
+        self._sessions.pause(request.name, by=_who())
         return pb.SessionPausePendingJobsResponse(
             message=f"Waiting jobs of session {request.name} do not start any more."
         )
@@ -108,7 +107,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
         self, request: pb.SessionUnpausePendingJobsRequest, context: Context
     ) -> pb.SessionUnpausePendingJobsResponse:
         """Let a session's waiting jobs start again."""
-        self._sessions.unpause(request.name, by=_who(context))
+        self._sessions.unpause(request.name, by=_who())
         return pb.SessionUnpausePendingJobsResponse(
             message=f"Waiting jobs of session {request.name} may start again."
         )
@@ -122,7 +121,7 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
             request.system_name,
             is_healthy=request.healthy,
             notes=notes,
-            by=_who(context),
+            by=_who(),
             port=request.port,
         )
         health = "healthy" if system.is_healthy else "not healthy"
@@ -258,7 +257,7 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServicer):
                 f"A system cannot be {request.state!r}.", hint=f"States are {', '.join(known)}."
             )
         system = self._systems.set_state(
-            request.system, SystemState(request.state), notes=request.notes, by=_who(context)
+            request.system, SystemState(request.state), notes=request.notes, by=_who()
         )
         return maintenance_pb2.SetSystemStateReply(state=system.state.value)
 
@@ -275,8 +274,8 @@ def _view_message(view: SessionView) -> pb.Session:
     )
 
 
-def _who(context: Context) -> str:
-    user = caller(context.invocation_metadata()).user
+def _who() -> str:
+    user = asking()
     return user.name or (str(user.uid) if user.uid >= 0 else "")
 
 

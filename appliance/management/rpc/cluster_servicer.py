@@ -3,17 +3,20 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import ConflictError, NotFoundError
+from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId, WorkflowId
+from appliance.management.access.authorization import asking
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.cluster.inventory import Inventory
-from appliance.management.jobs.job_service import NO_REASONS, Ingress, JobService
+from appliance.management.jobs.job_service import NO_REASONS, JobService
 from appliance.management.jobs.submissions import SubmissionService
-from appliance.management.rpc.heartbeats import HeartbeatStreams
+from appliance.management.rpc.client_streams import ClientStreams, Standing
 from appliance.management.rpc.told_failures import tells
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
@@ -36,7 +39,6 @@ _JOB_MODES = {
 }
 _PYTHON_IMAGE = "python:3.11"
 _END_WAIT_SECONDS = 10.0
-_RECHECK_SECONDS = 30.0
 
 
 class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
@@ -49,6 +51,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         submissions: SubmissionService,
         inventory: Inventory,
         watch: JobWatch,
+        streams: ClientStreams,
         needs_token: bool = False,
     ) -> None:
         self._needs_token = needs_token
@@ -56,7 +59,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self._submissions = submissions
         self._inventory = inventory
         self._watch = watch
-        self._heartbeats = HeartbeatStreams(watch, jobs.has_lease, self._beat)
+        self._streams = streams
 
     def GetServerConfig(
         self, request: pb.GetServerConfigRequest, context: Context
@@ -111,7 +114,7 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
             seconds=request.lease_duration_seconds_override,
             reserve=request.resource_reserve,
         )
-        self._heartbeats.expect(context.peer(), workflow)
+        self._streams.expect(context.peer(), workflow)
         return pb.InitWorkflowResponse(workflow_id=workflow)
 
     def ReleaseWorkflowResources(
@@ -225,24 +228,18 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
     ) -> AsyncIterator[pb.GetIngressResponse]:
         """Tell of each change until the job's door is open, or never will be."""
         job = JobId(request.job_id)
-        last: Ingress | None = None
-        with self._watch.follow(job) as changed:
-            while last is None or not last.is_final:
-                changed.clear()
-                ingress = await self._jobs.look(self._jobs.ingress, job)
-                self._submissions.client_knows(job)
-                if ingress != last:
-                    yield pb.GetIngressResponse(
-                        is_ready=ingress.is_ready,
-                        service_url=ingress.service_address,
-                        service_authority=ingress.service_authority,
-                        message=ingress.message,
-                        job_failed=ingress.has_failed,
-                        is_scheduled=ingress.is_scheduled,
-                    )
-                last = ingress
-                if not ingress.is_final:
-                    await wait_for_change(changed, _RECHECK_SECONDS)
+        async with aclosing(self._streams.ingress(job, context.peer())) as changes:
+            async for ingress, seen in changes:
+                if seen is not Standing.UNKNOWN:
+                    self._submissions.client_knows(job)
+                yield pb.GetIngressResponse(
+                    is_ready=ingress.is_ready,
+                    service_url=ingress.service_address,
+                    service_authority=ingress.service_authority,
+                    message=ingress.message,
+                    job_failed=ingress.has_failed,
+                    is_scheduled=ingress.is_scheduled,
+                )
 
     def PollIngress(
         self, request: pb.GetIngressRequest, context: Context
@@ -254,14 +251,15 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
         self, request_iterator: AsyncIterator[pb.HeartbeatRequest], context: Context
     ) -> AsyncIterator[pb.HeartbeatResponse]:
         """Renew a lease at each beat and say how its job fares."""
-        async for answer in self._heartbeats.serve(request_iterator, context.peer()):
-            yield answer
+        async with aclosing(self._streams.beats(request_iterator, context.peer())) as answers:
+            async for answer in answers:
+                yield answer
 
     def SendClientHeartbeat(
         self, request: pb.HeartbeatRequest, context: Context
     ) -> pb.HeartbeatResponse:
         """Older form of `HeartbeatV2`."""
-        return self._beat(request)
+        return self._streams.beat(request)
 
     def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
         """Say how a job fares, and why it failed if it did."""
@@ -340,27 +338,8 @@ class ClusterServicer(cluster_pb2_grpc.ClusterManagementServicer):
 
     async def _submit(self, submission: Submission, context: Context) -> JobRecord:
         job = await self._submissions.submit(submission, _caller(context))
-        self._heartbeats.expect(context.peer(), job.id)
+        self._streams.expect(context.peer(), job.id)
         return job
-
-    def _beat(self, beat: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        lease = beat.lease_id or beat.job_id
-        is_renewed = self._jobs.renew_lease(
-            lease, holder=beat.host_name, seconds=beat.lease_duration_seconds_override
-        )
-        try:
-            ingress = self._jobs.ingress(JobId(lease))
-        except NotFoundError:  # the lease of a workflow
-            message = "lease renewed" if is_renewed else f"there is no lease {lease!r}"
-            return pb.HeartbeatResponse(message=message, job_failed=not is_renewed)
-        return pb.HeartbeatResponse(
-            message=ingress.message,
-            service_url=ingress.service_address,
-            service_authority=ingress.service_authority,
-            job_failed=ingress.has_failed,
-            is_scheduled=ingress.is_scheduled,
-            is_ready=ingress.is_ready,
-        )
 
 
 async def wait_until_ended(jobs: JobService, watch: JobWatch, job: JobId) -> Phase:
@@ -382,4 +361,4 @@ async def wait_until_ended(jobs: JobService, watch: JobWatch, job: JobId) -> Pha
 
 
 def _caller(context: Context) -> Caller:
-    return caller(context.invocation_metadata())
+    return replace(caller(context.invocation_metadata()), user=asking())

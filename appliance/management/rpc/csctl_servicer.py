@@ -13,6 +13,7 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.systems import SystemEvent, SystemEventKind
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
+from appliance.management.access.authorization import asking
 from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster import cluster_topology as topology
 from appliance.management.cluster.system_service import SystemService
@@ -21,7 +22,6 @@ from appliance.management.logs.log_exports import ExportWish, LogExports
 from appliance.management.rpc.cluster_servicer import Context, wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.storage.system_events import SystemEventFilter
-from appliance.wire.caller import caller
 from appliance.wire.moments import moment_of
 from appliance.wire.system_events import KINDS, event_message
 from protos.csctl import api_pb2 as pb
@@ -55,7 +55,7 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
 
     def Get(self, request: pb.GetRequest, context: Context) -> pb.GetResponse:
         """Return resources of a type, or one of them by name."""
-        user = caller(context.invocation_metadata()).user
+        user = asking()
         is_table = request.representation == pb.TABLE_REPRESENTATION
         look = self._views.table if is_table else self._views.objects
         found = look(request.type, request.name, request.options, user)
@@ -66,7 +66,7 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
         self, request: pb.ListJobRequest, context: Context
     ) -> AsyncIterator[pb.ListJobResponse]:
         """Return jobs in messages of some hundreds."""
-        user = caller(context.invocation_metadata()).user
+        user = asking()
         wanted = request.options.job_options
         options = pb.GetOptions(
             label_filters=wanted.label_filters,
@@ -120,7 +120,7 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
     ) -> pb.CancelJobResponse:
         """Cancel a job, and wait until nothing of it runs any more."""
         job = JobId(request.job_id)
-        user = caller(context.invocation_metadata()).user
+        user = asking()
         why = cancelled_by(user.name, "with csctl")
         await asyncio.to_thread(self._jobs.cancel, job, why)
         phase = await wait_until_ended(self._jobs, self._watch, job)

@@ -8,13 +8,13 @@ from appliance.core.cluster.drivers import DriverSpec, FailureCategory, RestartP
 from appliance.core.cluster.records import DEFAULT_PRIORITY
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.management.access.authorization import asking
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_files import kept_bytes, read_log, tail_offset
 from appliance.management.rpc.cluster_servicer import Context
-from appliance.wire.caller import caller
 from appliance.wire.submissions import parse_priority
 from protos.wsc.v1 import drivers_pb2 as pb
 from protos.wsc.v1 import drivers_pb2_grpc, logs_pb2, logs_pb2_grpc
@@ -46,7 +46,7 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
             DriverSubmission(
                 spec=spec,
                 session=request.session,
-                user=caller(context.invocation_metadata()).user,
+                user=asking(),
                 priority=parse_priority(request.priority) if request.priority else DEFAULT_PRIORITY,
                 labels=dict(request.labels),
             )

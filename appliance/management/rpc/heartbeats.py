@@ -14,7 +14,7 @@ A wrong guess costs nothing but a few early ends, after which the client opens a
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,18 +54,15 @@ class HeartbeatStreams:
     Args:
         watch: Tells of jobs and workflows that end.
         is_alive: Whether there is a lease of that id; may wait for the database.
-        answer: Takes a beat and answers it; may wait for the database.
     """
 
     def __init__(
         self,
         watch: JobWatch,
         is_alive: Callable[[str], bool],
-        answer: Callable[[HeartbeatRequest], HeartbeatResponse],
     ) -> None:
         self._watch = watch
         self._is_alive = is_alive
-        self._answer = answer
         self._lock = threading.Lock()
         self._expected: OrderedDict[str, _Expectation] = OrderedDict()
 
@@ -75,9 +72,18 @@ class HeartbeatStreams:
             self._remember(peer, _Expectation(lease_id))
 
     async def serve(
-        self, beats: AsyncIterator[HeartbeatRequest], peer: str
-    ) -> AsyncIterator[HeartbeatResponse]:
-        """Answer beats until the client stops, or what they keep alive has ended."""
+        self,
+        beats: AsyncIterator[HeartbeatRequest],
+        peer: str,
+        answer: Callable[[HeartbeatRequest], HeartbeatResponse],
+    ) -> AsyncGenerator[HeartbeatResponse]:
+        """Answer beats until the client stops, or what they keep alive has ended.
+
+        Args:
+            beats: The client's.
+            peer: Its connection.
+            answer: Takes a beat and answers it; may wait for the database.
+        """
         expected = self._claim(peer)
         lease_id = expected.lease_id
         next_beat = asyncio.ensure_future(_next(beats))
@@ -90,7 +96,7 @@ class HeartbeatStreams:
                 if beat is None:
                     return
                 expected, lease_id = _UNKNOWN, beat.lease_id or beat.job_id
-                yield await asyncio.to_thread(self._answer, beat)
+                yield await asyncio.to_thread(answer, beat)
                 next_beat = asyncio.ensure_future(_next(beats))
         finally:
             next_beat.cancel()

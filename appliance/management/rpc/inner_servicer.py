@@ -15,6 +15,7 @@ from appliance.core.ids import JobId, PodName, Role
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
+from appliance.management.rpc.client_streams import Presence
 from appliance.management.rpc.cluster_servicer import Context
 from appliance.storage.series import MAX_NAME, Point
 from protos.wsc.v1 import management_pb2 as pb
@@ -31,6 +32,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         watch: Tells of changes.
         addresses: Where coordinators of other hosts are.
         clock: Times waiting.
+        presence: Is told which clients live.
         key_of: Returns the key of a job, which whoever speaks for the job has to know; None where
             all pods run as one user of this machine.
     """
@@ -41,6 +43,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         watch: JobWatch,
         addresses: CoordinatorAddresses,
         clock: Clock,
+        presence: Presence,
         *,
         key_of: Callable[[JobId], str] | None = None,
     ) -> None:
@@ -48,6 +51,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         self._jobs, self._addresses = jobs, addresses
         self._watch = watch
         self._clock = clock
+        self._presence = presence
 
     async def RegisterCoordinator(
         self, request: pb.RegisterCoordinatorRequest, context: Context
@@ -74,6 +78,10 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         self._check(job, context)
         if request.phase and request.phase not in Phase.__members__:
             raise UserError(f"{request.phase!r} is no phase.")
+        if request.has_client:
+            self._presence.seen(job)
+            if (record := self._jobs.find(job)) is not None:
+                self._presence.seen(record.workflow)
         self._jobs.reported(
             job,
             phase=request.phase,

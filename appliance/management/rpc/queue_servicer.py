@@ -6,11 +6,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from appliance.core.cluster.records import DEFAULT_PRIORITY
 from appliance.core.ids import JobId
+from appliance.management.access.authorization import asking
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueEntry, QueueService, StartQuestion
 from appliance.management.rpc.cluster_servicer import Context
-from appliance.wire.caller import caller
 from appliance.wire.submissions import parse_priority
 from protos.wsc.v1 import queue_pb2 as pb
 from protos.wsc.v1 import queue_pb2_grpc
@@ -47,7 +47,7 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
         """Say whether a request would start now, else when."""
         question = StartQuestion(
             num_systems=max(0, request.num_systems),
-            user=caller(context.invocation_metadata()).user,
+            user=asking(),
             session=request.session,
             priority=parse_priority(request.priority) if request.priority else DEFAULT_PRIORITY,
             limit_seconds=request.limit_seconds or None,
@@ -62,7 +62,7 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
 
     def HoldJob(self, request: pb.HoldJobRequest, context: Context) -> pb.HoldJobReply:
         """Let a waiting job keep its place but not start."""
-        self._edits.hold(JobId(request.job), caller(context.invocation_metadata()).user)
+        self._edits.hold(JobId(request.job), asking())
         return pb.HoldJobReply()
 
     def ReleaseJob(self, request: pb.ReleaseJobRequest, context: Context) -> pb.ReleaseJobReply:

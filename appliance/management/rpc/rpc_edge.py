@@ -34,8 +34,10 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
-from appliance.management.access.authorization import Change
+from appliance.management.access.authorization import Change, act_as
+from appliance.management.access.local_users import LocalPeers
 from appliance.management.rpc.access_edge import Entered, Gate, name_of
+from appliance.management.rpc.connections import Connections
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.storage.database import WouldWaitError
@@ -142,11 +144,21 @@ class RpcEdge(grpc.aio.ServerInterceptor):
     Args:
         executor: Threads for plain handlers, and for the gate, which may wait for the database.
         gate: Says who may call what; None lets every call pass.
+        peers: Say whose connections are.
+        connections: Are told who has proved themselves on which.
     """
 
-    def __init__(self, executor: Executor, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        gate: Gate | None = None,
+        peers: LocalPeers | None = None,
+        connections: Connections | None = None,
+    ) -> None:
         self._executor = executor
         self._gate = gate
+        self._peers = peers or LocalPeers()
+        self._connections = connections
         self._wrapped: dict[str, _MethodHandler] = {}
 
     async def intercept_service(
@@ -228,13 +240,18 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         gate = self._gate
         if gate is None:
             return None
-        who, peer = caller(context.invocation_metadata()), _host(context.peer())
+        connection = context.peer()
+        peer_uid = partial(self._peers.uid_of_call, connection)
+        call = (method, caller(context.invocation_metadata()), _host(connection), peer_uid)
         try:
             with gate.without_waiting():
-                return gate.enter_call(method, who, peer)
+                entered = gate.enter_call(*call)
         except WouldWaitError:
-            entered: Entered = await self._in_thread(gate.enter_call, method, who, peer)
-            return entered
+            entered = await self._in_thread(gate.enter_call, *call)
+        act_as(entered.principal)
+        if self._connections is not None and entered.principal is not None:
+            self._connections.proved(connection, entered.principal)
+        return entered
 
     async def _decide_soon(self, method: str, call: "_Call") -> Change | None:
         if self._gate is None:

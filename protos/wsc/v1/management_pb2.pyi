@@ -232,10 +232,13 @@ class JobReport(_message.Message):
     PODS_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     POINTS_FIELD_NUMBER: _builtins.int
+    HAS_CLIENT_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     phase: _builtins.str
     """A Phase value; empty leaves the phase as it is."""
     message: _builtins.str
+    has_client: _builtins.bool
+    """The job's client has called the coordinator since the last report, or waits for an answer."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodReport]: ...
     @_builtins.property
@@ -255,10 +258,11 @@ class JobReport(_message.Message):
         pods: _abc.Iterable[Global___PodReport] | None = ...,
         events: _abc.Iterable[Global___JobEventReport] | None = ...,
         points: _abc.Iterable[Global___SeriesPoint] | None = ...,
+        has_client: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "job", b"job", "message", b"message", "phase", b"phase", "pods", b"pods", "points", b"points"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "has_client", b"has_client", "job", b"job", "message", b"message", "phase", b"phase", "pods", b"pods", "points", b"points"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_route_that_forgets_to_ask_fails(tmp_path):
     gate = described_app(tmp_path).state.services.gate
     services = described_app(tmp_path).state.services
 
-    entered = gate.enter(rules.NEW_USER, User(), "", peer="here")
+    entered = gate.enter(rules.NEW_USER, User(), "", peer="here", peer_uid=os.getuid)
     asked = entry.Entry(gate, services, entered, None)
     with pytest.raises(entry.InternalError, match="without asking"):
         asked.check_decided()

@@ -23,7 +23,7 @@ def ask(tmp_path):
 def _ask(app: FastAPI, *, program: bytes | None = None, **parameters: object) -> tuple[int, dict]:
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://here:8000") as client:
             if program is None:
                 return await client.get("/api/v1/estimate", params=parameters)
             headers = {"content-type": "text/plain"}

@@ -17,6 +17,7 @@ def test_a_program_that_takes_too_many_messages_gets_fewer_shards_and_says_so(tm
         gang=GangSize(num_systems=1, workers_per_system=1),
         request_path=tmp_path / "request",
         compile_root=tmp_path,
+        service_authority="job.test",
     )
     console, failures = Console(), []
     artifacts = ArtifactStore(tmp_path)

@@ -25,6 +25,16 @@ def test_a_job_is_for_its_owner_and_administrators(action: Action) -> None:
     assert may(EVE, action, JOB, role=UserRole.CLUSTER_ADMIN)
 
 
+def test_a_jobs_client_is_its_owner_and_no_administrator_of_a_session() -> None:
+    """Who reaches the coordinator runs code as the owner."""
+    assert may(ADA, Action.ATTACH_JOB, JOB)
+    assert not may(BOB, Action.ATTACH_JOB, JOB)
+    admin = {"role": UserRole.SESSION_ADMIN, "sessions": ("team-a",)}
+    assert not may(EVE, Action.ATTACH_JOB, JOB, **admin)
+    assert may(EVE, Action.ATTACH_JOB, JOB, role=UserRole.CLUSTER_ADMIN)
+    assert not may(User(), Action.ATTACH_JOB, replace(JOB, owner=User()))
+
+
 @pytest.mark.parametrize("action", [Action.PRIORITISE_JOB, Action.READ_LOGS])
 def test_the_owners_group_may_set_priorities_and_read_logs(action: Action) -> None:
     assert may(BOB, action, JOB)
@@ -56,7 +66,7 @@ def test_p0_is_for_cluster_administrators() -> None:
 
 def test_a_blocked_user_may_look_and_end_their_own() -> None:
     allowed = {action for action in Action if may(ADA, action, JOB, is_blocked=True)}
-    assert allowed == {Action.READ, Action.END_JOB}
+    assert allowed == {Action.READ, Action.END_JOB, Action.ATTACH_JOB}
     assert not may(BOB, Action.END_JOB, JOB, is_blocked=True)
 
 

@@ -1,5 +1,6 @@
 """Who calls, whether they may, and what is written down."""
 
+import os
 from functools import partial
 from types import SimpleNamespace
 
@@ -44,10 +45,15 @@ def database(tmp_path):
     database.close()
 
 
-def make_access(database, clock, *, needs_token=False, key=b"k" * 32) -> Access:
+def of_operator() -> int:
+    """Be the kernel, for a connection of who runs the appliance."""
+    return OPERATOR.uid
+
+
+def make_access(database, clock, *, needs_token=False, serves_all=False, key=b"k" * 32) -> Access:
     repository = State.over(database, clock).access
     tokens = Tokens(repository, key, clock)
-    options = AccessOptions(needs_token=needs_token, operator=OPERATOR)
+    options = AccessOptions(needs_token=needs_token, operator=OPERATOR, serves_all=serves_all)
     return Access(repository, tokens, options, clock)
 
 
@@ -60,24 +66,24 @@ def access(database, clock):
 
 def test_a_token_says_who_calls(access):
     token = access.tokens.mint("ada")
-    principal = access.identify(ADA, token.text)
+    principal = access.identify(ADA, token.text, of_operator)
     assert (principal.user, principal.role, principal.token) == (
         ADA,
         UserRole.USER,
         token.record.id,
     )
-    assert access.identify(User(), token.text).user == ADA
+    assert access.identify(User(), token.text, of_operator).user == ADA
 
 
 def test_a_call_without_a_token_is_refused_where_tokens_are_needed(access):
     with pytest.raises(UnauthenticatedError, match="wants a token"):
-        access.identify(ADA, "")
+        access.identify(ADA, "", of_operator)
 
 
 def test_a_call_that_claims_another_user_than_its_token_is_refused(access):
     text = access.tokens.mint("ada").text
     with pytest.raises(UnauthenticatedError, match=r"'eve'.*'ada'"):
-        access.identify(User(uid=1001, gid=100, name="eve"), text)
+        access.identify(User(uid=1001, gid=100, name="eve"), text, of_operator)
 
 
 @pytest.mark.parametrize("forge", ["other key", "no signature", "garbage"])
@@ -90,50 +96,50 @@ def test_a_forged_token_is_refused(access, database, clock, forge):
         "garbage": "Token=abc",
     }[forge]
     with pytest.raises(UnauthenticatedError, match="not valid"):
-        access.identify(ADA, forged)
+        access.identify(ADA, forged, of_operator)
 
 
 def test_a_token_ends_at_its_time(access, clock):
     text = access.tokens.mint("ada", seconds=60).text
-    assert access.identify(ADA, text)
+    assert access.identify(ADA, text, of_operator)
     clock.advance(61)
     with pytest.raises(UnauthenticatedError, match="has expired"):
-        access.identify(ADA, text)
+        access.identify(ADA, text, of_operator)
 
 
 def test_a_revoked_token_is_refused_elsewhere_within_a_second(access, database, clock):
     token = access.tokens.mint("ada")
     elsewhere = make_access(database, clock)
-    assert access.identify(ADA, token.text)
+    assert access.identify(ADA, token.text, of_operator)
     elsewhere.tokens.revoke(token.record.id)
     clock.advance(1.1)
     with pytest.raises(UnauthenticatedError, match="was revoked"):
-        access.identify(ADA, token.text)
+        access.identify(ADA, token.text, of_operator)
 
 
 def test_a_login_ends_with_its_token(access, clock):
     token = access.tokens.mint("ada", seconds=LOGIN_SECONDS * 9)
     login = access.tokens.log_in(token.text)
-    assert access.identify(User(), login.text).user == ADA
+    assert access.identify(User(), login.text, of_operator).user == ADA
     assert (login.record.expires_at - clock.now()).total_seconds() == LOGIN_SECONDS
     access.tokens.revoke(token.record.id)
     with pytest.raises(UnauthenticatedError):
-        access.identify(User(), login.text)
+        access.identify(User(), login.text, of_operator)
     with pytest.raises(UnauthenticatedError):
         access.tokens.log_in(login.text)
 
 
 def test_a_token_of_another_kind_acts_in_somebodys_name(access):
     access.accept(lambda token: ADA if token == "a driver's" else None)
-    assert access.identify(ADA, "a driver's").user == ADA
+    assert access.identify(ADA, "a driver's", of_operator).user == ADA
     with pytest.raises(UnauthenticatedError, match="its token says"):
-        access.identify(OPERATOR, "a driver's")
+        access.identify(OPERATOR, "a driver's", of_operator)
 
 
 def test_a_change_of_role_holds_for_tokens_that_are_out(access, clock):
     text = access.tokens.mint("ada").text
     access.change_account("ada", role=UserRole.CLUSTER_ADMIN)
-    assert access.identify(ADA, text).role is UserRole.CLUSTER_ADMIN
+    assert access.identify(ADA, text, of_operator).role is UserRole.CLUSTER_ADMIN
 
 
 def test_the_client_reads_an_expiry_in_every_token(access, clock):
@@ -142,28 +148,37 @@ def test_the_client_reads_an_expiry_in_every_token(access, clock):
     assert claims["exp"] > clock.now().timestamp() + 10 * 365 * 86400
 
 
-def test_without_tokens_callers_are_believed(database, clock):
+def test_without_tokens_the_operator_is_believed(database, clock):
     access = make_access(database, clock)
-    assert access.identify(ADA, "").role is UserRole.USER
-    assert access.identify(User(uid=0, gid=0, name="root"), "").role is UserRole.CLUSTER_ADMIN
-    assert access.identify(OPERATOR, "").role is UserRole.CLUSTER_ADMIN
-    nameless = access.identify(User(), "")
+    assert access.identify(ADA, "", of_operator).role is UserRole.USER
+    root = User(uid=0, gid=0, name="root")
+    assert access.identify(root, "", of_operator).role is UserRole.CLUSTER_ADMIN
+    assert access.identify(OPERATOR, "", of_operator).role is UserRole.CLUSTER_ADMIN
+    nameless = access.identify(User(), "", of_operator)
     assert (nameless.user, nameless.role) == (OPERATOR, UserRole.CLUSTER_ADMIN)
+
+
+def test_without_tokens_nobody_else_is_served_unless_the_machines_users_are(database, clock):
+    with pytest.raises(ForbiddenError, match=r"serves ops \(uid 500\) alone.*uid 65534"):
+        make_access(database, clock).identify(User(), "", lambda: 65534)
+    access = make_access(database, clock, serves_all=True)
+    found = access.identify(User(), "", lambda: 65534)
+    assert (found.user.uid, found.user.name, found.role) == (65534, "nobody", UserRole.USER)
 
 
 def test_a_blocked_user_is_known_by_uid(database, clock):
     access = make_access(database, clock)
     access.block(1000)
-    assert access.identify(ADA, "").is_blocked
+    assert access.identify(ADA, "", of_operator).is_blocked
     assert [account.uid for account in access.blocked()] == [1000]
     access.unblock(1000)
-    assert not access.identify(ADA, "").is_blocked
+    assert not access.identify(ADA, "", of_operator).is_blocked
     with pytest.raises(NotFoundError):
         access.unblock(4711)
 
 
 def test_changes_refusals_and_failures_are_written_down(access):
-    principal = access.identify(ADA, access.tokens.mint("ada").text)
+    principal = access.identify(ADA, access.tokens.mint("ada").text, of_operator)
     heard = []
     access.on_change(lambda kind, name: heard.append((kind, name)))
     mine, theirs = (
@@ -220,7 +235,7 @@ def make_gate(access, database, clock):
 
 def admitted(gate, method, who, request=None):
     """Go through both halves of the gate."""
-    entered = gate.enter_call(method, who, "peer")
+    entered = gate.enter_call(method, who, "peer", of_operator)
     with entered.hold:
         return gate.decide(entered, partial(getattr, request), door="grpc", detail="")
 
@@ -231,10 +246,10 @@ def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):
     assert admitted(gate, f"{SERVICE}/HeartbeatV2", nobody) is None
     assert admitted(gate, f"{SERVICE}/GetServerConfig", nobody) is None
     with pytest.raises(UnauthenticatedError):
-        gate.enter_call(f"{SERVICE}/GetJob", nobody, "peer")
+        gate.enter_call(f"{SERVICE}/GetJob", nobody, "peer", of_operator)
     metadata = (("auth-uid", "1000"), ("auth-token", ""))
     with pytest.raises(UnauthenticatedError):
-        gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), "peer")
+        gate.enter_call(f"{SERVICE}/HeartbeatV2", caller(metadata), "peer", of_operator)
 
 
 def test_a_method_without_a_rule_is_for_nobody(database, clock):
@@ -242,7 +257,7 @@ def test_a_method_without_a_rule_is_for_nobody(database, clock):
     ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
     for who in (ada, caller(())):
         with pytest.raises(NotImplementedError):
-            gate.enter_call("/some.New/Method", who, "peer")
+            gate.enter_call("/some.New/Method", who, "peer", of_operator)
 
 
 def test_one_caller_does_not_take_all_followers(database, clock):
@@ -250,12 +265,15 @@ def test_one_caller_does_not_take_all_followers(database, clock):
     ada = caller((("auth-uid", "1000"), ("auth-gid", "100"), ("auth-username", "ada")))
     eve = caller((("auth-uid", "1001"), ("auth-gid", "100"), ("auth-username", "eve")))
     most = ALLOWANCES[Cost.FOLLOW].per_caller
-    holds = [gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer").hold for _ in range(most)]
+    holds = [
+        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer", of_operator).hold
+        for _ in range(most)
+    ]
     with pytest.raises(TooManyRequestsError, match=f"one caller may have {most}"):
-        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer")
-    gate.enter_call("/wsc.v1.Logs/StreamLog", eve, "peer").hold.release()
+        gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer", of_operator)
+    gate.enter_call("/wsc.v1.Logs/StreamLog", eve, "peer", of_operator).hold.release()
     holds.pop().release()
-    gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer").hold.release()
+    gate.enter_call("/wsc.v1.Logs/StreamLog", ada, "peer", of_operator).hold.release()
 
 
 def test_a_log_export_is_for_those_who_may_read_the_jobs_logs(database, clock):
@@ -280,7 +298,8 @@ def open_access_with_tokens(database, clock):
 
 def test_the_operator_is_whoever_runs_the_process(tmp_path, database, clock):
     access = open_access(tmp_path, database, clock, needs_token=False)
-    assert access.identify(User(), "").role is UserRole.CLUSTER_ADMIN
+    assert access.operator.user.uid == os.getuid()
+    assert access.identify(User(), "", os.getuid).role is UserRole.CLUSTER_ADMIN
 
 
 def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
@@ -293,7 +312,7 @@ def test_wrong_tokens_are_counted_by_address_and_right_ones_pass_all_the_same(
     allowed = ALLOWANCES[Cost.WRONG_TOKEN]
 
     def call(who, peer="ipv4:10.0.0.1"):
-        gate.enter_call(f"{SERVICE}/GetJob", who, peer).hold.release()
+        gate.enter_call(f"{SERVICE}/GetJob", who, peer, of_operator).hold.release()
 
     for _ in range(allowed.burst):
         with pytest.raises(UnauthenticatedError):

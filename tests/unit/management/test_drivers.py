@@ -1,5 +1,6 @@
 """Taking in detached runs: what is kept with one, and how many a user may have."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -85,7 +86,7 @@ def test_what_a_run_consists_of_is_kept_with_it_and_found_by_the_next_management
 def test_a_run_and_the_record_of_who_submitted_it_are_one_transaction(tmp_path):
     with serving(tmp_path) as desk:
         access = open_access(tmp_path, desk.state.database, SystemClock(), needs_token=False)
-        principal = access.identify(ADA, "")
+        principal = access.identify(ADA, "", os.getuid)
         change = access.begin(principal, Action.SUBMIT, Target(kind="job"), door="grpc")
         with change.present():
             job = desk.drivers.submit_and_wait(run_of(ADA)).id

@@ -22,16 +22,18 @@ class Client:
         self.beats: list[str] = []
         watch = JobWatch()
         watch.bind(asyncio.get_running_loop())
-        self.streams = HeartbeatStreams(watch, self.alive.__contains__, self._answer)
+        self.streams = HeartbeatStreams(watch, self.alive.__contains__)
 
     async def silent_stream(self) -> None:
         """Open a stream and wait until the server ends it; there is no beat."""
-        async for _ in self.streams.serve(self._silence(), PEER):
+        async for _ in self.streams.serve(self._silence(), PEER, self._answer):
             pytest.fail("an answer without a beat")
 
     async def beating_stream(self, lease: str) -> list[HeartbeatResponse]:
         """Open a stream, beat once and leave."""
-        return [answer async for answer in self.streams.serve(self._beat(lease), PEER)]
+        return [
+            answer async for answer in self.streams.serve(self._beat(lease), PEER, self._answer)
+        ]
 
     def _answer(self, beat: HeartbeatRequest) -> HeartbeatResponse:
         self.beats.append(beat.lease_id)

@@ -7,6 +7,7 @@ import pytest
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.pods import JOB_KEY_METADATA
 from appliance.core.errors import ForbiddenError
+from appliance.management.rpc.client_streams import Presence
 from appliance.management.rpc.inner_servicer import InnerServicer
 from protos.wsc.v1 import management_pb2 as pb
 
@@ -24,7 +25,9 @@ class Reports:
 
 
 def servicer(jobs, *, key_of):
-    return InnerServicer(jobs, None, None, SystemClock(), key_of=key_of)
+    return InnerServicer(
+        jobs, None, None, SystemClock(), Presence(SystemClock(), 30), key_of=key_of
+    )
 
 
 def call(*metadata):

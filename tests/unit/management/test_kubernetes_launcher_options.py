@@ -3,7 +3,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.management.server import ManagementOptions
+from appliance.management.options import ManagementOptions
 
 SETTINGS = "image: a\ndataVolume: {claim: data, path: /data}\n"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.management.server import ManagementOptions
+from appliance.management.options import ManagementOptions
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,144 @@
+"""Who may call a coordinator or an SDK pod: the check before every method of the client's service.
+
+The public client sends its coordinator no credentials. What it does send, with each call, is the
+authority that management told it, so that authority is the credential: it cannot be guessed, and
+only the job's owner is told it. Beside that a connection over loopback must be the owner's own, or
+root's, or of the user that we run as, which is the front port; see docs/security.md.
+"""
+
+import hmac
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+import grpc
+
+from appliance.wire.peers import Endpoint, may_reach, parse_peer
+
+logger = logging.getLogger(__name__)
+
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # messages differ from method to method
+_Method: TypeAlias = Callable[[Any, grpc.ServicerContext], Any]
+
+_REFUSAL = (
+    "This pod answers the client of its own job alone. Connect by the address and the "
+    "authority that the job's ingress names, as the user who submitted it."
+)
+
+
+class ClientCheck(grpc.ServerInterceptor):
+    """Refuses every call that is not of the job's own client; what it does not know, too.
+
+    Args:
+        authority: By which the job's client calls.
+        owner_uid: User id of the job's owner; -1 if that is the user we run as.
+    """
+
+    def __init__(self, authority: str, owner_uid: int) -> None:
+        self._authority, self._owner_uid = authority.encode(), owner_uid
+        self._here: Endpoint | None = None
+        self._lock = threading.Lock()
+        self._num_open = 0
+        self._was_seen = False
+
+    def serve_at(self, host: str, port: int) -> None:
+        """Take note of where the service listens; before that every call is refused."""
+        self._here = Endpoint(host, port)
+
+    def was_client_here(self) -> bool:
+        """Whether the client has called since this was asked last, or is waiting for an answer."""
+        with self._lock:
+            was_seen, self._was_seen = self._was_seen, False
+            return was_seen or self._num_open > 0
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], "Handler | None"],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "Handler | None":
+        """Put the check before a method, whatever it is."""
+        handler = continuation(handler_call_details)
+        if handler is None:
+            return None
+        codec = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(self._checked(handler.unary_unary), **codec)
+        if handler.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(
+                self._checked(handler.unary_stream), **codec
+            )
+        if handler.stream_unary is not None:
+            return grpc.stream_unary_rpc_method_handler(
+                self._checked(handler.stream_unary), **codec
+            )
+        assert handler.stream_stream is not None
+        return grpc.stream_stream_rpc_method_handler(self._checked(handler.stream_stream), **codec)
+
+    def _checked(self, method: _Method) -> _Method:
+        # `Any`: whatever message, or stream of them, the method takes and returns.
+        def call(request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401
+            if not self._admits(context):
+                logger.warning("Call refused", extra={"peer": context.peer()})
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, _REFUSAL)
+            self._begin(context)
+            return method(request, context)
+
+        return call
+
+    def _admits(self, context: grpc.ServicerContext) -> bool:
+        if self._here is None or not hmac.compare_digest(_authority_of(context), self._authority):
+            return False
+        peer = parse_peer(context.peer())
+        return peer is not None and may_reach(peer, self._here, owner_uid=self._owner_uid)
+
+    def _begin(self, context: grpc.ServicerContext) -> None:
+        with self._lock:
+            self._was_seen = True
+            self._num_open += 1
+        if not context.add_callback(self._end):
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._num_open -= 1
+
+
+class ByName:
+    """Stands for a server whose service is added, so that its methods are found by name.
+
+    gRPC tells the authority of a call to a method that is registered with its core to nobody.
+
+    Args:
+        server: The server.
+    """
+
+    def __init__(self, server: grpc.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: "tuple[grpc.GenericRpcHandler, ...]") -> None:
+        """Let the server ask these for the handler of a call."""
+        self._server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: "Mapping[str, Handler]"
+    ) -> None:
+        """Leave this out."""
+
+
+def by_name(server: grpc.Server) -> grpc.Server:
+    """Return what services are added to in place of a server; see `ByName`."""
+    return cast("grpc.Server", ByName(server))
+
+
+def _authority_of(context: grpc.ServicerContext) -> bytes:
+    """Return the authority that a call names; empty if that cannot be said, so that nothing fits.
+
+    gRPC for Python has no public way to ask, so what it keeps for itself is read.
+    """
+    details = getattr(getattr(context, "_rpc_event", None), "call_details", None)
+    host = getattr(details, "host", None)
+    return bytes(host) if isinstance(host, bytes) else b""

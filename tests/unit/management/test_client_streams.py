@@ -1,0 +1,127 @@
+"""What the client's streams are told, by how sure it is who is at their other end."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from appliance.core.cluster.access import Principal, Target, UserRole
+from appliance.core.cluster.records import User
+from appliance.core.errors import ForbiddenError
+from appliance.management.jobs.job_service import Ingress
+from appliance.management.rpc.client_streams import Presence, Standing, standing, told
+from appliance.management.rpc.connections import RECENT_SECONDS, Connections, Proof
+from tests.support.clock import FakeClock
+
+ADA = Principal(user=User(uid=1000, gid=100, name="ada"))
+BOB = Principal(user=User(uid=1001, gid=100, name="bob"))
+ADMIN = Principal(user=User(uid=0, gid=0, name="root"), role=UserRole.CLUSTER_ADMIN)
+JOB = Target(kind="job", name="wsjob-1", owner=ADA.user)
+PEER = "ipv4:10.0.0.1:40000"
+READY = Ingress(
+    message="ready",
+    is_scheduled=True,
+    is_ready=True,
+    service_address="localhost:1",
+    service_authority="secret",
+)
+FAILED = Ingress(message="why", is_scheduled=True, has_failed=True)
+QUEUED = Ingress(message="place 3", is_scheduled=False)
+
+
+def test_only_who_has_proved_it_is_told_the_address() -> None:
+    assert told(READY, Standing.PROVED) == READY
+    for unsure in (Standing.LIKELY, Standing.UNKNOWN):
+        less = told(READY, unsure)
+        assert (less.is_scheduled, less.is_final) == (True, False)  # it asks for events, and waits
+        assert (less.service_address, less.service_authority) == ("", "")
+
+
+def test_nobody_in_particular_is_told_no_reasons() -> None:
+    for ingress in (FAILED, QUEUED):
+        assert told(ingress, Standing.LIKELY) == ingress
+        less = told(ingress, Standing.UNKNOWN)
+        assert less.message != ingress.message
+        assert less.has_failed == ingress.has_failed
+        assert less.is_scheduled == ingress.is_scheduled
+
+
+def test_a_stream_of_somebody_else_is_refused() -> None:
+    assert standing(ADA, None, JOB) is Standing.PROVED
+    assert standing(ADMIN, None, JOB) is Standing.PROVED
+    assert standing(None, ADA, JOB) is Standing.LIKELY
+    assert standing(None, None, JOB) is Standing.UNKNOWN
+    for sure, likely in ((BOB, None), (None, BOB), (BOB, ADA)):
+        with pytest.raises(ForbiddenError, match="attach-job"):
+            standing(sure, likely, JOB)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def in_loop() -> Iterator[Callable[[Callable[[], None]], None]]:
+    def run(check: Callable[[], None]) -> None:
+        async def main() -> None:
+            check()
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_what_was_proved_before_a_stream_opened_is_a_guess_for_some_seconds(clock, in_loop) -> None:
+    def check() -> None:
+        connections = Connections(clock)
+        connections.proved(PEER, ADA)
+        with connections.stream(PEER, asyncio.Event()) as proof:
+            assert (proof.proved, proof.likely) == (None, ADA)
+        clock.advance(RECENT_SECONDS + 1)
+        with connections.stream(PEER, asyncio.Event()) as proof:
+            assert (proof.proved, proof.likely) == (None, None)
+
+    in_loop(check)
+
+
+def test_what_is_proved_while_a_stream_is_open_holds_as_long_as_one_is(clock, in_loop) -> None:
+    def check() -> None:
+        connections, event = Connections(clock), asyncio.Event()
+        with connections.stream(PEER, event) as first:
+            connections.proved(PEER, ADA)
+            clock.advance(10 * RECENT_SECONDS)
+            with connections.stream(PEER, event) as second:
+                assert first.proved == second.proved == ADA
+        with connections.stream(PEER, event) as later:  # its port may be another user's by now
+            assert (later.proved, later.likely) == (None, ADA)
+            connections.proved(PEER, BOB)
+            assert later.proved == BOB
+
+    in_loop(check)
+
+
+def test_a_waiting_stream_is_woken_by_a_proof_of_its_own_connection() -> None:
+    async def main() -> None:
+        connections, event = Connections(FakeClock()), asyncio.Event()
+        with connections.stream(PEER, event) as proof:
+            connections.proved("ipv4:10.0.0.1:40001", ADA)
+            await asyncio.sleep(0)
+            assert not event.is_set()
+            await asyncio.to_thread(connections.proved, PEER, ADA)
+            await asyncio.wait_for(event.wait(), 30)
+            assert isinstance(proof, Proof)
+            assert proof.proved == ADA
+
+    asyncio.run(main())
+
+
+def test_a_client_that_is_not_seen_lives_for_ten_leases(clock) -> None:
+    presence = Presence(clock, lease_seconds=30)
+    assert presence.is_recent("wsjob-1")  # after a restart nobody has been seen
+    clock.advance(299)
+    assert presence.is_recent("wsjob-1")
+    clock.advance(2)
+    assert not presence.is_recent("wsjob-1")
+    presence.seen("wsjob-1")
+    assert presence.is_recent("wsjob-1")
