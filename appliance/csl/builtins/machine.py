@@ -18,7 +18,7 @@ from appliance.csl.program.operations import INTRINSICS, Intrinsic
 from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics import numbers
 from appliance.csl.semantics import types as t
-from appliance.csl.semantics.evaluate import needs_code, operand_of
+from appliance.csl.semantics.evaluate import is_integer, needs_code, operand_of
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import VOID, Const, Runtime, Value
@@ -56,6 +56,8 @@ def _host_stream(node: tree.BuiltinCall, frame: Frame, expected: Type | None) ->
     kind = string_argument(node, 0, frame).decode()
     number = int_argument(node, 1, frame, "the number of a stream")
     color = argument(node, 2, frame)
+    if color.type is not t.COLOR and color.type is not t.VOID and not is_integer(color.type):
+        frame.fail(node.arguments[2], f"a stream needs a color or its number, got '{color.type}'")
     if color.type is not t.VOID and isinstance(color, Const):
         frame.world.session.streams[kind, number, int(color.value)] = None
     return VOID

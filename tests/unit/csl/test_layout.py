@@ -1,0 +1,236 @@
+"""Layout blocks: the rectangle, code and routes of PEs, exported names."""
+
+import pytest
+
+from appliance.csl.program import NO_CODE, ColorConfiguration, Direction, Filter, SwitchPosition
+from tests.support.csl import compile_files, program_of
+
+PE = "param n = 0; var v: [3]f32; var p: [*]f32 = &v; fn f() void { }"
+WEST, EAST, SOUTH, NORTH, RAMP = (
+    Direction(name).bit for name in ("WEST", "EAST", "SOUTH", "NORTH", "RAMP")
+)
+
+
+def check_layout(marked: str, text: str, pe: str = PE, **options: object) -> None:
+    """Asserts that a layout has an error at the mark `$$` that says a text."""
+    before, after = marked.split("$$")
+    place = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    compilation = compile_files({"layout.csl": before + after, "pe.csl": pe}, **options)
+    found = [(item.line, item.column, item.text) for item in compilation.diagnostics]
+    assert any(item[:2] == place and text in item[2] for item in found), compilation.render()
+    assert compilation.program is None
+
+
+ONE = '@set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{}); const c = @get_color(1);'
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        ("$$const a = 1;", "has no layout block"),
+        ("$$layout { }", "never calls @set_rectangle"),
+        ("layout { $$@set_tile_code(0, 0); }", "call @set_rectangle first"),
+        ("layout { $$@set_rectangle(0, 3); }", "a rectangle of 0 x 3 PEs is empty"),
+        ("layout { @set_rectangle(1, 1); $$@set_rectangle(1, 1); }", "is called twice"),
+        ("$$layout { @set_rectangle(2, 2); @set_tile_code(0, 0); }", "PE (1, 0) has no code, nor"),
+        (f"layout {{ {ONE} $$@set_tile_code(0, 0, \"pe.csl\"); }}", "PE (0, 0) already has code"),
+        (f"layout {{ {ONE} $$@set_tile_code(1, 0, \"pe.csl\"); }}", "outside the rectangle of 1"),
+        ('layout { @set_rectangle(1, 1); @set_tile_code(0, 0, $$"no.csl"); }', "there is no file"),
+        ('const a = @import_module($$"no.csl"); layout { }', "there is no file 'no.csl'"),
+        ('const a = @import_module($$"<no>"); layout { }', "there is no library '<no>'"),
+        ("layout { $$@bind_local_task(1, 2); }", "'@bind_local_task' is not for layout blocks"),
+        (f"layout {{ {ONE} @set_color_config(0, 0, $$3, .{{}}); }}", "expected a color"),
+        (f"layout {{ {ONE} @set_color_config(0, 0, c, $$.{{}}); }}", "need '.rx'"),
+        (
+            f"layout {{ {ONE} @set_color_config(0, 0, $$@get_color(30), "
+            ".{ .routes = .{ .rx = .{}, .tx = .{} } }); }",
+            "color 30 cannot be routed",
+        ),
+        (
+            f"layout {{ {ONE} const r = .{{ .routes = .{{ .rx = WEST, .tx = RAMP }} }};"
+            " @set_color_config(0, 0, c, r); $$@set_color_config(0, 0, c, r); }",
+            "color 1 of PE (0, 0) is configured twice",
+        ),
+        (
+            f"layout {{ {ONE} @set_color_config(0, 0, c, .{{ .routes = .{{ .rx = WEST, "
+            ".tx = RAMP }, $$.filtr = 1 }); }",
+            "did you mean 'filter'?",
+        ),
+        (f'layout {{ {ONE} $$@export_name("a", u16); }}', "whether it is mutable"),
+        (f'layout {{ {ONE} @export_name("a", $$[3]u16, true); }}', "cannot be exported"),
+        (f'layout {{ {ONE} @export_name("a", $$fn (u8) void); }}', "cannot take a 'u8'"),
+        (
+            f'layout {{ {ONE} @export_name("a", f32, true); $$@export_name("a", f32, true); }}',
+            "symbol 'a' is exported twice",
+        ),
+        ("layout { @set_rectangle($$1.5, 1); }", "the width must be an integer"),
+    ],
+)  # fmt: skip
+def test_wrong_layouts(layout: str, text: str) -> None:
+    check_layout(layout, text)
+
+
+@pytest.mark.parametrize(
+    ("comptime", "text"),
+    [
+        ("$$@export_symbol(f, \"g\");", "symbol 'g' has no '@export_name'; "
+         "did you mean".replace("; did you mean", "")),
+        ("$$@export_symbol(g);", "undeclared identifier 'g'"),
+        ("$$@export_symbol(p, \"f\");", "the exported type is 'fn() void', the symbol's is"),
+        ("$$@export_symbol(f, \"p\");", "the exported type is '[*]f32', the function's is"),
+        ("$$@export_symbol(q, \"p\");", "'[*]const f32' points to constants"),
+        ("@export_symbol(f); $$@export_symbol(f);", "symbol 'f' is exported twice"),
+    ],
+)  # fmt: skip
+def test_wrong_exports(comptime: str, text: str) -> None:
+    layout = (
+        'layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{});'
+        ' @export_name("f", fn () void); @export_name("p", [*]f32, true); }'
+    )
+    pe = f"{PE} var q: [*]const f32 = &v; comptime {{ {comptime} }}"
+    if "g)" in comptime:
+        pe = pe.replace("$$", "").replace("@export_symbol(g)", "@export_symbol($$g)")
+    before, after = pe.split("$$")
+    compilation = compile_files({"layout.csl": layout, "pe.csl": before + after})
+    found = [(item.column, item.text) for item in compilation.diagnostics]
+    assert any(c == len(before) + 1 and text in said for c, said in found), compilation.render()
+
+
+def routes(config: str, **options: object) -> ColorConfiguration:
+    layout = f"layout {{ {ONE} @set_color_config(0, 0, c, {config}); }}"
+    program = program_of({"layout.csl": layout, "pe.csl": PE}, **options)
+    (routing,) = program.routings
+    (color,) = routing.colors
+    return color
+
+
+def test_routes_are_sets_of_directions() -> None:
+    found = routes(".{ .routes = .{ .rx = .{ RAMP }, .tx = .{ EAST, SOUTH } } }")
+    assert (found.color, found.rx, found.tx) == (1, RAMP, EAST | SOUTH)
+
+
+def test_switches_change_one_side() -> None:
+    found = routes(
+        ".{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } }, .switches = .{ "
+        ".pos1 = .{ .tx = EAST }, .pos2 = .{ .rx = NORTH }, .current_switch_pos = 1, "
+        ".ring_mode = true, .pop_mode = .{ .always_pop = true } } }"
+    )
+    assert found.positions == (
+        SwitchPosition(0, EAST, valid=True),
+        SwitchPosition(NORTH, 0, valid=True),
+    )
+    assert (found.current_position, found.ring_mode, found.pop_mode) == (1, True, "always_pop")
+
+
+def test_routes_may_be_bits_of_the_directions_library() -> None:
+    layout = """
+const d = @import_module("<directions>");
+layout {
+  @set_rectangle(1, 1);
+  @set_tile_code(0, 0, "pe.csl", .{});
+  @set_color_config(0, 0, @get_color(1), .{
+    .routes = d.dirToRxBits(d.flip(EAST)) | d.TX_RAMP,
+    .switches = .{ .pos1 = d.RX_RAMP, .pos2 = 0, .pos3 = d.dirToTxBits(NORTH) },
+  });
+}
+"""
+    program = program_of({"layout.csl": layout, "pe.csl": PE})
+    (found,) = program.routings[0].colors
+    assert (found.rx, found.tx) == (WEST, RAMP)
+    assert found.positions == (
+        SwitchPosition(RAMP, 0, valid=True),
+        SwitchPosition(0, 0, valid=False),
+        SwitchPosition(0, NORTH, valid=True),
+    )
+
+
+def test_filters_keep_their_limits() -> None:
+    found = routes(
+        ".{ .routes = .{ .rx = WEST, .tx = RAMP }, .filter = .{ .kind = .{ .range = true }, "
+        ".min_idx = 3, .max_idx = 5 } }"
+    )
+    assert found.filter == Filter("range", count_data=False, count_control=False, min_index=3,
+                                  max_index=5)  # fmt: skip
+
+
+def test_some_colors_of_wse3_have_no_switches() -> None:
+    config = ".{ .routes = .{ .rx = WEST, .tx = RAMP }, .switches = .{ .pos1 = .{ .tx = EAST } } }"
+    layout = f"layout {{ {ONE} @set_color_config(0, 0, @get_color(10), $${config}); }}"
+    program_of({"layout.csl": layout.replace("$$", ""), "pe.csl": PE}, architecture="wse2")
+    check_layout(layout, "color 10 has no switches on wse3", architecture="wse3")
+
+
+def test_a_color_is_configured_by_the_layout_or_by_the_code() -> None:
+    config = ".{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }"
+    files = {
+        "layout.csl": f"layout {{ {ONE} @set_color_config(0, 0, c, {config}); }}",
+        "pe.csl": f"comptime {{ @set_local_color_config(@get_color(1), {config}); }}",
+    }
+    text = compile_files(files).render()
+    assert "color 1 of PE (0, 0) is configured by the layout and by its code" in text
+
+
+def test_a_pe_may_have_no_code() -> None:
+    program = program_of({"layout.csl": "layout { @set_rectangle(1, 1); @set_tile_code(0, 0); }"})
+    assert program.grid.code_class(0, 0) == NO_CODE
+    assert program.classes == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"fabric_dims": (7, 3), "fabric_offsets": (4, 1), "memcpy": True},
+         "Fabric dimension must be at least 8-by-3 with memcpy, got 7-by-3"),
+        ({"fabric_dims": (9, 4), "fabric_offsets": (3, 1), "memcpy": True},
+         "--fabric-offsets=3,1 leave memcpy no room"),
+        ({"fabric_dims": (2, 2), "fabric_offsets": (2, 0)},
+         "Fabric dimension must be at least 3-by-1, got 2-by-2"),
+    ],
+)  # fmt: skip
+def test_the_rectangle_must_fit_the_fabric(options: dict[str, object], text: str) -> None:
+    compilation = compile_files({"layout.csl": f"layout {{ {ONE} }}", "pe.csl": PE}, **options)
+    assert text in compilation.render()
+
+
+def test_memory_has_an_end_and_the_largest_symbols_are_named() -> None:
+    pe = (
+        "var big: [10000]f32; var more: [9000]u16; var small: u16;\n"
+        "fn main() void { big[0] = 1.0; more[0] = 1; small = 1; }\n"
+        "comptime { @export_symbol(main); }"
+    )
+    layout = f'layout {{ {ONE} @export_name("main", fn () void); }}'
+    text = compile_files({"layout.csl": layout, "pe.csl": pe}).render()
+    assert "the variables of PE (0, 0) need 58258 bytes of memory; a PE has 49152" in text
+    assert "40000 bytes  big: [10000]f32" in text
+    assert text.index("big:") < text.index("more:") < text.index("small:")
+
+
+def test_unknown_parameters_are_a_warning() -> None:
+    files = {
+        "layout.csl": "layout { @set_rectangle(1, 1);"
+        ' @set_tile_code(0, 0, "pe.csl", .{ .m = 1 }); }',
+        "pe.csl": PE,
+    }
+    compilation = compile_files(files, parameters=(("zz", 3),))
+    assert compilation.program is not None
+    assert "warning: 'pe.csl' has no param 'm'" in compilation.render()
+    assert "warning: 'layout.csl' has no param 'zz' (--params)" in compilation.render()
+    assert compile_files(files, warnings_as_errors=True).program is None
+
+
+def test_a_large_rectangle_costs_little_per_pe() -> None:
+    layout = """
+layout {
+  @set_rectangle(100, 60);
+  for (@range(u16, 100)) |x| {
+    for (@range(u16, 60)) |y| {
+      @set_tile_code(x, y, "pe.csl", .{ .n = x % 5 });
+      @set_color_config(x, y, @get_color(1), .{ .routes = .{ .rx = .{ WEST }, .tx = .{ EAST } } });
+    }
+  }
+}
+"""
+    program = program_of({"layout.csl": layout, "pe.csl": PE})
+    assert len(program.classes) == 5
+    assert len(program.routings) == 1
+    assert program.grid.code_class(7, 3) == 2
