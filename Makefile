@@ -19,8 +19,11 @@ export EXAMPLES ?=
 PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
+# How many faults `make chaos` draws, and from which seed.
+FAULTS ?= 1000
+SEED ?= 2026
 
-.PHONY: help setup client sdk-client test-csl demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer up down clean
+.PHONY: help setup client sdk-client test-csl demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer chaos up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -73,7 +76,7 @@ unit: $(TOOLS) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
 test: check $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
-	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/conformance tests/e2e tests/helm tests/kubernetes
+	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
@@ -139,6 +142,9 @@ bench-wafer: $(TOOLS) ## Hold the wafer's timing model to every published number
 bench-queue: $(TOOLS) ## Measure the scheduler on simulated queues; fails if a bar is missed
 	status=0; $(PY) -m benchmarks.queue_simulator || status=1; \
 	    $(PY) -m benchmarks.queue_throughput || status=1; exit $$status
+
+chaos: $(INSTALLED) ## Hurt a whole appliance a thousand times (FAULTS, SEED; hours); fails if a promise was not kept
+	$(PY) -m tests.chaos --faults $(FAULTS) --seed $(SEED)
 
 up: $(INSTALLED) ## Start an appliance with two systems in the background
 	$(VENV)/bin/appliance up --systems 2

@@ -7,7 +7,7 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -182,9 +182,9 @@ class Coordinator:
             ),
         )
 
-    def _announce_failure(self, text: str) -> None:
+    def _announce_failure(self, text: str, events: Sequence[JobEventReport] = ()) -> None:
         pods = self._execution.gang.reports() if self._execution is not None else []
-        self._link.report(phase=Phase.FAILED, message=text, pods=pods)
+        self._link.report(phase=Phase.FAILED, message=text, pods=pods, events=events)
 
     def _announce_event(self, event: JobEventReport) -> None:
         self._link.report(pods=self._pod_reports(), events=[event])

@@ -91,6 +91,7 @@ from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, Rpc
 from appliance.management.store.databases import STREAMS_KEY, open_own_database, sqlite_path
 from appliance.management.store.disk import DiskReserve
 from appliance.management.store.kept_ports import Ports
+from appliance.management.store.lease_clock import LeaseClock
 from appliance.management.store.own_process import end_at_once, spare_the_collector, start_again
 from appliance.management.store.state import State
 from appliance.management.store.versions import NEWEST_CLIENT, client_build
@@ -140,7 +141,7 @@ class Management:
         self._clock = clock
         self._database = open_own_database(options.data_dir, options.database)
         self._database.claim()
-        self._state = State.over(self._database, clock)
+        self._state = State.over(self._database, clock, lease_clock=LeaseClock(clock))
         self._kubernetes = KubernetesSide(candidacy, self._state, clock) if candidacy else None
         self.access = open_access(
             options.data_dir,

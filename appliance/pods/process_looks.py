@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,22 @@ def look_at(pid: int) -> ProcessLook:
                 states.append(fields[_STATE])
                 ticks += int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
     return ProcessLook(states=states, cpu_seconds=ticks / _TICKS)
+
+
+def named_processes(prefix: str) -> Mapping[str, int]:
+    """Return the processes whose command line begins with a prefix, as a job's pods' do.
+
+    Returns:
+        Their ids by the first word of their command line.
+    """
+    found: dict[str, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                word = Path(f"/proc/{name}/cmdline").read_bytes().partition(b"\0")[0]
+                if word.startswith(prefix.encode()):
+                    found[word.decode(errors="replace")] = int(name)
+    return found
 
 
 @dataclass(slots=True, kw_only=True)

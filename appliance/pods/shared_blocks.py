@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.core.errors import ClusterError
 from appliance.core.ir.tensors import TensorType
 from appliance.pods.job_user import JobUser
 from appliance.wire import rtfx
@@ -34,11 +35,11 @@ class SharedBlock:
         num_bytes = max(1, rtfx.encoded_bytes(type_))
         descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
-            os.ftruncate(descriptor, num_bytes)
+            os.posix_fallocate(descriptor, 0, num_bytes)  # else whoever writes dies of SIGBUS
             memory = mmap.mmap(descriptor, num_bytes)
-        except OSError:
+        except OSError as error:
             self.unlink()
-            raise
+            raise _no_room(num_bytes, error) from error
         finally:
             os.close(descriptor)
         dtype = rtfx.encoded_dtype(type_.dtype)
@@ -59,13 +60,26 @@ class SharedBlock:
         self.path.unlink(missing_ok=True)
 
 
+def _no_room(num_bytes: int, error: OSError) -> ClusterError:
+    status = os.statvfs(_DIRECTORY)
+    return ClusterError(
+        f"{_DIRECTORY} has no room for a batch tensor of {num_bytes:,} bytes, "
+        f"{status.f_bavail * status.f_frsize:,} are free: {error.strerror}.",
+        hint="Give the node's pods more shared memory, as in `docker run --shm-size`.",
+    )
+
+
 def create_blocks(prefix: str, types: Sequence[TensorType]) -> list[SharedBlock]:
-    """Return one block for each type, named after the prefix and its position."""
+    """Return one block for each type, named after the prefix and its position.
+
+    Raises:
+        ClusterError: There is no room for them.
+    """
     blocks: list[SharedBlock] = []
     try:
         for position, type_ in enumerate(types):
             blocks.append(SharedBlock(f"{prefix}-{position}", type_))
-    except OSError:
+    except ClusterError:
         for block in blocks:
             block.unlink()
         raise

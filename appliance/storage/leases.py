@@ -82,15 +82,23 @@ class LeaseRepository:
         row = {"of_id": lease_id}
         self._database.write(Write(statement=_GONE, key=f"lease {lease_id}", rows=(row,)))
 
-    def resume(self, jobs: Sequence[str], *, clients: Sequence[str], seconds: int) -> None:
+    def resume(
+        self,
+        jobs: Sequence[str],
+        *,
+        clients: Sequence[str],
+        seconds: int,
+        grace_seconds: float = 0.0,
+    ) -> None:
         """Begin every lease anew, as nobody could renew while management was away.
 
         Args:
             jobs: The jobs that have not ended; leases of other jobs end, leases of workflows go on.
             clients: Those of them that have a client; they get a lease if they have none.
             seconds: Length of a new lease.
+            grace_seconds: How much longer each lasts this once.
         """
-        now = self._clock.now()
+        now = self._clock.now() + dt.timedelta(seconds=grace_seconds)
         unfinished = set(jobs)
         with self._database.transaction() as session:
             known = session.execute(select(LeaseRow.id, LeaseRow.seconds)).all()
@@ -110,14 +118,6 @@ class LeaseRepository:
                     for job in new
                 ]
                 session.execute(insert(_LEASES), rows)
-
-    def move(self, seconds: float) -> None:
-        """Let every lease end so much later; 0 changes nothing."""
-        if not seconds:
-            return
-        with self._database.transaction() as session:
-            for row in session.scalars(select(LeaseRow)):
-                row.expires_at += dt.timedelta(seconds=seconds)
 
     def expired(self) -> Sequence[Lease]:
         """Return the leases that have run out."""

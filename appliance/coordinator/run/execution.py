@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -24,6 +24,7 @@ from appliance.coordinator.run.session_times import completed_steps, session_eve
 from appliance.coordinator.starvation import HINT, StarvationWatch
 from appliance.coordinator.weights.initializer import Initializer
 from appliance.core.clock import Clock
+from appliance.core.cluster.drivers import POD_LOST_EVENT
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import (
     ConflictError,
@@ -32,7 +33,7 @@ from appliance.core.errors import (
     StreamClosedError,
     WscError,
 )
-from appliance.core.ids import PodName, Role
+from appliance.core.ids import PodName, Role, pod_name
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.step_count import changes_state, steps_taken
 from appliance.streams.endpoint import StreamEndpoint
@@ -62,7 +63,8 @@ class Surroundings:
         artifacts: Compiled programs.
         parse_plan: Reads a plan's text.
         initializer: Computes deferred initial values; None if the user reports no environment.
-        announce_failure: Tells management why the job failed; returns when it knows.
+        announce_failure: Tells management why the job failed, and what to add to the job's list;
+            returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
         console: Takes lines for the user.
@@ -75,7 +77,7 @@ class Surroundings:
     artifacts: ArtifactStore
     parse_plan: Callable[[str], Plan]
     initializer: Initializer | None
-    announce_failure: Callable[[str], None]
+    announce_failure: Callable[[str, Sequence[JobEventReport]], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
     console: Console
@@ -410,8 +412,17 @@ class Execution:
             return
         logger.error("Job fails", extra={"reason": failure.message})
         # Management first: the client asks it for the reason as soon as it hears of the failure.
-        self._around.announce_failure(failure.text)
+        self._around.announce_failure(failure.text, self._losses(failure))
         self._post(machine.Fail(failure=failure))
+
+    def _losses(self, failure: Failure) -> list[JobEventReport]:
+        """Return the event of a lost pod; its launcher may not say in time that it has ended."""
+        if failure.blame is not Blame.LOST:
+            return []
+        pod = pod_name(self._around.spec.job, failure.role, failure.index)
+        return [
+            JobEventReport(reason=POD_LOST_EVENT, message=failure.message, is_warning=True, pod=pod)
+        ]
 
     @contextlib.contextmanager
     def _pods_answering(self) -> Iterator[None]:

@@ -13,7 +13,13 @@ from google.protobuf.message import Message
 
 from appliance.coordinator.failure import Blame, Failure
 from appliance.core.clock import Clock
-from appliance.core.cluster.liveness import NOTICE_SECONDS, ListenedTime, describe, patience_seconds
+from appliance.core.cluster.liveness import (
+    NOTICE_SECONDS,
+    Activity,
+    ListenedTime,
+    describe,
+    patience_seconds,
+)
 from appliance.core.cluster.pods import PodSpec, member_name
 from appliance.core.cluster.swarmx_tree import swarmx_tree
 from appliance.core.errors import (
@@ -26,7 +32,7 @@ from appliance.core.errors import (
 from appliance.core.ids import PodName, Role, pod_name
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.peers import Neighbours
-from appliance.pods.process_looks import SilentProcess
+from appliance.pods.process_looks import SilentProcess, named_processes
 from appliance.wire.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
 
@@ -38,6 +44,8 @@ _REGISTER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 _ROUND_SECONDS = 1.0
 """A round of looking at the pods that takes longer than this: the coordinator itself was frozen."""
+_SCAN_SECONDS = 2.0
+"""Between two looks for the processes of pods that have not registered."""
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -123,6 +131,8 @@ class Gang:
         self._is_closed = False
         self._farewells: list[object] = []
         self._listened = ListenedTime(clock, most_seconds=_ROUND_SECONDS)
+        self._unregistered: Mapping[str, int] = {}
+        self._next_scan = 0.0
         self._thread = threading.Thread(target=self._watch, name="gang", daemon=True)
         self._thread.start()
 
@@ -359,9 +369,7 @@ class Gang:
     def _silence(self, pod: _Pod, now: float) -> str:
         """Return why a silent pod is given up; empty if it is not. Tells of silences on the way."""
         if pod.channel is None:
-            return (
-                f"{pod.name} has not come up within {now:.0f} s." if now > _REGISTER_SECONDS else ""
-            )
+            return self._absence(pod, now)
         silence = now - pod.heard_seconds
         if silence < NOTICE_SECONDS:
             if pod.is_silent:
@@ -380,6 +388,25 @@ class Gang:
             waits = f" The job waits for it, {limit:.0f} s at most."
             self._on_silence(pod.name, sentence + waits, True)
         return ""
+
+    def _absence(self, pod: _Pod, now: float) -> str:
+        """Return why a pod that has never registered is given up; tells of one that is stopped."""
+        if now > _REGISTER_SECONDS:
+            return f"{pod.name} has not come up within {now:.0f} s."
+        if now >= NOTICE_SECONDS and not pod.is_silent and (pid := self._pid_of(pod, now)):
+            activity = SilentProcess(pid=pid).activity(now)
+            if activity is Activity.STOPPED:
+                pod.is_silent = True
+                sentence = f"{pod.name} has not come up yet: {describe(activity, pid)}."
+                self._on_silence(pod.name, sentence, True)
+        return ""
+
+    def _pid_of(self, pod: _Pod, now: float) -> int:
+        """Return the process of a pod on this host that has not registered; 0 if it is not seen."""
+        if now >= self._next_scan:
+            self._next_scan = now + _SCAN_SECONDS
+            self._unregistered = named_processes(self._spec.job)
+        return self._unregistered.get(pod.name, 0)
 
 
 def _open_pid(pid: int) -> int:

@@ -25,6 +25,9 @@ PREEMPTED_EVENT = "DriverRestartedAfterPreemption"
 END_EVENT = "DriverScriptEnded"
 """Reason of the event that tells of a script that ended badly and is not started again."""
 
+POD_LOST_EVENT = "PodLost"
+"""Reason of the event with which a coordinator names the pod whose loss has failed its job."""
+
 
 class FailureCategory(StrEnum):
     """Why a script ended badly.

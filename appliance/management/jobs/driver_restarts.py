@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from appliance.core.cluster.drivers import (
     END_EVENT,
+    POD_LOST_EVENT,
     PREEMPTED_EVENT,
     RESTART_EVENT,
     Losses,
@@ -133,12 +134,7 @@ class DriverRestarts:
             if job.id != driver.id and (since is None or job.created_at > since)
         ]
         return Losses(
-            pods=[
-                f"{pod.name} {pod.message}"
-                for member in members
-                for pod in self._state.pods.of_job(member.id)
-                if pod.phase == "Failed"
-            ],
+            pods=[loss for member in members for loss in self._lost_pods(member.id)],
             nodes=[f"{each.id}: {each.message}" for each in members if NODE_LOST in each.message],
             preemptions=[
                 f"{member.id} was {event.message}"
@@ -147,6 +143,14 @@ class DriverRestarts:
                 if event.reason == _PREEMPTED
             ],
         )
+
+    def _lost_pods(self, job: JobId) -> list[str]:
+        """Return the pods that a job has lost: as its launcher says, else as its coordinator."""
+        ended = [pod for pod in self._state.pods.of_job(job) if pod.phase == "Failed"]
+        if ended:
+            return [f"{pod.name} {pod.message}" for pod in ended]
+        events = self._state.jobs.events(job)
+        return [event.message for event in events if event.reason == POD_LOST_EVENT]
 
     def _write_event(self, job: JobId, reason: str, message: str) -> None:
         event = EventRecord(

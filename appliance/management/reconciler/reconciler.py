@@ -36,7 +36,6 @@ from appliance.management.reconciler.dispatcher import Dispatcher, Published
 from appliance.management.reconciler.history import History
 from appliance.management.reconciler.inbox import Alarm
 from appliance.management.reconciler.job_executors import Lanes
-from appliance.management.reconciler.lease_time import LeaseTime
 from appliance.management.reconciler.live_jobs import (
     Live,
     Sequel,
@@ -69,6 +68,8 @@ STOP_MESSAGE = "the appliance was stopped while the job was running; submit it a
 
 _END_SECONDS = 10.0
 _LEASE_CHECK_SECONDS = 1.0
+_RECONNECT_SECONDS = 120.0
+"""gRPC's longest pause between two attempts to reach a management that was away for long."""
 _DATABASE_LOOK_SECONDS = 1.0
 _MAX_ITEMS = 1000
 """Items of one turn at most, so that nobody waits long for the database."""
@@ -152,7 +153,7 @@ class Reconciler(Mailbox):
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, policy or Policy(), clock, self._grants)
         self._is_queue_dirty = True
-        self._lease_time, self._next_lease_check = LeaseTime(clock), 0.0
+        self._next_lease_check = 0.0
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
@@ -170,6 +171,7 @@ class Reconciler(Mailbox):
             [job.id for job in unfinished],
             clients=[job.id for job in unfinished if job.type is not JobType.DRIVER],
             seconds=self._lease_seconds,
+            grace_seconds=_RECONNECT_SECONDS,
         )
         self._reservations.resume()
         survivors = dict(self._launcher.survivors())
@@ -678,7 +680,6 @@ class Reconciler(Mailbox):
         )
 
     def _expire_leases(self) -> None:
-        self._state.leases.move(self._lease_time.missed_seconds())
         for lease in self._state.leases.expired():
             logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
             self._guarded(JobId(lease.id), lease, self._expire, lease)

@@ -38,15 +38,21 @@ class State:
     notifications: NotificationRepository
 
     @classmethod
-    def over(cls, database: Database, clock: Clock) -> "State":
-        """Return the repositories over a database."""
+    def over(cls, database: Database, clock: Clock, *, lease_clock: Clock | None = None) -> "State":
+        """Return the repositories over a database.
+
+        Args:
+            database: It.
+            clock: Source of time.
+            lease_clock: What leases go by, see `lease_clock`; None for `clock`.
+        """
         return cls(
             database=database,
             clock=clock,
             jobs=JobRepository(database, clock),
             driver_specs=DriverSpecRepository(database),
             pods=PodRepository(database),
-            leases=LeaseRepository(database, clock),
+            leases=LeaseRepository(database, lease_clock or clock),
             workflows=WorkflowRepository(database, clock),
             systems=SystemRepository(database),
             access=AccessRepository(database, clock),

@@ -1,6 +1,11 @@
 """When a detached run's script is started again, from what is kept of the run."""
 
-from appliance.core.cluster.drivers import DriverSpec, FailureCategory, RestartPolicy
+from appliance.core.cluster.drivers import (
+    POD_LOST_EVENT,
+    DriverSpec,
+    FailureCategory,
+    RestartPolicy,
+)
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import EventRecord
 from appliance.management.jobs.driver_restarts import DriverRestarts
@@ -33,6 +38,23 @@ def test_a_lost_pod_is_started_again_as_often_as_the_policy_says(tmp_path):
         assert restarts.count(driver.id) == 1
         assert restarts.pod_lost(driver, 137, KILLED) == ""
         assert restarts.count(driver.id) == 1
+
+
+def test_a_pod_whose_end_its_launcher_has_not_told_is_lost_by_its_coordinators_word(tmp_path):
+    with opened_state(tmp_path) as state:
+        driver, restarts = make_driver(state), DriverRestarts(state)
+        member = state.jobs.create(new_job("wsjob-1"))
+        lost = EventRecord(
+            job=member.id,
+            at=state.clock.now(),
+            reason=POD_LOST_EVENT,
+            message="it ended",
+            subject="p",
+        )
+        state.jobs.add_event(lost)
+        decision, count = restarts.ended(driver.id, 1)
+        assert (decision.is_wanted, count) == (True, 1)
+        assert "it ended" in decision.reason
 
 
 def test_a_lost_node_is_another_category_than_a_lost_pod(tmp_path):

@@ -223,3 +223,12 @@ def test_leases_begin_anew_when_a_management_comes_back(state, clock):
     assert [lease.id for lease in state.leases.expired()] == ["wsjob-c"]
     clock.advance(5)
     assert {lease.id for lease in state.leases.expired()} == {"wsjob-a", "wsjob-c"}
+
+
+def test_a_client_has_time_to_reach_a_management_that_was_away(state, clock):
+    state.leases.grant("wflow-1", seconds=10)
+    state.leases.resume([], clients=[], seconds=10, grace_seconds=120.0)
+    clock.advance(129.0)
+    assert state.leases.expired() == []
+    clock.advance(2.0)
+    assert [lease.id for lease in state.leases.expired()] == ["wflow-1"]

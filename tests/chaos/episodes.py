@@ -1,0 +1,317 @@
+"""Carries an episode out on real processes and judges what has become of the job."""
+
+import contextlib
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from protos.cluster import cluster_pb2
+from tests.chaos import processes
+from tests.chaos.faults import ROLES, Action, Episode, Fault, Promise
+from tests.chaos.processes import pause
+from tests.chaos.world import USER, read_story
+
+SECONDS_PER_BATCH = 0.04
+HUNG_SECONDS = 30.0
+_READY_SECONDS = 60.0
+"""How long a job may take to begin on a machine that many share."""
+_CLEAN_SECONDS = 15.0
+NOTICED_SECONDS = 7.0
+_ENDED = (
+    cluster_pb2.JOB_STATUS_FAILED,
+    cluster_pb2.JOB_STATUS_CANCELLED,
+    cluster_pb2.JOB_STATUS_SUCCEEDED,
+    cluster_pb2.JOB_STATUS_FAILING,
+)
+
+
+@dataclass(kw_only=True)
+class Finding:
+    """What has become of a job after a fault.
+
+    Attributes:
+        fault: The fault.
+        misses: What was promised and did not hold, by kind.
+        reason_seconds: From the fault to its named reason; None where there is none to be named.
+        is_late: Whether the job had ended before the fault could meet it.
+    """
+
+    fault: Fault
+    misses: dict[str, str] = field(default_factory=dict)
+    reason_seconds: float | None = None
+    is_late: bool = False
+
+
+class Run:
+    """One job of a world that is hurt.
+
+    Args:
+        world: The appliance.
+        episode: What is done.
+        reference: Losses of a job of that shape that nobody disturbs.
+    """
+
+    def __init__(self, world, episode: Episode, reference) -> None:
+        self.world, self.episode, self.reference = world, episode, reference
+        self.out = world.directory / f"run-{episode.number}.jsonl"
+        self.steps = 20 * (len(episode.faults) + 1)
+        self.victims: list[str] = []
+        self.client = None
+        self.driver = ""
+
+    def carry_out(self) -> list[Finding]:
+        """Run the job, do to it what is planned, and judge."""
+        self._start()
+        findings = []
+        try:
+            for fault, seconds in zip(self.episode.faults, self.episode.pauses, strict=True):
+                if not findings and self.episode.is_early:
+                    self._wait_for("job", _READY_SECONDS)
+                else:
+                    self._wait_for("streaming", _READY_SECONDS)
+                pause(seconds)
+                findings.append(self._strike(fault))
+            Path(f"{self.out}.go").touch()
+            self._judge(findings)
+        finally:
+            self._clean()
+        return findings
+
+    def _start(self):
+        episode, name = self.episode, f"chaos-{self.episode.number}"
+        options = {"steps": self.steps, "seconds_per_batch": SECONDS_PER_BATCH}
+        if episode.is_detached:
+            self.driver = self.world.submit_detached(
+                self.out, name, episode.shape, limit=5, **options
+            )
+        else:
+            self.client = self.world.start_client(self.out, name, episode.shape, **options)
+
+    def _story(self, key):
+        return [each[key] for each in read_story(self.out) if key in each]
+
+    @property
+    def job(self):
+        """The execute job that runs now, or ran last."""
+        return (self._story("job") or [""])[-1]
+
+    def _wait_for(self, key, seconds):
+        deadline = time.monotonic() + seconds
+        while not self._story(key) and time.monotonic() < deadline and not self._is_over():
+            pause(0.02)
+
+    def _is_over(self):
+        if self.client is not None:
+            return self.client.poll() is not None
+        answer = self.world.job(self.driver)
+        return answer is not None and answer.status in _ENDED
+
+    # Blows
+
+    def _strike(self, fault: Fault) -> Finding:
+        finding = Finding(fault=fault)
+        if self._is_over():
+            finding.is_late = True
+            return finding
+        is_guarded = fault.is_common or fault.is_final or fault.freezes_seconds >= NOTICED_SECONDS
+        if is_guarded:
+            self.world.exclusive.acquire()
+        try:
+            targets = self._find(fault)
+            if not targets or self._is_over():
+                finding.is_late = True
+                return finding
+            self._hit(fault, targets)
+            begun = time.monotonic()
+            if fault.is_final and not _takes_management(fault):
+                finding.reason_seconds = self._await_reason(finding, begun)
+            self._after(fault, targets, finding, begun)
+        finally:
+            if is_guarded:
+                self.world.exclusive.release()
+        return finding
+
+    def _find(self, fault):
+        """Return the processes of a fault's targets; a job that begins has not all of them yet."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < deadline and not self._is_over():
+            self.victims = []
+            if all(pids := [self._pid_of(blow.target) for blow in fault.blows]):
+                return pids
+            pause(0.05)
+        return []
+
+    def _hit(self, fault, targets):
+        for blow, pid in zip(fault.blows, targets, strict=True):
+            match blow.action:
+                case Action.STOP:
+                    processes.send(pid, processes.STOP)
+                case Action.KILL:
+                    processes.send(pid, processes.KILL)
+                case Action.SET:
+                    self.world.clock.set(int(blow.seconds))
+
+    def _after(self, fault, targets, finding, begun):
+        """Let go what was stopped, put back what was killed or set."""
+        stops = sorted(
+            (blow.seconds, pid)
+            for blow, pid in zip(fault.blows, targets, strict=True)
+            if blow.action is Action.STOP
+        )
+        for seconds, pid in stops:
+            pause(max(0.0, begun + seconds - time.monotonic()))
+            processes.send(pid, processes.GO)
+        if _takes_management(fault):
+            self.world.replace_management()
+            if fault.is_final:
+                finding.reason_seconds = self._await_reason(finding, time.monotonic())
+        if any(blow.action is Action.SET for blow in fault.blows):
+            pause(1.5)  # a few looks at the leases
+            self.world.clock.set(0)
+        stopped = [b for b in fault.blows if b.action is Action.STOP and b.target in ROLES[1:6]]
+        if not fault.is_final and stopped and fault.freezes_seconds >= NOTICED_SECONDS:
+            finding.reason_seconds = self._await_notice(finding, begun)
+
+    def _pid_of(self, target):
+        if target == "client":
+            return self.client.pid if self.client is not None else 0
+        if target == "management":
+            return self.world.management_pid
+        if target == "fork server":
+            return self.world.fork_server_pid()
+        if target == "clock":
+            return 1 if self.world.clock.is_there else 0
+        name = self.driver if target == "driver" else self.job
+        pods = processes.pods_of(name) if name else {}
+        alike = sorted(member for member in pods if member.rpartition("-")[0] == target)
+        if not alike:
+            return 0
+        self.victims.append(alike[-1])
+        return pods[alike[-1]]
+
+    # Judgement
+
+    def _await_reason(self, finding, begun):
+        """Wait until management says why the job has ended; return how long that took."""
+        limit = finding.fault.reason_seconds + HUNG_SECONDS
+        while time.monotonic() < begun + limit:
+            answer = self.world.job(self.job)
+            if answer is not None and answer.status in _ENDED and answer.message:
+                seconds = time.monotonic() - begun
+                self._check_reason(finding, answer, seconds)
+                return seconds
+            pause(0.05)
+        finding.misses["hung"] = f"{self.job} has no end after {limit:g} s"
+        return None
+
+    def _check_reason(self, finding, answer, seconds):
+        words = self._names(finding.fault)
+        if not any(word in answer.message for word in words):
+            finding.misses["reason"] = f"{words} not in {answer.message!r}"
+        if seconds > finding.fault.reason_seconds:
+            finding.misses["late reason"] = f"{seconds:.1f} s"
+
+    def _names(self, fault):
+        words = []
+        for blow in fault.blows:
+            if not blow.is_final:
+                continue
+            if blow.target == "client":
+                words.append("lease expired")
+            elif blow.target == "fork server":
+                words.append("fork server ended")
+            elif blow.target == "streamer":
+                words += ["nput worker", f"{self.job}-worker"]
+            else:
+                words.append(f"{self.job}-{blow.target}-")
+        return words
+
+    def _await_notice(self, finding, begun):
+        """Wait for the event that names a pod that was frozen."""
+        request = cluster_pb2.GetJobEventsRequest(job_id=self.job)
+        pods = [f"{self.job}-{b.target}-" for b in finding.fault.blows if b.action is Action.STOP]
+        while time.monotonic() < begun + 10.0:
+            events = ()
+            with self.world.management() as stub, contextlib.suppress(grpc.RpcError):
+                events = stub.GetJobEvents(request, timeout=5, metadata=USER).job_events
+            if any("PodSilent" in e.reason and any(p in e.message for p in pods) for e in events):
+                return time.monotonic() - begun
+            pause(0.1)
+        finding.misses["reason"] = "no event names the frozen pod"
+        return None
+
+    def _judge(self, findings):
+        last = findings[-1]
+        promise = last.fault.promise
+        if last.is_late:
+            promise = Promise.GOES_ON
+        limit = self.steps * SECONDS_PER_BATCH + HUNG_SECONDS
+        if promise is Promise.RESTARTS:
+            limit += _READY_SECONDS
+        deadline = time.monotonic() + limit
+        while not self._is_over() and time.monotonic() < deadline:
+            pause(0.05)
+        if not self._is_over():
+            last.misses["hung"] = f"{self.driver or self.job} goes on after {limit:.0f} s"
+            return
+        self._judge_end(last, promise)
+        self._judge_rest(last)
+
+    def _judge_end(self, last, promise):
+        ends = self._story("end")
+        if promise is Promise.FAILS:
+            self._judge_last_words(last)
+            return
+        if promise is Promise.CANCELLED:
+            return
+        if ends[-1:] != ["succeeded"]:
+            reason = self._story("reason") or self._story("error")
+            last.misses["lost"] = f"{self.job} ended {ends[-1:]}: {reason[-1:]}"
+            return
+        if ends.count("succeeded") > 1:
+            last.misses["duplicated"] = f"{self.driver or self.job} has run {ends}"
+        story = read_story(self.out)
+        begin = max(i for i, each in enumerate(story) if "job" in each)
+        losses = [each["loss"] for each in story[begin:] if "loss" in each]
+        if losses != self.reference[: self.steps]:
+            last.misses["losses differ"] = f"{self.job}: {len(losses)} of {self.steps}"
+
+    def _judge_last_words(self, last):
+        """Look whether what the client prints last names what was lost."""
+        told = (self._story("last") or self._story("error") or [""])[-1]
+        words = self._names(last.fault)
+        if self.client is not None and not any(word in told for word in words):
+            last.misses["last words"] = f"{words} not in {told!r}"
+
+    def _judge_rest(self, last):
+        jobs = {job for job in (*self._story("job"), self.driver) if job}
+        roots = [self.world.instance.find_state().runtime_root]
+        deadline = time.monotonic() + _CLEAN_SECONDS
+        while True:
+            left = [each for job in jobs for each in processes.left_of(job)]
+            left += [f"{root}/{job}" for root in roots for job in jobs if Path(root, job).exists()]
+            left += [
+                str(path)
+                for job in jobs
+                for path in (self.world.data_dir / "jobs" / job / "streamers").glob("*")
+            ]
+            if not left or time.monotonic() > deadline:
+                break
+            pause(0.1)
+        if left:
+            last.misses["left over"] = ", ".join(left)[:300]
+        if not self.driver and len(jobs) > 1:
+            last.misses["duplicated"] = f"jobs {jobs}"
+
+    def _clean(self):
+        if self.client is not None and self.client.poll() is None:
+            self.client.send_signal(signal.SIGCONT)
+            self.client.kill()
+            self.client.wait()
+
+
+def _takes_management(fault):
+    return any(b.target == "management" and b.action is Action.KILL for b in fault.blows)

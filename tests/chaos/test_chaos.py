@@ -1,0 +1,19 @@
+"""The short form of the fault bench: a hundred faults, and every promise is kept."""
+
+import pytest
+
+from tests.chaos import bench
+
+pytestmark = pytest.mark.slow
+
+NUM_FAULTS = 100
+SEED = 16
+
+
+def test_a_hundred_faults_keep_every_promise(tmp_path_factory):
+    findings = bench.run_all(tmp_path_factory.mktemp("chaos"), SEED, NUM_FAULTS)
+    lines, is_kept = bench.table(findings)
+    print("\n".join(lines))
+    assert is_kept
+    counted = [finding for finding in findings if not finding.is_late]
+    assert len(counted) >= NUM_FAULTS * 0.9, "too many faults came after the end of their job"
