@@ -121,8 +121,7 @@ static void step_shape(Cursor *c) {
         return;
     }
     for (u32 i = 0; i < shape->rank; i++) {
-        c->address += (u32)(i32)shape->strides[i];
-        if (++c->index[i] < shape->extents[i]) break;
+        if (++c->index[i] < shape->extents[i]) { c->address += (u32)(i32)shape->strides[i]; break; }
         c->index[i] = 0;
     }
     c->address &= 0xffff;

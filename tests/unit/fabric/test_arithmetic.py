@@ -367,3 +367,33 @@ def test_a_copy_of_sixteen_bit_data_uses_the_low_halves() -> None:
     result = simulator.wait(simulator.submit(CopyOut("v", ONE, 4, 16)))
     assert result is not None
     assert result.reshape(-1).tolist() == [1, 2, 3, 0xFFFF]
+
+
+def test_dsds_of_several_dimensions_run_their_last_index_fastest() -> None:
+    builder = ClassBuilder()
+    source = builder.array("in", F32, 24, np.arange(24, dtype=np.float32).tobytes())
+    out = builder.array("out", F32, 12)
+    picked = MemoryDescriptor(source, 4, 4, (2, 3, 2), (12, -2, 5))
+    operation = DsdOperation(
+        None,
+        "fmovs",
+        (descriptor(out, 4, 12), DescriptorConstant(picked)),
+        OperationSettings(),
+        AT,
+    )
+    shifted = MemoryDescriptor(source, 4, 5, (2, 3, 2), (12, -2, 5))
+    repeated = DsdOperation(
+        None,
+        "fadds",
+        (descriptor(out, 4, 12), descriptor(out, 4, 12), DescriptorConstant(shifted)),
+        OperationSettings(),
+        AT,
+    )
+    builder.function(straight("f", (), (operation, repeated, UNBLOCK)), exported=True)
+    simulator = Simulator(program((builder.build(),)))
+    simulator.submit(Launch("f"))
+    result = simulator.wait(simulator.submit(CopyOut("out", ONE, 12)))
+    assert result is not None
+    order = [12 * i - 2 * j + 5 * k for i in range(2) for j in range(3) for k in range(2)]
+    wanted = [float((4 + at) + (5 + at)) for at in order]
+    assert result.reshape(-1).view(np.float32).tolist() == wanted
