@@ -195,7 +195,7 @@ def test_two_operations_on_one_microthread_are_a_fault() -> None:
     builder.queue(2, 1)
     simulator = Simulator(program((builder.build(),)))
     simulator.submit(Launch("f"))
-    with pytest.raises(FabricError, match="microthread 2 still runs the operation at pe.csl:1:1"):
+    with pytest.raises(FabricError, match=r"microthread 2 still runs the operation at pe\.csl:1:1"):
         simulator.wait(simulator.submit(CopyOut("v", Region(0, 0, 1, 1), 1)))
 
 
