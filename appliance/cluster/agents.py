@@ -9,10 +9,11 @@ has when it joins is held against what is known: what nobody asked for is ended.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.cluster import node_messages
+from appliance.cluster.known_nodes import KnownNode, NodePart
 from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
 from appliance.cluster.node_links import NodeLink, NodeView
 from appliance.core.clock import Clock
@@ -67,27 +68,6 @@ class ExpectedPod:
     node: str
 
 
-@dataclass(slots=True, kw_only=True)
-class _Part:
-    """The pods of one job on one node."""
-
-    roles: dict[PodName, Role]
-    pids: dict[PodName, int] = field(default_factory=dict)
-    ended: set[PodName] = field(default_factory=set)
-    is_launched: bool = False
-    is_stopped: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class _Node:
-    """What is known of a node."""
-
-    view: NodeView
-    link: NodeLink | None
-    heard_seconds: float
-    beat: pb.NodeBeat = field(default_factory=pb.NodeBeat)
-
-
 class AgentLauncher:
     """Runs pods on the nodes that have joined; see `appliance.cluster.launcher.Launcher`.
 
@@ -102,8 +82,8 @@ class AgentLauncher:
     ) -> None:
         self._options, self._clock, self._on_change = options, clock, on_change
         self._exits = Exits()
-        self._nodes: dict[str, _Node] = {}
-        self._jobs: dict[JobId, dict[str, _Part]] = {}
+        self._nodes: dict[str, KnownNode] = {}
+        self._jobs: dict[JobId, dict[str, NodePart]] = {}
         self._stopping: set[JobId] = set()
         self._survivors: Mapping[JobId, Survivor] = {}
         self._is_resumed = False
@@ -150,7 +130,7 @@ class AgentLauncher:
                 return {name: pid for part in known.values() for name, pid in part.pids.items()}
             links = {node: self._link(node, specs) for node, specs in groups.items()}
             self._jobs[job] = {
-                node: _Part(roles={spec.name: spec.role for spec in specs})
+                node: NodePart(roles={spec.name: spec.role for spec in specs})
                 for node, specs in groups.items()
             }
         try:
@@ -278,7 +258,7 @@ class AgentLauncher:
                         hint="Give it one with --name.",
                     )
                 before.link.close()
-            self._nodes[hello.name] = _Node(view=view, link=link, heard_seconds=now)
+            self._nodes[hello.name] = KnownNode(view=view, link=link, heard_seconds=now)
             held = node_messages.survivors(hello)
             for job, survivor in held.items():
                 self._meet(hello.name, job, survivor)
@@ -352,7 +332,7 @@ class AgentLauncher:
             )
             return
         if part is None:
-            part = _Part(roles={end.pod: end.role for end in held.exits})
+            part = NodePart(roles={end.pod: end.role for end in held.exits})
             self._jobs.setdefault(job, {})[name] = part
         part.pids, part.is_launched = dict(held.pids), bool(held.pids)
         for end in held.exits:
@@ -407,7 +387,7 @@ class AgentLauncher:
         parts = self._jobs[job]
         for pod in pods:
             if pod.node not in parts:
-                parts[pod.node] = _Part(roles={}, is_launched=True)
+                parts[pod.node] = NodePart(roles={}, is_launched=True)
             parts[pod.node].roles.setdefault(pod.name, pod.role)
         for node, part in parts.items():
             if not part.pids and not part.is_stopped:
@@ -494,7 +474,7 @@ def _pods(specs: Iterable[PodSpec]) -> pb.Pods:
     return pb.Pods(specs=[spec.to_json() for spec in specs])
 
 
-def _lost_exits(job: JobId, node: str, part: _Part, why: str) -> Iterator[PodExit]:
+def _lost_exits(job: JobId, node: str, part: NodePart, why: str) -> Iterator[PodExit]:
     order = sorted(part.roles.items(), key=lambda item: item[1] is not Role.COORDINATOR)
     for name, role in order:
         yield PodExit(

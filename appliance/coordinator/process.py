@@ -24,7 +24,8 @@ from appliance.coordinator.compile.compile_turn import CompileTurn
 from appliance.coordinator.console import Console
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.coordinator.run.control import CoordinatorServicer, JobControlServicer
-from appliance.coordinator.run.execution import Execution, Surroundings
+from appliance.coordinator.run.execution import Execution
+from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.gang import Gang
 from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.weights.initializer import Initializer, is_expected
@@ -155,7 +156,7 @@ class Coordinator:
             initializer = Initializer(self._spec, request, options.gang, environment)
             if is_expected(request):
                 initializer.warm_up()
-        around = Surroundings(
+        context = ExecutionContext(
             spec=self._spec,
             clock=self._clock,
             artifacts=artifacts,
@@ -169,7 +170,7 @@ class Coordinator:
             series=self._series,
         )
         return Execution(
-            around,
+            context,
             lambda on_failure, on_silence: Gang(
                 self._spec,
                 options.gang,
@@ -254,7 +255,7 @@ class Coordinator:
         if self._execution is None:
             self.stop(reason)
         else:
-            self._execution.suspect(self._execution.gang.failure_of(pod, reason))
+            self._execution.failures.report(self._execution.gang.failure_of(pod, reason))
 
     def _preempt(self, reason: str) -> None:
         advice = "" if self._execution is None else f". {self._execution.how_to_go_on()}"

@@ -11,7 +11,8 @@ from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError, WscError
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.streams.protocol import Store
-from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
+from appliance.streams.ring_reader import SharedMemoryRingReader
+from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.streams.store import StoreServer
 
 

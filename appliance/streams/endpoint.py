@@ -19,13 +19,9 @@ from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.store import NetworkStoreClient, StoreService
 from appliance.streams.network.tunnel import CONTROL, TunnelService
 from appliance.streams.protocol import Store
-from appliance.streams.shared_memory import (
-    SharedMemoryRingReader,
-    SharedMemoryRingWriter,
-    connect_ring,
-    local_ring,
-    serve_ring,
-)
+from appliance.streams.ring_reader import SharedMemoryRingReader
+from appliance.streams.ring_writer import SharedMemoryRingWriter
+from appliance.streams.shared_memory import connect_ring, local_ring, serve_ring
 from appliance.streams.store import StoreServer, attach_store
 from appliance.streams.topology import writer_of
 

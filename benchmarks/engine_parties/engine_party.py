@@ -20,7 +20,8 @@ from appliance.core.errors import StreamClosedError
 from appliance.core.plans.plan import Plan
 from appliance.streams import topology
 from appliance.streams.layout import SlotLayout
-from appliance.streams.shared_memory import SharedMemoryRingReader, connect_ring
+from appliance.streams.ring_reader import SharedMemoryRingReader
+from appliance.streams.shared_memory import connect_ring
 from benchmarks.engine_parties.party import with_children
 from tests.support.engine import Engine
 from tests.support.pod_processes import Job

@@ -25,7 +25,8 @@ from appliance.numerics.groups import Group
 from appliance.numerics.programs.program import Program
 from appliance.pods import shell
 from appliance.pods.context import Progress
-from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
+from appliance.streams.ring_reader import SharedMemoryRingReader
+from appliance.streams.ring_writer import SharedMemoryRingWriter
 from workers.csx.__main__ import run_pod as run_chief
 from workers.memoryx.__main__ import run_pod as run_weight
 from workers.swarmx.__main__ import run_pod as run_broadcastreduce

@@ -10,7 +10,7 @@ from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import StreamClosedError
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
-from appliance.streams.shared_memory import SharedMemoryRingReader
+from appliance.streams.ring_reader import SharedMemoryRingReader
 from protos.wsc.v1 import pods_pb2
 from workers.input.shares import InputPlan, input_plan
 from workers.input.supervisor import NUM_SLOTS

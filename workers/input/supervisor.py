@@ -11,7 +11,7 @@ from appliance.core.errors import ConflictError, UserError
 from appliance.pods.context import Failure, PodContext
 from appliance.pods.sessions import Loops
 from appliance.pods.shared_blocks import SharedBlock
-from appliance.streams.shared_memory import SharedMemoryRingWriter
+from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.user_code.programs import user_environment
 from appliance.wire import rtfx
 from appliance.wire.cluster_details import GangSize

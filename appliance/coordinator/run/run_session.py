@@ -15,7 +15,7 @@ from appliance.core.plans.plan import Output, Plan, StateTensor
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.streams.layout import LayoutItem
-from appliance.streams.shared_memory import SharedMemoryRingReader
+from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.topology import (
     OUTPUTS,
     STATE_SEGMENT,

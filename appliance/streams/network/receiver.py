@@ -20,7 +20,7 @@ from appliance.streams.network.introduction import NotServedError, encrypted, in
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.sender import OnFailure
 from appliance.streams.network.server import connect
-from appliance.streams.shared_memory import SharedMemoryRingWriter
+from appliance.streams.ring_writer import SharedMemoryRingWriter
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,9 @@ from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel
 from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.ring_reader import SharedMemoryRingReader
+from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.streams.segment import Extent
-from appliance.streams.shared_memory import SharedMemoryRingReader, SharedMemoryRingWriter
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,28 @@
+"""What the launcher over several nodes knows of each node, and of a job's pods there."""
+
+from dataclasses import dataclass, field
+
+from appliance.cluster.node_links import NodeLink, NodeView
+from appliance.core.ids import PodName, Role
+from protos.wsc.v1 import nodes_pb2 as pb
+
+
+@dataclass(slots=True, kw_only=True)
+class NodePart:
+    """The pods of one job on one node."""
+
+    roles: dict[PodName, Role]
+    pids: dict[PodName, int] = field(default_factory=dict)
+    ended: set[PodName] = field(default_factory=set)
+    is_launched: bool = False
+    is_stopped: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class KnownNode:
+    """What is known of a node."""
+
+    view: NodeView
+    link: NodeLink | None
+    heard_seconds: float
+    beat: pb.NodeBeat = field(default_factory=pb.NodeBeat)

@@ -1,0 +1,46 @@
+"""What an execute job works with, made once by the coordinator's process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from appliance.coordinator.compile.artifacts import ArtifactStore
+from appliance.coordinator.console import Console
+from appliance.coordinator.run.series import SeriesLog
+from appliance.coordinator.weights.initializer import Initializer
+from appliance.core.clock import Clock
+from appliance.core.cluster.pods import PodSpec
+from appliance.core.plans.plan import Plan
+from appliance.wafer.machine import Machine
+from protos.wsc.v1.management_pb2 import JobEventReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """What an execute job works with.
+
+    Attributes:
+        spec: The coordinator pod.
+        clock: Source of time.
+        artifacts: Compiled programs.
+        parse_plan: Reads a plan's text.
+        initializer: Computes deferred initial values; None if the user reports no environment.
+        announce_failure: Tells management why the job failed, and what to add to the job's list;
+            returns when it knows.
+        machine: What each system is, for simulated times.
+        announce_event: Tells management of something for the job's list; returns when it knows.
+        console: Takes lines for the user.
+        stall_seconds: Longest wait of a system for one batch.
+        series: Takes what training shows.
+    """
+
+    spec: PodSpec
+    clock: Clock
+    artifacts: ArtifactStore
+    parse_plan: Callable[[str], Plan]
+    initializer: Initializer | None
+    announce_failure: Callable[[str, Sequence[JobEventReport]], None]
+    machine: Machine
+    announce_event: Callable[[JobEventReport], None]
+    console: Console
+    stall_seconds: float
+    series: SeriesLog
