@@ -38,7 +38,7 @@ from benchmarks.programs.gpt import (
 )
 from workers.csx.executor import Executor
 from workers.csx.wafer_part import wafer_part
-from workers.memoryx.readiness import late_sum_layout
+from workers.memoryx.readiness import deferred_sum_layout
 from workers.memoryx.updates import Updates
 
 Batch = dict[str, torch.Tensor]
@@ -89,8 +89,10 @@ class Planned:
         loaded = {name for step in plan.layer_steps for name in step.loads} - self.state.keys()
         self.computed = {name: self._empty(name) for name in loaded}
         self.executor = Executor(wafer_part(plan, split_batch(plan.batch_size, 1)[0]))
-        late_sums = {item.name: self._empty(item.name) for item in late_sum_layout(plan).items}
-        self.updates = Updates(plan, state=self.state, computed=self.computed, late_sums=late_sums)
+        deferred = {item.name: self._empty(item.name) for item in deferred_sum_layout(plan).items}
+        self.updates = Updates(
+            plan, state=self.state, computed=self.computed, deferred_sums=deferred
+        )
         self.sums = [
             {sum_.total: self._empty(sum_.total) for sum_ in step.sums} for step in plan.layer_steps
         ]

@@ -1,6 +1,6 @@
 """Why a job fails: what is reported when something breaks, and which report names the cause.
 
-When a pod dies its neighbours fail too, as their streams break, and often they say so first. So
+When a pod dies its peers fail too, as their streams break, and often they say so first. So
 the job collects what it hears for a moment and then blames one.
 """
 

@@ -38,8 +38,8 @@ from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
 from appliance.pods.client_check import ClientCheck, by_name
-from appliance.pods.error_status import RefusalInterceptor
-from appliance.pods.peers import Neighbours
+from appliance.pods.error_status import ErrorStatusInterceptor
+from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
@@ -78,8 +78,8 @@ class Coordinator:
         self._options = CoordinatorOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._series = SeriesLog(clock)
-        self._neighbours = Neighbours(spec, clock)
-        target = self._neighbours.management()
+        self._peers = Peers(spec, clock)
+        target = self._peers.management()
         self._check = ClientCheck(self._options.service_authority, self._options.owner_uid)
         self._link = ManagementLink(
             spec, self._series, clock, target=target, has_client=self._check.was_client_here
@@ -111,7 +111,7 @@ class Coordinator:
     def run(self) -> None:
         """Serve until told to stop."""
         with contextlib.ExitStack() as stack:
-            stack.callback(self._neighbours.close)
+            stack.callback(self._peers.close)
             stack.callback(self._link.close)
             inner = self._inner_server()
             stack.callback(lambda: inner.stop(_STOP_GRACE_SECONDS).wait())
@@ -174,7 +174,7 @@ class Coordinator:
             lambda on_failure, on_silence: Gang(
                 self._spec,
                 options.gang,
-                self._neighbours,
+                self._peers,
                 clock=self._clock,
                 fan_out=options.fan_out,
                 stall_seconds=options.stall_seconds,
@@ -228,7 +228,7 @@ class Coordinator:
     def _inner_server(self) -> grpc.Server:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
-            interceptors=[*traced_server(), RefusalInterceptor()],
+            interceptors=[*traced_server(), ErrorStatusInterceptor()],
         )
         management_pb2_grpc.add_JobControlServicer_to_server(
             JobControlServicer(self.stop, self._fail, self._preempt), server

@@ -84,7 +84,7 @@ class PodContext:
     """What a role may use of its pod.
 
     Attributes:
-        spec: Identity and surroundings.
+        spec: Identity and context.
         progress: What the heartbeats tell the coordinator.
         clock: Source of time.
         report_failure: Tells the coordinator that the pod cannot go on; never raises.

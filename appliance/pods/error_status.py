@@ -35,7 +35,7 @@ def status_of(error: WscError) -> grpc.StatusCode:
             return grpc.StatusCode.INTERNAL
 
 
-class RefusalInterceptor(grpc.ServerInterceptor):
+class ErrorStatusInterceptor(grpc.ServerInterceptor):
     """Turns what a method raises into a status and one sentence."""
 
     def intercept_service(

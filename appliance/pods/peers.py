@@ -24,7 +24,7 @@ _ASK_SECONDS = 5.0
 _COORDINATOR = member_name(Role.COORDINATOR, 0)
 
 
-class Neighbours:
+class Peers:
     """The ways from one pod to the others; bridges are built when they are first asked for.
 
     Args:

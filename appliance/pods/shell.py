@@ -39,8 +39,8 @@ from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel, traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.context import Failure, PodContext, failure_of
-from appliance.pods.error_status import RefusalInterceptor
-from appliance.pods.peers import Neighbours
+from appliance.pods.error_status import ErrorStatusInterceptor
+from appliance.pods.peers import Peers
 from appliance.pods.process_looks import SilentProcess
 from appliance.pods.sessions import PodRole, SessionServicer
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -81,12 +81,12 @@ class CoordinatorLink:
 
     Args:
         spec: The pod.
-        neighbours: Where the coordinator is.
+        peers: Where the coordinator is.
     """
 
-    def __init__(self, spec: PodSpec, neighbours: Neighbours) -> None:
-        self._spec, self._neighbours = spec, neighbours
-        target = neighbours.coordinator()
+    def __init__(self, spec: PodSpec, peers: Peers) -> None:
+        self._spec, self._peers = spec, peers
+        target = peers.coordinator()
         self._channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
         self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
 
@@ -110,7 +110,7 @@ class CoordinatorLink:
         try:
             reply = self._stub.Register(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
         except grpc.RpcError as error:
-            why = self._neighbours.trouble() or error.details()
+            why = self._peers.trouble() or error.details()
             raise PodFailedError(
                 f"{self._spec.name} could not register with its coordinator within "
                 f"{_REGISTER_SECONDS:g} s: {why}."
@@ -226,7 +226,7 @@ def run_pod(
     Must run in the main thread, because it takes over SIGTERM.
 
     Args:
-        spec: Identity and surroundings.
+        spec: Identity and context.
         build: Makes the role; runs after registration's channel exists, before the server listens.
         clock: Source of time.
     """
@@ -235,9 +235,9 @@ def run_pod(
     clock = clock or SystemClock()
     with contextlib.ExitStack() as stack:
         stack.enter_context(traced_pod(spec))
-        neighbours = Neighbours(spec, clock)
-        stack.callback(neighbours.close)
-        link = CoordinatorLink(spec, neighbours)
+        peers = Peers(spec, clock)
+        stack.callback(peers.close)
+        link = CoordinatorLink(spec, peers)
         stack.callback(link.close)
         context = PodContext(spec, clock=clock, report_failure=link.report_failure)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -271,7 +271,7 @@ def _serve(
     stack.callback(servicer.close)
     server = grpc.server(
         ThreadPoolExecutor(_NUM_SERVER_THREADS, thread_name_prefix="service"),
-        interceptors=[*traced_server(), RefusalInterceptor()],
+        interceptors=[*traced_server(), ErrorStatusInterceptor()],
         options=_CHANNEL_OPTIONS,
     )
     pods_pb2_grpc.add_PodServicer_to_server(servicer, server)

@@ -23,7 +23,7 @@ class Stencil:
     """A star-shaped stencil that is applied once per step.
 
     Attributes:
-        radius: Neighbours in each of the four directions of the grid.
+        radius: Peers in each of the four directions of the grid.
         instructions: Vector instructions per step: multiplications, additions, fused and others.
     """
 

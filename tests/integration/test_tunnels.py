@@ -17,7 +17,7 @@ from appliance.management.pods.coordinators import (
     FarCoordinators,
 )
 from appliance.management.pods.inner_listener import JobKeys, open_inner_door
-from appliance.pods.peers import Neighbours
+from appliance.pods.peers import Peers
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, Bridge, KnownOnce, TunnelService
@@ -207,9 +207,9 @@ def test_a_pod_finds_its_coordinator_and_management_finds_it_too(tmp_path):
         stack.callback(there.close)
         there.offer(CONTROL, TunnelService(crd.control_address()))
 
-        neighbours = Neighbours(spec_of(tmp_path, "chief", door.address, hosts), clock)
-        stack.callback(neighbours.close)
-        channel = stack.enter_context(grpc.insecure_channel(neighbours.coordinator(), _OPTIONS))
+        peers = Peers(spec_of(tmp_path, "chief", door.address, hosts), clock)
+        stack.callback(peers.close)
+        channel = stack.enter_context(grpc.insecure_channel(peers.coordinator(), _OPTIONS))
         stub = management_pb2_grpc.JobControlStub(channel)
         call = stub.Shutdown.future(
             pb.ShutdownRequest(reason="found"), timeout=_SECONDS, wait_for_ready=True

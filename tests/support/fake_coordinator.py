@@ -8,7 +8,7 @@ import grpc
 
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.pods import JOB_KEY_METADATA, PodSpec
-from appliance.pods.peers import Neighbours
+from appliance.pods.peers import Peers
 from appliance.streams.endpoint import KEY_OPTION
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
@@ -35,8 +35,8 @@ def run_pod(spec: PodSpec) -> int:
     management_pb2_grpc.add_JobControlServicer_to_server(_JobControl(spec, ends), server)
     server.add_insecure_port(spec.control_address())
     server.start()
-    neighbours = Neighbours(spec, SystemClock())
-    with grpc.insecure_channel(neighbours.management()) as channel:
+    peers = Peers(spec, SystemClock())
+    with grpc.insecure_channel(peers.management()) as channel:
         management = management_pb2_grpc.ManagementStub(channel)
         management.RegisterCoordinator(
             pb.RegisterCoordinatorRequest(
@@ -58,6 +58,6 @@ def run_pod(spec: PodSpec) -> int:
                 )
             if wanted.exists():
                 return int(wanted.read_text())
-    neighbours.close()
+    peers.close()
     server.stop(0.1)
     return 0

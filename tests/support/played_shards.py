@@ -10,7 +10,7 @@ from appliance.core.plans.plan import STEP_START
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.topology import computed_layout
 from appliance.streams.torch_views import tensors_of
-from workers.memoryx.readiness import Readiness, late_sum_layout
+from workers.memoryx.readiness import Readiness, deferred_sum_layout
 from workers.memoryx.updates import Updates
 
 
@@ -29,13 +29,13 @@ class _Played:
     def __init__(self, shard, state, boxes):
         self.shard, self.plan, self._boxes = shard, shard.plan, boxes
         self.state = {t.value: state[t.value].clone() for t in self.plan.state}
-        self.computed, late = _zeros(computed_layout(self.plan)), late_sum_layout(self.plan)
+        self.computed, late = _zeros(computed_layout(self.plan)), deferred_sum_layout(self.plan)
         self.outputs = {}
         self._updates = Updates(
             self.plan,
             state=self.state,
             computed=self.computed,
-            late_sums=_zeros(late),
+            deferred_sums=_zeros(late),
             sent={update: shard.messages[number] for update, number in shard.sends.items()},
         )
         self._readiness = Readiness(self.plan)

@@ -12,7 +12,7 @@ from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.pods import PodSpec
 from appliance.pods import shell
 from appliance.pods.job_user import JobUser
-from appliance.pods.peers import Neighbours
+from appliance.pods.peers import Peers
 from workers.driver.script import Script
 from workers.driver.supervisor import ManagementLink, supervise
 
@@ -26,12 +26,12 @@ def run_pod(spec: PodSpec) -> int:
         int(uid) if uid else None, int(gid) if gid else None, options.get("user_name", "")
     )
     script = Script(spec, driver, user, token=spec.options.get("token", ""))
-    neighbours = Neighbours(spec, SystemClock())
+    peers = Peers(spec, SystemClock())
     try:
-        with ManagementLink(neighbours.management(), spec.job) as management:
+        with ManagementLink(peers.management(), spec.job) as management:
             return supervise(script, management.ended, restart_count=management.started())
     finally:
-        neighbours.close()
+        peers.close()
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appliance.core.plans.deferred_sums import late_sums
+from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.streams.layout import SlotLayout
 
@@ -36,9 +36,9 @@ class _Need:
     previous_step: int
 
 
-def late_sum_layout(plan: Plan) -> SlotLayout:
+def deferred_sum_layout(plan: Plan) -> SlotLayout:
     """Return where the sums lie that an update reads or commits after a later layer step."""
-    return SlotLayout.of((name, plan.types[name]) for name in late_sums(plan))
+    return SlotLayout.of((name, plan.types[name]) for name in deferred_sums(plan))
 
 
 class Readiness:

@@ -123,7 +123,7 @@ class WeightSession:
             plan,
             state=store.state,
             computed=store.computed,
-            late_sums=store.late_sums,
+            deferred_sums=store.deferred_sums,
             sent={update: shard.messages[number] for update, number in shard.sends.items()},
         )
         self._has_outputs = shard.index == HOME

@@ -23,15 +23,15 @@ from appliance.streams.topology import (
 )
 from appliance.streams.torch_views import tensors_of
 from workers.memoryx.backing import Backing
-from workers.memoryx.readiness import late_sum_layout
+from workers.memoryx.readiness import deferred_sum_layout
 from workers.memoryx.snapshots import Snapshots
 
-_LATE_SUMS = "late-sums"
+_DEFERRED_SUMS = "deferred-sums"
 
 
 def tensor_bytes(plan: Plan) -> int:
     """Return the bytes of all tensors that a store of the plan holds, snapshots apart."""
-    layouts = state_layout(plan), computed_layout(plan), late_sum_layout(plan)
+    layouts = state_layout(plan), computed_layout(plan), deferred_sum_layout(plan)
     return sum(layout.num_bytes for layout in layouts)
 
 
@@ -54,9 +54,9 @@ class TensorStore:
             STATE_SEGMENT, self._layout, directory=backing.state_directory
         )
         self.state = tensors_of(self._layout, self._bytes)
-        late = late_sum_layout(plan)
-        self.late_sums = tensors_of(
-            late, server.add_segment(_LATE_SUMS, late, directory=backing.state_directory)
+        late = deferred_sum_layout(plan)
+        self.deferred_sums = tensors_of(
+            late, server.add_segment(_DEFERRED_SUMS, late, directory=backing.state_directory)
         )
         self.snapshots = Snapshots(server, self._layout, self._bytes, backing.directory)
         computed = computed_layout(plan)

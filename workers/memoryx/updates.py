@@ -47,7 +47,7 @@ class Updates:
         plan: A verified plan.
         state: State tensors in the store, by value name.
         computed: Computed loads in the store, by value name.
-        late_sums: Where to keep the sums that an update needs after a later layer step.
+        deferred_sums: Where to keep the sums that an update needs after a later layer step.
         sent: For each update, the values that `values` is asked for after it.
     """
 
@@ -57,11 +57,11 @@ class Updates:
         *,
         state: Tensors,
         computed: Tensors,
-        late_sums: Tensors,
+        deferred_sums: Tensors,
         sent: Mapping[int, Sequence[str]] = {},
     ) -> None:
         self._plan, self._state, self._computed = plan, state, computed
-        self._kept = late_sums
+        self._kept = deferred_sums
         self._constants: Tensors = {}
         self._constants = self._run_constants()
         self._read_later = _names_read_after(plan, sent)

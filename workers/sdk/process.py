@@ -17,8 +17,8 @@ from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.client_check import ClientCheck, by_name
-from appliance.pods.error_status import RefusalInterceptor
-from appliance.pods.peers import Neighbours
+from appliance.pods.error_status import ErrorStatusInterceptor
+from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
@@ -59,7 +59,7 @@ class SdkPod:
         self._spec, self._clock = spec, clock
         self._options = options = SdkOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._peers = Neighbours(spec, clock)
+        self._peers = Peers(spec, clock)
         self._check = ClientCheck(options.service_authority, options.owner_uid)
         self._link = ManagementLink(
             spec,
@@ -125,7 +125,7 @@ class SdkPod:
     def _inner_server(self) -> grpc.Server:
         server = grpc.server(
             ThreadPoolExecutor(_NUM_INNER_THREADS, thread_name_prefix="inner"),
-            interceptors=[*traced_server(), RefusalInterceptor()],
+            interceptors=[*traced_server(), ErrorStatusInterceptor()],
         )
         control = JobControlServicer(self.stop, self._fail)
         management_pb2_grpc.add_JobControlServicer_to_server(control, server)

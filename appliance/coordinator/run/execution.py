@@ -34,7 +34,7 @@ from protos.wsc.v1 import pods_pb2
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 0.5
-"""How long to collect reports before one is blamed; a dead pod's neighbours are often first."""
+"""How long to collect reports before one is blamed; a dead pod's peers are often first."""
 _ANNOUNCE_SECONDS = 5.0
 
 
@@ -243,7 +243,7 @@ class Execution:
         session = self._session
         wait = is_success and session is not None and not session.was_cut
         if session is not None:
-            session.shelf.stop_keeping()
+            session.output_buffer.stop_keeping()
             with contextlib.suppress(WscError):  # a pod that is gone is reported by others
                 self._pods.release_all_snapshots(session)
         self._post(machine.Finish(wait_for_steps=wait))

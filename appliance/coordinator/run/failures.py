@@ -10,8 +10,8 @@ from appliance.coordinator.console import Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.starvation import HINT, StarvationWatch
-from appliance.core.errors import PodFailedError, StreamClosedError, WscError
 from appliance.core.cluster.drivers import POD_LOST_EVENT
+from appliance.core.errors import PodFailedError, StreamClosedError, WscError
 from appliance.core.ids import PodName, Role, pod_name
 from protos.wsc.v1 import pods_pb2
 from protos.wsc.v1.management_pb2 import JobEventReport

@@ -31,7 +31,7 @@ from appliance.core.errors import (
 )
 from appliance.core.ids import PodName, Role, pod_name
 from appliance.observability.traced_calls import traced_channel
-from appliance.pods.peers import Neighbours
+from appliance.pods.peers import Peers
 from appliance.pods.process_looks import SilentProcess, named_processes
 from appliance.wire.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
@@ -99,7 +99,7 @@ class Gang:
     Args:
         spec: The coordinator, and which pod runs on which host.
         size: The job's size.
-        neighbours: The ways to pods on other hosts.
+        peers: The ways to pods on other hosts.
         clock: Source of time.
         fan_out: Children of a SwarmX pod at most.
         stall_seconds: How long the job may not move.
@@ -112,7 +112,7 @@ class Gang:
         self,
         spec: PodSpec,
         size: GangSize,
-        neighbours: Neighbours,
+        peers: Peers,
         *,
         clock: Clock,
         fan_out: int,
@@ -121,7 +121,7 @@ class Gang:
         on_silence: Callable[[PodName, str, bool], None],
     ) -> None:
         self.size, self.fan_out = size, fan_out
-        self._spec, self._neighbours = spec, neighbours
+        self._spec, self._peers = spec, peers
         self.members = members(size, fan_out=fan_out)
         self._on_failure, self._on_silence = on_failure, on_silence
         self._stall_seconds = stall_seconds
@@ -129,7 +129,7 @@ class Gang:
         self._keys = {pod.name: key for key, pod in self._pods.items()}
         self._changed = threading.Condition()
         self._is_closed = False
-        self._farewells: list[object] = []
+        self._stop_calls: list[object] = []
         self._listened = ListenedTime(clock, most_seconds=_ROUND_SECONDS)
         self._unregistered: Mapping[str, int] = {}
         self._next_scan = 0.0
@@ -146,7 +146,7 @@ class Gang:
         pod, member = self._pods[key], member_name(*key)
         is_far, target = self._spec.is_elsewhere(member), request.control_address
         if is_far:
-            target = self._neighbours.member(member, request.stream_address)
+            target = self._peers.member(member, request.stream_address)
         with self._changed:
             pod.pid = request.pid
             pod.heard_seconds = self._listened.seconds
@@ -300,7 +300,7 @@ class Gang:
             channels = [pod.channel for pod in self._pods.values() if pod.channel is not None]
         request = pods_pb2.StopRequest(reason=reason)
         # A call whose future is dropped is cancelled, so the futures are kept.
-        self._farewells = [
+        self._stop_calls = [
             pods_pb2_grpc.PodStub(channel).Stop.future(request, timeout=_STOP_SECONDS)
             for channel in channels
         ]

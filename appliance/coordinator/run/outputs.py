@@ -1,7 +1,7 @@
 """What MemoryX has produced and the client has not fetched yet.
 
 Outputs arrive in order of the steps. The client asks in order too, so a request for one step says
-that nothing of earlier steps will be asked for again; that is what bounds the shelf. When it is
+that nothing of earlier steps will be asked for again; that is what bounds the buffer. When it is
 full, the ring is not read further, and the run waits for its client.
 """
 
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.2
 Values = Mapping[str, NDArray[np.generic]]
 
 
-class OutputShelf:
+class OutputBuffer:
     """Outputs of the steps that are kept, until the client is past them.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.coordinator.run.outputs import OutputShelf
+from appliance.coordinator.run.outputs import OutputBuffer
 from appliance.coordinator.weights.initial_weights import WeightIngress
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import NotFoundError, StreamClosedError
@@ -57,7 +57,7 @@ class Session:
     ) -> None:
         self._streams, self.number, self.plan = streams, number, plan
         self._locate = locate
-        self.shelf = OutputShelf()
+        self.output_buffer = OutputBuffer()
         self.schedule: RunSchedule | None = None
         self.has_fetched = False
         self._outputs = {output.output_name: output for output in plan.outputs}
@@ -111,10 +111,10 @@ class Session:
         return value
 
     def read_outputs(self, record: Callable[[int, Outputs], None]) -> None:
-        """Connect to the ring of outputs and put what comes on the shelf, in a thread.
+        """Connect to the ring of outputs and put what comes on the buffer, in a thread.
 
         Args:
-            record: Told of each step's outputs before they are on the shelf.
+            record: Told of each step's outputs before they are on the buffer.
         """
         self._reader = self._streams.connect_ring(self.number, OUTPUTS)
         self._thread = threading.Thread(
@@ -129,9 +129,9 @@ class Session:
     def fetch_output(
         self, step: int, name: str, is_over: Callable[[], bool]
     ) -> NDArray[np.generic] | None:
-        """Return an output once its step is done; see `OutputShelf.get`."""
+        """Return an output once its step is done; see `OutputBuffer.get`."""
         self.has_fetched = True
-        return self.shelf.get(step, name, is_over)
+        return self.output_buffer.get(step, name, is_over)
 
     def fetch_state(
         self, step: int, tensor: StateTensor, is_over: Callable[[], bool]
@@ -157,7 +157,7 @@ class Session:
                 f"be fetched; steps that keep it: {kept}.",
                 hint="Save checkpoints at steps of the run's checkpoint schedule.",
             )
-        self.shelf.advance(step)
+        self.output_buffer.advance(step)
         shard, item = self._places[tensor.resource_name]
         while not is_over():
             try:
@@ -199,12 +199,12 @@ class Session:
         """Whether the client fetched outputs, but left before the last step's."""
         if self.schedule is None or not self.has_fetched:
             return False
-        return self.shelf.furthest < self.schedule.num_steps - 1
+        return self.output_buffer.furthest < self.schedule.num_steps - 1
 
     def close(self, reason: str) -> None:
         """Free everything and end every wait."""
         self._closed.set()
-        self.shelf.close(reason)
+        self.output_buffer.close(reason)
         if self._reader is not None:
             self._reader.close()
         if self._thread is not None:
@@ -222,8 +222,8 @@ class Session:
                 reader.release()
                 step = int(values.pop(STEP_FIELD))
                 record(step, values)
-                self.shelf.put(step, values)
+                self.output_buffer.put(step, values)
         except StreamClosedError as error:
             # Whoever broke the stream is reported by its own pod or by the gang.
             logger.info("Outputs ended", extra={"reason": str(error)})
-        self.shelf.close("The run has ended.")
+        self.output_buffer.close("The run has ended.")

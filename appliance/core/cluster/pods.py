@@ -54,7 +54,7 @@ class Device(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSpec:
-    """Identity and surroundings of one pod; the launcher hands it over as a JSON file.
+    """Identity and context of one pod; the launcher hands it over as a JSON file.
 
     Attributes:
         job: The job it belongs to.

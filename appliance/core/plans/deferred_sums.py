@@ -3,7 +3,7 @@
 from appliance.core.plans.plan import Plan
 
 
-def late_sums(plan: Plan) -> tuple[str, ...]:
+def deferred_sums(plan: Plan) -> tuple[str, ...]:
     """Return the sums that an update reads or commits after a later layer step, in that order.
 
     Args:

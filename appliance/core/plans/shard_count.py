@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from appliance.core.plans.deferred_sums import late_sums
+from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.core.plans.state_shards import place_state
@@ -116,8 +116,8 @@ def _num_needed(plan: Plan, nodes: MemoryNodes) -> int:
 
 
 def _held_bytes(plan: Plan) -> int:
-    """Return the bytes of what a shard keeps: state, loads that are not state, late sums."""
+    """Return the bytes of what a shard keeps: state, loads that are not state, deferred sums."""
     held = {tensor.value for tensor in plan.state}
     held.update(name for step in plan.layer_steps for name in step.loads)
-    held.update(late_sums(plan))
+    held.update(deferred_sums(plan))
     return sum(plan.types[name].num_bytes for name in held)

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from appliance.coordinator.run.outputs import OutputShelf
+from appliance.coordinator.run.outputs import OutputBuffer
 from appliance.core.errors import NotFoundError, StreamClosedError
 
 SECONDS = 10.0
@@ -20,55 +20,55 @@ def never():
 
 
 def test_an_output_can_be_fetched_again_until_the_client_goes_on() -> None:
-    shelf = OutputShelf()
-    shelf.put(0, values(5))
-    shelf.put(1, values(6))
-    assert [shelf.get(0, "loss", never)[0] for _ in range(2)] == [5, 5]
-    assert shelf.get(1, "loss", never)[0] == 6
+    buffer = OutputBuffer()
+    buffer.put(0, values(5))
+    buffer.put(1, values(6))
+    assert [buffer.get(0, "loss", never)[0] for _ in range(2)] == [5, 5]
+    assert buffer.get(1, "loss", never)[0] == 6
     with pytest.raises(NotFoundError, match="step 0 are not kept; the last kept step is 1"):
-        shelf.get(0, "loss", never)
+        buffer.get(0, "loss", never)
 
 
 def test_a_request_waits_for_its_step() -> None:
-    shelf = OutputShelf()
-    timer = threading.Timer(0.05, shelf.put, (3, values(7)))
+    buffer = OutputBuffer()
+    timer = threading.Timer(0.05, buffer.put, (3, values(7)))
     timer.start()
-    assert shelf.get(3, "loss", never)[0] == 7
+    assert buffer.get(3, "loss", never)[0] == 7
     timer.join()
 
 
 def test_a_full_shelf_stops_the_run_until_the_client_goes_on() -> None:
-    shelf = OutputShelf(max_bytes=8)
-    shelf.put(0, values(0))
-    shelf.put(1, values(1))
-    put = threading.Thread(target=shelf.put, args=(2, values(2)))
+    buffer = OutputBuffer(max_bytes=8)
+    buffer.put(0, values(0))
+    buffer.put(1, values(1))
+    put = threading.Thread(target=buffer.put, args=(2, values(2)))
     put.start()
     put.join(0.1)
     assert put.is_alive()
-    shelf.advance(1)
+    buffer.advance(1)
     put.join(SECONDS)
     assert not put.is_alive()
 
 
 def test_a_step_that_the_client_is_past_is_dropped_at_once() -> None:
-    shelf = OutputShelf(max_bytes=4)
-    shelf.put(0, values(0))
-    shelf.advance(5)
-    shelf.put(3, values(3))
-    shelf.put(5, values(5))
-    assert shelf.get(5, "loss", never)[0] == 5
+    buffer = OutputBuffer(max_bytes=4)
+    buffer.put(0, values(0))
+    buffer.advance(5)
+    buffer.put(3, values(3))
+    buffer.put(5, values(5))
+    assert buffer.get(5, "loss", never)[0] == 5
 
 
 def test_a_client_that_fetches_nothing_more_does_not_hold_up_the_steps() -> None:
-    shelf = OutputShelf(max_bytes=4)
-    shelf.stop_keeping()
+    buffer = OutputBuffer(max_bytes=4)
+    buffer.stop_keeping()
     for step in range(100):
-        shelf.put(step, values(step))
+        buffer.put(step, values(step))
 
 
 def test_the_end_of_the_run_ends_the_waits() -> None:
-    shelf = OutputShelf()
-    shelf.close("The run has ended.")
+    buffer = OutputBuffer()
+    buffer.close("The run has ended.")
     with pytest.raises(StreamClosedError, match="'loss' of step 4: The run has ended"):
-        shelf.get(4, "loss", never)
-    assert OutputShelf().get(4, "loss", lambda: True) is None
+        buffer.get(4, "loss", never)
+    assert OutputBuffer().get(4, "loss", lambda: True) is None

@@ -8,7 +8,7 @@ import torch
 from appliance.core.plans.plan import Commit, Update
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import f32, node, two_layer_data, two_layer_plan
-from workers.memoryx.readiness import Readiness, late_sum_layout
+from workers.memoryx.readiness import Readiness, deferred_sum_layout
 from workers.memoryx.updates import Updates
 
 
@@ -16,9 +16,9 @@ def prepare(plan):
     state, _ = two_layer_data(plan, num_steps=1)
     tensors = {t.value: torch.from_numpy(state[t.resource_name].copy()) for t in plan.state}
     computed = {"gs": torch.zeros(())}
-    late = late_sum_layout(plan)
+    late = deferred_sum_layout(plan)
     kept = tensors_of(late, np.zeros(late.num_bytes, dtype=np.uint8))
-    updates = Updates(plan, state=tensors, computed=computed, late_sums=kept)
+    updates = Updates(plan, state=tensors, computed=computed, deferred_sums=kept)
     return updates, tensors, computed
 
 
