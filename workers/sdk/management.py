@@ -43,7 +43,7 @@ class ManagementLink:
         self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
         self._metadata = ((JOB_KEY_METADATA, spec.options.get(KEY_OPTION, "")),)
-        self._lock = threading.Lock()
+        self._lock, self._sending = threading.Lock(), threading.Lock()
         self._events: list[management_pb2.JobEventReport] = []
         self._num_events = 0
         self._changed = threading.Event()
@@ -78,7 +78,12 @@ class ManagementLink:
                 return
 
     def tell(self, reason: str, message: str, *, is_warning: bool) -> None:
-        """Add an event to the job's list; it is sent in the background."""
+        """Add an event to the job's list.
+
+        A warning is there when this returns, if management is: the client, once it is told, may end
+        the job, and the last warning is then what the job has failed of. Others are sent in the
+        background.
+        """
         event = management_pb2.JobEventReport(
             reason=reason,
             message=message[-_MAX_EVENT_CHARACTERS:].strip(),
@@ -90,7 +95,10 @@ class ManagementLink:
                 return
             self._num_events += 1
             self._events.append(event)
-        self._changed.set()
+        if is_warning:
+            self._report()
+        else:
+            self._changed.set()
 
     def close(self) -> None:
         """Send what is left, and nothing more."""
@@ -107,6 +115,10 @@ class ManagementLink:
             self._report()
 
     def _report(self) -> None:
+        with self._sending:
+            self._send()
+
+    def _send(self) -> None:
         with self._lock:
             events = list(self._events)
         memory = own_memory()
