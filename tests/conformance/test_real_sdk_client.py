@@ -100,3 +100,11 @@ def test_nothing_is_left_of_a_client_that_is_interrupted_or_killed(
 
     wait_until(lambda: phase() == "CANCELLED", seconds=180, what="the job's end", seen=phase)
     wait_until(lambda: processes_of(job) == [], seconds=60, what="the end of every process")
+
+
+def test_a_config_file_is_all_the_client_needs_for_tls(tmp_path):
+    with running_appliance(tmp_path / "data", "--systems", "1", "--tls") as running:
+        arguments = (running.config_path, str(SOURCES), "wse3")
+        found = result_of(start_sdk_client("whole.py", tmp_path / "client", *arguments))
+        assert found["is_right"]
+        assert "SUCCESS!" in found["launched"]
