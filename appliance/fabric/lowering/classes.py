@@ -233,11 +233,6 @@ def _set_start_state(image: NDArray[np.void], context: ClassContext) -> None:
     image["active"] = sum(1 << _target_id(target) for target in source.active)
     blocked = {name: 0 for name in ("local", "data", "color", "queue")}
     bound = {task.id for task in source.tasks if task.kind is TaskKind.DATA}
-    channels = range(NUM_QUEUES if is_wse3 else NUM_COLORS)
-    opened = {entry.id for entry in source.unblocked}
-    for channel in channels:
-        if channel not in bound and channel not in opened:
-            blocked["queue" if is_wse3 else "color"] |= 1 << channel
     for entry in source.blocked:
         for name in _blocked_words(entry.kind, is_wse3=is_wse3):
             blocked[name] |= 1 << entry.id
@@ -268,8 +263,7 @@ def _set_queues(
             priorities[queue.queue] = PRIORITIES[queue.priority]
     taken = {queue.queue for queue in context.source.queues if not queue.output}
     free = iter([number for number in reversed(range(NUM_QUEUES)) if number not in taken])
-    opened = {entry.id for entry in context.source.unblocked if entry.kind is TargetKind.COLOR}
-    for color in sorted((bound | opened) - set(inputs)) if not is_wse3 else ():
-        inputs[next(free)] = color  # tasks need no @initialize_queue on WSE-2
+    for color in sorted(bound - set(inputs)) if not is_wse3 else ():
+        inputs[next(free)] = color  # data tasks need no @initialize_queue on WSE-2
     image["input_color"], image["output_color"] = [inputs], [outputs]
     image["input_priority"] = [priorities]

@@ -74,6 +74,20 @@ static void set_up_queues(Machine *m, Pe *pe) {
     }
 }
 
+/* WSE-2: a color that reaches the ramp has a queue without asking; the highest free ones serve. */
+static void bind_free_queues(Machine *m, Pe *pe) {
+    u32 number = NUM_QUEUES;
+    for (u32 color = 0; color < NUM_COLORS && !m->is_wse3; color++) {
+        const Route *r = pe->routes[color];
+        if (!r || pe->queue_for[color] != NONE8) continue;
+        const ColorConfig *c = &r->config;
+        if (!((c->tx | c->tx1[1] | c->tx1[2] | c->tx1[3]) >> RAMP & 1)) continue;
+        while (number > 0 && pe->inputs[number - 1].is_bound) number--;
+        if (number == 0) return;
+        bind_input(pe, --number, color);
+    }
+}
+
 static void set_up_core(Machine *m, Pe *pe) {
     const ClassImage *image = pe->image;
     pe->memory_size = image->num_memory;
@@ -113,6 +127,7 @@ static Pe *pe_at(Machine *m, u32 number) {
     if (image != NEVER32) pe->image = m->classes + image;
     set_up_queues(m, pe);
     set_up_router(m, pe);
+    if (pe->image) bind_free_queues(m, pe);
     if (pe->image) set_up_core(m, pe);
     schedule(m, pe, m->now + 1);
     return pe;
