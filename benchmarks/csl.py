@@ -1,0 +1,180 @@
+"""The CSL compiler and the simulated fabric against their bars: speed, memory, published cycles.
+
+Prints one line for each bar, `name value bar ok|MISSED`, and exits 1 if one is missed. Clock
+cycles are simulated; seconds are those of this machine's processor, so that
+what runs beside does not count; everything runs on one core. Programs lie in
+`benchmarks/csl_programs`.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from appliance.csl.compiler import compile_program
+from appliance.csl.options import CompileOptions
+from appliance.csl.program import Program
+from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
+from appliance.fabric.simulator import Simulator, SimulatorOptions
+
+PROGRAMS = Path(__file__).parent / "csl_programs"
+REDUCE_POINTS = {2: 10055, 4: 9421, 8: 9117, 16: 8989, 32: 8973}
+REDUCE_POINTS |= {64: 9061, 128: 9297, 256: 9800, 512: 7218}
+"""Group size and cycles of a sum over 512 PEs of 4,096 words, official simulator (SDK 0.6)."""
+VENDOR_RATE = 0.27e6
+"""PE-cycles a second of the official simulator, best of 146 published runs, five threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One figure and what it must reach."""
+
+    name: str
+    value: float
+    bar: float
+    at_least: bool
+    unit: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it does."""
+        return self.value >= self.bar if self.at_least else self.value <= self.bar
+
+    def __str__(self) -> str:
+        sign = ">=" if self.at_least else "<="
+        verdict = "ok" if self.is_met else "MISSED"
+        return f"{self.name} {self.value:.4g} {sign} {self.bar:.4g} {self.unit} {verdict}"
+
+
+class Files:
+    """Reads sources from a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file, None if it is not there."""
+        try:
+            return (self._directory / path).read_text()
+        except OSError:
+            return None
+
+
+def compiled(name: str, **parameters: int) -> Program:
+    """Return a program of `csl_programs`."""
+    width = parameters.get("width", parameters.get("num_pes", 1))
+    height = parameters.get("height", 1)
+    options = CompileOptions(
+        fabric_dims=(width + 7, height + 2),
+        fabric_offsets=(4, 1),
+        parameters=tuple(parameters.items()),
+        memcpy=name != "wafer",
+        channels=1,
+    )
+    result = compile_program("layout.csl", options, Files(PROGRAMS / name))
+    if result.program is None:
+        sys.exit(result.render())
+    return result.program
+
+
+def words(clock: np.ndarray) -> int:
+    """Return the number that three 16-bit words make."""
+    return int(clock[0]) | int(clock[1]) << 16 | int(clock[2]) << 32
+
+
+def scalar_bars(directory: str) -> Iterator[Bar]:
+    """One PE: scalar loops and a vector operation."""
+    options = SimulatorOptions(machine_code_directory=directory)
+    simulator = Simulator(compiled("loops"), options=options)
+    region, rounds = Region(0, 0, 1, 1), 20_000
+    simulator.submit(Launch("dot", (rounds,)))
+    started = time.process_time()
+    simulator.wait(simulator.submit(CopyOut("result", region, 1)))
+    seconds = time.process_time() - started
+    yield Bar("scalar loops", 2 * 1000 * rounds / seconds / 1e6, 50, True, "million operations/s")
+    simulator.submit(Launch("vectors"))
+    clock = simulator.wait(simulator.submit(CopyOut("clock", region, 6, 16)))
+    assert clock is not None
+    cycles = words(clock[0, 0, 3:]) - words(clock[0, 0, :3])
+    yield Bar("vector of 3,000 f32 against 3,006 cycles", abs(cycles / 3006 - 1), 0.03, False)
+
+
+def reduce_run(group: int, directory: str) -> tuple[int, float, int]:
+    """Return cycles of the sum, seconds that its simulation took, and PE-cycles."""
+    num_pes, length = 512, 4096
+    program = compiled("reduce", num_pes=num_pes, group=group, length=length)
+    simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
+    row, first = Region(0, 0, num_pes, 1), Region(0, 0, 1, 1)
+    data = np.ones((1, num_pes, length), dtype=np.float32)
+    simulator.wait(simulator.submit(CopyIn("vector", row, data.view(np.uint32))))
+    before = simulator.counters().pe_cycles
+    started = time.process_time()
+    simulator.submit(Launch("reduce"))
+    clock = simulator.wait(simulator.submit(CopyOut("clock", first, 3, 16)))
+    seconds = time.process_time() - started
+    result = simulator.wait(simulator.submit(CopyOut("vector", first, length)))
+    assert clock is not None
+    assert result is not None
+    assert (result.view(np.float32) == num_pes).all()
+    return words(clock[0, 0]), seconds, simulator.counters().pe_cycles - before
+
+
+def reduce_bars(directory: str) -> Iterator[Bar]:
+    """512 PEs: published cycles, and how fast they are simulated."""
+    for group, published in REDUCE_POINTS.items():
+        cycles, seconds, pe_cycles = reduce_run(group, directory)
+        name = f"sum over 512 PEs in groups of {group}: {cycles} against {published} cycles"
+        yield Bar(name, abs(cycles / published - 1), 0.03, False)
+        if group == 512:
+            yield Bar("chain of 512 PEs", seconds, 3, False, "s")
+            rate = pe_cycles / seconds
+            yield Bar("steady streams", rate / 1e6, 10, True, "million PE-cycles/s")
+            yield Bar("steady streams over the vendor's", rate / VENDOR_RATE, 10, True, "times")
+
+
+def compiler_bars(directory: str) -> Iterator[Bar]:
+    """The compiler: a small program with Python's start, and a whole wafer."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, "-m", "appliance.sdk.cslc", "layout.csl", "--fabric-dims=8,3"]
+        command += ["--fabric-offsets=4,1", "--memcpy", "--channels=1", "-o", f"{out}/out"]
+        times = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, cwd=PROGRAMS / "loops", capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    yield Bar("cslc of a small program", min(times), 1, False, "s")
+    started = time.process_time()
+    program = compiled("wafer", width=750, height=994)
+    yield Bar(
+        "compiling 750 x 994 PEs of 20 classes", time.process_time() - started, 60, False, "s"
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield Bar("memory for that", before / 1024**2, 4, False, "GB")
+    simulator = Simulator(program, options=SimulatorOptions(machine_code_directory=directory))
+    simulator.drain()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield Bar("more for simulating it idle", (after - before) / 1024**2, 1, False, "GB")
+
+
+def main() -> int:
+    """Print all bars; return 1 if one is missed."""
+    missed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        for bars in (scalar_bars, reduce_bars, compiler_bars):
+            for bar in bars(directory):
+                print(bar, flush=True)
+                missed += not bar.is_met
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
