@@ -84,9 +84,10 @@ class Run:
         episode, name = self.episode, f"chaos-{self.episode.number}"
         options = {"steps": self.steps, "seconds_per_batch": SECONDS_PER_BATCH}
         if episode.is_detached:
-            self.driver = self.world.submit_detached(
-                self.out, name, episode.shape, limit=5, **options
-            )
+            with self.world.exclusive:  # so that management is there
+                self.driver = self.world.submit_detached(
+                    self.out, name, episode.shape, limit=5, **options
+                )
         else:
             self.client = self.world.start_client(self.out, name, episode.shape, **options)
 
@@ -120,6 +121,8 @@ class Run:
         if is_guarded:
             self.world.exclusive.acquire()
         try:
+            if fault.promise is Promise.CANCELLED:
+                self._await_renewal()
             targets = self._find(fault)
             if not targets or self._is_over():
                 finding.is_late = True
@@ -133,6 +136,13 @@ class Run:
             if is_guarded:
                 self.world.exclusive.release()
         return finding
+
+    def _await_renewal(self):
+        """Wait for the next beat; a new management gives two minutes for the first."""
+        known = len(self._story("renewed"))
+        deadline = time.monotonic() + _READY_SECONDS
+        while len(self._story("renewed")) == known and time.monotonic() < deadline:
+            pause(0.05)
 
     def _find(self, fault):
         """Return the processes of a fault's targets; a job that begins has not all of them yet."""

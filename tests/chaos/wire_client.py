@@ -135,6 +135,7 @@ class Client:
         while not self.ended.wait(BEAT_SECONDS):
             try:
                 self.management.SendClientHeartbeat(beat, timeout=5, metadata=self.metadata)
+                self.story.tell(renewed=True)
             except grpc.RpcError as error:
                 self.story.tell(beat=error.code().name)
 
