@@ -29,6 +29,7 @@ def main() -> None:
         order = marshal.loads(file.read())
     try:
         _become_user(order["uid"], order["gid"], order["groups"])
+        _limit_memory(order["memory_bytes"])
         os.umask(_UMASK)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
         if os.getppid() != parent:  # it died before the signal was set
@@ -49,6 +50,16 @@ def _become_user(uid: int | None, gid: int | None, groups: tuple[int, ...]) -> N
     if gid is not None:
         os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+
+
+def _limit_memory(num_bytes: int) -> None:
+    if not num_bytes:
+        return
+    import resource  # noqa: PLC0415 - for the few programs that have a limit
+
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY or num_bytes < most:
+        resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
 
 
 def _become_program(

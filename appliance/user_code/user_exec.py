@@ -22,6 +22,7 @@ class Order:
         uid: User to run as; None leaves that, and the groups, as they are.
         gid: Group to run as.
         groups: Other groups.
+        memory_bytes: Address space that it may have at most; 0 leaves that as it is.
     """
 
     programs: tuple[str, ...]
@@ -31,6 +32,7 @@ class Order:
     uid: int | None = None
     gid: int | None = None
     groups: tuple[int, ...] = ()
+    memory_bytes: int = 0
 
 
 class CannotStartError(Exception):

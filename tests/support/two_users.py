@@ -104,9 +104,13 @@ def made_user(name: str, home: Path) -> Iterator[Person]:
 
 
 @contextmanager
-def open_to_all() -> Iterator[Sequence[str]]:
-    """Yield what comes before a command that is to find the client open to every user."""
-    needed = [client_venv(), Path(sys.base_prefix), Path(sys.prefix), ROOT]
+def open_to_all(*clients: Path) -> Iterator[Sequence[str]]:
+    """Yield what comes before a command that is to find the client open to every user.
+
+    Args:
+        clients: Environments of clients; none for that of the training client.
+    """
+    needed = [*(clients or (client_venv(),)), Path(sys.base_prefix), Path(sys.prefix), ROOT]
     closed = next((each for each in map(_closed_above, needed) if each is not None), None)
     if closed is None:
         yield ()

@@ -8,7 +8,6 @@ sdk/            in the job's runtime directory, with which it goes, whoever ends
 
 import contextlib
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -125,6 +124,7 @@ class Programs:
             uid=self._user.uid,
             gid=self._user.gid,
             groups=self._user.groups,
+            memory_bytes=self._memory_bytes,
         )
         try:
             process = user_exec.start(order, output=output, pass_fds=pass_fds)
@@ -139,10 +139,6 @@ class Programs:
         if reason:
             end(process)
             raise SdkError(reason, StatusCode.SDK_RT_USER_TERMINATED)
-        if self._memory_bytes:
-            limits = (self._memory_bytes, self._memory_bytes)
-            with contextlib.suppress(ProcessLookupError):  # it has ended already
-                resource.prlimit(process.pid, resource.RLIMIT_AS, limits)
         return process
 
     def _make_directories(self) -> None:
