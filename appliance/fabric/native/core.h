@@ -47,8 +47,8 @@ static int pick_task(Machine *m, Pe *pe, u64 now, Candidate *best) {
     u32 n = 0;
     if (pe->has_call) { *best = (Candidate){TASK_CALL, pe->call_function, 0}; return 1; }
     if ((pe->teardown_pending | pe->flush_pending) && handler_task(pe, list)) n++;
-    for (u32 q = 0; pe->num_input && q < NUM_QUEUES; q++)
-        n += (u32)wavelet_task(m, pe, q, now, list + n);
+    for (u32 held = pe->in_mask; held; held &= held - 1)
+        n += (u32)wavelet_task(m, pe, (u32)__builtin_ctz(held), now, list + n);
     u64 ready = pe->active & ~pe->blocked_local;
     for (; ready; ready &= ready - 1) {
         const u32 id = (u32)__builtin_ctzll(ready);
@@ -103,8 +103,7 @@ static void start_task(Machine *m, Pe *pe, const Candidate *c) {
         pe->active &= ~(1ull << c->id);
         break;
     default: {
-        const u32 data = pop_queue(pe->inputs + c->queue).data;
-        pe->num_input--;
+        const u32 data = pop_queue(pe->inputs, c->queue, &pe->in_mask).data;
         function = (c->kind == TASK_DATA ? image->data_tasks : image->control_tasks)[c->id];
         const u32 widths = (c->kind == TASK_DATA ? image->data_widths : image->control_parameters)[c->id];
         if (function != NEVER32) split_arguments(pe, function, data, widths);
@@ -133,10 +132,13 @@ static int issue_thread(Machine *m, Pe *pe, u32 number, u64 now) {
 
 /* Microthreads of one priority take turns. */
 static int issue_microthreads(Machine *m, Pe *pe, u32 priority, u64 now) {
-    for (u32 k = 0; k < MAIN_THREAD; k++) {
-        const u32 number = (pe->next_thread + k) & 7;
+    const u32 around = (u32)pe->thread_mask | (u32)pe->thread_mask << 8;
+    for (u32 k = pe->next_thread; around >> k; k++) {
+        k += (u32)__builtin_ctz(around >> k);
+        if (k >= pe->next_thread + MAIN_THREAD) return 0;
+        const u32 number = k & 7;
         const Thread *t = pe->threads + number;
-        if (!t->is_active || t->priority != priority || (pe->blocked_threads >> number & 1)) continue;
+        if (t->priority != priority || (pe->blocked_threads >> number & 1)) continue;
         if (!issue_thread(m, pe, number, now)) continue;
         pe->next_thread = (u8)((number + 1) & 7);
         if (pe->busy_until > now) pe->busy_until += pe->slot_free - now;
@@ -188,10 +190,11 @@ static void schedule_next(Machine *m, Pe *pe, u64 now) {
     u64 next = NEVER;
     if (pe->busy_until > now) next = pe->busy_until;
     if (pe->slot_free > now && pe->slot_free < next) next = pe->slot_free;
-    for (u32 k = 0; (pe->num_input || pe->num_output) && k < NUM_QUEUES; k++) {
-        const Queue *in = pe->inputs + k, *out = pe->outputs + k;
-        if (in->count && in->ring[in->head].ready > now && in->ring[in->head].ready < next) next = in->ring[in->head].ready;
-        if (out->count && out->ring[out->head].ready > now && out->ring[out->head].ready < next) next = out->ring[out->head].ready;
+    for (u32 held = pe->in_mask | (u32)pe->out_mask << NUM_QUEUES; held; held &= held - 1) {
+        const u32 k = (u32)__builtin_ctz(held);
+        const Queue *q = k < NUM_QUEUES ? pe->inputs + k : pe->outputs + (k - NUM_QUEUES);
+        const u64 ready = q->ring[q->head].ready;
+        if (ready > now && ready < next) next = ready;
     }
     const HostPort *h = &pe->host_in;
     if (h->position < h->total) {

@@ -10,9 +10,7 @@ enum { SLICE_ALONE = 1 << 20, SLICE_SHARED = 64 };
 enum { RAN = 0, WAITS = 1, FAILED = 2 };
 
 INLINE int has_microthreads(const Pe *pe) {
-    for (int i = 0; i < MAIN_THREAD; i++)
-        if (pe->threads[i].is_active) return 1;
-    return 0;
+    return pe->thread_mask != 0;
 }
 
 /* --- DSD operations */
@@ -119,6 +117,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     t->priority = priority_of(pe, from, c);
     t->is_active = 1;
     *to = *t;
+    if (asynchronous) pe->thread_mask |= (u8)(1u << number);
     *cost += site->cost;
     if (asynchronous) return RAN;
     pe->in_operation = 1;

@@ -53,6 +53,7 @@ static void set_up_router(Machine *m, Pe *pe) {
         r->config = configs[k];
         r->config.filter.counter = r->config.filter.init_counter;
         select_position(r);
+        if (configs[k].swap_x || configs[k].swap_y) pe->has_swap = 1;
     }
 }
 

@@ -195,6 +195,7 @@ typedef struct Pe {
     u64 blocked_threads;
     u32 call_function, call_arguments[16];
     u8 main_priority, next_thread, carry, map_depth;
+    u8 thread_mask, has_swap, pad5[2]; /* microthreads at work; whether a color swaps here */
     u32 teardown_pending, flush_pending; /* colors; queues: input bits 0-7, output bits 8-15 */
     u32 stack_top, stack_size;
     u64 *stack;
@@ -210,7 +211,8 @@ typedef struct Pe {
     /* router */
     Route *routes[NUM_COLORS];
     u32 buffered; /* colors with a wavelet in the router */
-    u8 next_color, next_output, num_input, num_output; /* wavelets in all queues of a side */
+    u8 next_color, next_output;
+    u8 in_mask, out_mask; /* queues that hold a wavelet */
     u8 queue_for[NUM_COLORS]; /* input queue bound to a color */
     u32 host_open; /* colors that the host drains here */
     u32 teardown_seen; /* colors whose handler has been started */

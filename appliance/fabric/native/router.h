@@ -20,6 +20,7 @@ INLINE u32 opposite(u32 port) { return port ^ 1; } /* west-east, south-north */
 
 /* The color that a router takes a wavelet for: with color swap its partner's. */
 INLINE u32 taken_as(const Pe *pe, u32 color, u32 port) {
+    if (LIKELY(!pe->has_swap)) return color;
     const Route *partner = pe->routes[color ^ 1];
     if (!partner || !partner->config.is_used) return color;
     const ColorConfig *c = &partner->config;
@@ -58,16 +59,19 @@ static void add_move(Machine *m, u32 pe, u32 source, u32 color, u32 index) {
 }
 
 static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
-    for (u32 k = 0; k < NUM_COLORS; k++) {
-        u32 color = pe->next_color + k;
-        if (color >= NUM_COLORS) color -= NUM_COLORS;
-        if (!(pe->buffered >> color & 1)) continue;
+    const u64 around = (u64)pe->buffered | (u64)pe->buffered << NUM_COLORS;
+    for (u32 k = pe->next_color; around >> k; k++) {
+        k += (u32)__builtin_ctzll(around >> k);
+        if (k >= pe->next_color + NUM_COLORS) return;
+        const u32 color = k >= NUM_COLORS ? k - NUM_COLORS : k;
         const Route *r = pe->routes[color];
         if (r->config.teardown || !r->tx || (r->tx & *used)) continue;
         const Entry *e = r->buffer;
         int can = 1;
-        for (u32 port = WEST; port <= NORTH && can; port++)
-            if (r->tx >> port & 1) can = accepts(neighbour(m, pe, port, 1), color, opposite(port));
+        for (u32 ports = r->tx & 15; ports && can; ports &= ports - 1) {
+            const u32 port = (u32)__builtin_ctz(ports);
+            can = accepts(neighbour(m, pe, port, 1), color, opposite(port));
+        }
         if (can && (r->tx >> RAMP & 1)) can = ramp_takes(m, pe, r, e);
         if (!can) continue;
         *used |= r->tx;
@@ -76,10 +80,13 @@ static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
 }
 
 static void decide_outputs(Machine *m, Pe *pe, u64 now) {
-    for (u32 k = 0; k < NUM_QUEUES; k++) {
-        const u32 number = (pe->next_output + k) & (NUM_QUEUES - 1);
+    /* From the queue after the last one that sent, around. */
+    for (u32 rest = (u32)pe->out_mask | (u32)pe->out_mask << 8, k = pe->next_output; rest >> k; k++) {
+        k += (u32)__builtin_ctz(rest >> k);
+        if (k >= pe->next_output + NUM_QUEUES) return;
+        const u32 number = k & (NUM_QUEUES - 1);
         const Queue *q = pe->outputs + number;
-        if (!q->count || q->ring[q->head].ready > now) continue;
+        if (q->ring[q->head].ready > now) continue;
         const u32 color = q->ring[q->head].color;
         if (color >= NUM_COLORS) continue;
         if (pe->host_open >> color & 1) { add_move(m, pe->number, TO_HOST, color, number); return; }
@@ -102,7 +109,7 @@ static void decide_host(Machine *m, Pe *pe, u32 *used, u64 now) {
 static void decide(Machine *m, Pe *pe, u64 now) {
     u32 used = 0;
     if (pe->buffered) decide_buffers(m, pe, &used);
-    if (pe->num_output) decide_outputs(m, pe, now);
+    if (pe->out_mask) decide_outputs(m, pe, now);
     if (pe->host_in.total) decide_host(m, pe, &used, now);
 }
 
@@ -125,10 +132,8 @@ static void arrive(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
 }
 
 static void deliver(Machine *m, Pe *pe, u32 number, Entry e, u64 now) {
-    Queue *q = pe->inputs + number;
     e.ready = now + m->ramp_cycles;
-    push_queue(q, e);
-    pe->num_input++;
+    push_queue(pe->inputs, number, &pe->in_mask, e);
     schedule(m, pe, e.ready);
 }
 
@@ -188,14 +193,12 @@ static void commit(Machine *m, const Move *move, u64 now) {
     switch (move->source) {
     case FROM_BUFFER: commit_buffer(m, pe, move->color, now); return;
     case FROM_OUTPUT: {
-        const Entry e = pop_queue(pe->outputs + move->index);
-        pe->num_output--;
+        const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
         arrive(m, pe, e, move->color, RAMP, now);
         break;
     }
     case TO_HOST: {
-        const Entry e = pop_queue(pe->outputs + move->index);
-        pe->num_output--;
+        const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
         HostPort *h = &pe->host_out;
         h->data[h->position++] = e.data;
         if (h->position == h->total) { pe->host_open &= ~(1u << move->color); m->num_streams--; }

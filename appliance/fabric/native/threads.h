@@ -150,16 +150,20 @@ INLINE int can_take(const Machine *m, const Pe *pe, const Cursor *c) {
     return 1;
 }
 
-INLINE Entry pop_queue(Queue *q) {
+/* `mask` has a bit for each queue of a side that holds a wavelet. */
+INLINE Entry pop_queue(Queue *queues, u32 number, u8 *mask) {
+    Queue *q = queues + number;
     const Entry e = q->ring[q->head];
     q->head = (q->head + 1) & (RING - 1);
-    q->count--;
+    if (--q->count == 0) *mask &= (u8)~(1u << number);
     return e;
 }
 
-INLINE void push_queue(Queue *q, Entry e) {
+INLINE void push_queue(Queue *queues, u32 number, u8 *mask, Entry e) {
+    Queue *q = queues + number;
     q->ring[(q->head + q->count) & (RING - 1)] = e;
     q->count++;
+    *mask |= (u8)(1u << number);
 }
 
 static u32 take_fifo(Machine *m, Pe *pe, u32 number, u32 bytes) {
@@ -207,6 +211,7 @@ static void finish(Machine *m, Pe *pe, Thread *t, u32 result) {
     release(pe, t);
     save_addresses(pe, t);
     t->is_active = 0;
+    if (t >= pe->threads && t < pe->threads + MAIN_THREAD) pe->thread_mask &= (u8)~(1u << (t - pe->threads));
     t->result = result;
     complete(m, pe, t->completion, t->target_kind, t->target);
 }
@@ -218,8 +223,7 @@ static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
         Queue *q = pe->inputs + c->queue;
         if (!q->count || q->ring[q->head].ready > now || !q->ring[q->head].control) continue;
         if (!t->control_terminate && !t->control_action) continue;
-        pop_queue(q);
-        pe->num_input--;
+        pop_queue(pe->inputs, c->queue, &pe->in_mask);
         complete(m, pe, t->control_action, t->control_kind, t->control_target);
         if (t->control_terminate) finish(m, pe, t, 1);
         return 1;
@@ -231,8 +235,7 @@ INLINE u32 take(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 *index)
     switch (c->kind) {
     case CURSOR_SCALAR: return c->value;
     case DSD_FABRIC_IN: {
-        const u32 data = pop_queue(pe->inputs + c->queue).data;
-        pe->num_input--;
+        const u32 data = pop_queue(pe->inputs, c->queue, &pe->in_mask).data;
         schedule(m, pe, m->now + 1); /* the router may send another */
         if (!t->has_index) *index = data >> 16;
         return data;
@@ -253,8 +256,7 @@ static void put(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 value, 
         Entry e = {.ready = now + m->ramp_cycles, .data = value, .control = c->flags & OUT_CONTROL,
                    .color = m->is_wse3 ? q->color : c->color};
         e.pad[0] = c->flags & OUT_ADVANCE && t->remaining == 1;
-        push_queue(q, e);
-        pe->num_output++;
+        push_queue(pe->outputs, c->queue, &pe->out_mask, e);
         pe->wavelets++;
         return;
     }
@@ -290,8 +292,7 @@ static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
 static u32 filter_step(Machine *m, Pe *pe, Thread *t, u64 now) {
     Queue *q = pe->inputs + t->cursors[1].queue;
     if (!q->count || q->ring[q->head].ready > now) return 0;
-    const Entry e = pop_queue(q);
-    pe->num_input--;
+    const Entry e = pop_queue(pe->inputs, t->cursors[1].queue, &pe->in_mask);
     t->since = now;
     if (e.control && --t->remaining == 0) finish(m, pe, t, 1);
     return 1;
