@@ -47,7 +47,7 @@ class SimulatorOptions:
         slice_work: PE-cycles after which waiting comes back to Python, for Ctrl-C.
         settle_cycles: Cycles that a copy waits at most until nothing moves.
         drain_cycles: Cycles that `drain` gives to what still runs after the last command.
-        reverse_tasks: Of several tasks that could run take the last instead of the first, to
+        reverse_tasks: Let tasks take turns by descending instead of ascending ids, to
             find programs that depend on an order that the machine does not promise.
     """
 

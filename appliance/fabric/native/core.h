@@ -11,10 +11,6 @@ typedef struct Candidate {
     u32 kind, id, queue;
 } Candidate;
 
-INLINE int is_same(const Pe *pe, const Candidate *c) {
-    return pe->last_task_kind == c->kind + 1 && pe->last_task_id == c->id;
-}
-
 /* The task of a wavelet at the head of an input queue, if it can run. */
 static int wavelet_task(Machine *m, const Pe *pe, u32 number, u64 now, Candidate *found) {
     const Queue *q = pe->inputs + number;
@@ -41,7 +37,7 @@ static int handler_task(const Pe *pe, Candidate *found) {
     return 0;
 }
 
-/* High priority first, then wavelets before local tasks, lowest id first; none twice in a row. */
+/* High priority first; else tasks take turns by their ids, from the one after the last that ran. */
 static int pick_task(Machine *m, Pe *pe, u64 now, Candidate *best) {
     Candidate list[8 + 1 + 64];
     u32 n = 0;
@@ -55,13 +51,13 @@ static int pick_task(Machine *m, Pe *pe, u64 now, Candidate *best) {
         if (pe->image->local_tasks[id] != NEVER32) list[n++] = (Candidate){TASK_LOCAL, id, 0};
     }
     if (!n) return 0;
-    u32 chosen = n;
+    u32 chosen = 0, least = NEVER32;
     for (u32 k = 0; k < n; k++) {
-        const u32 at = m->order ? n - 1 - k : k;
-        if (n > 1 && is_same(pe, list + at)) continue;
-        const int high = list[at].kind == TASK_LOCAL && (pe->high_priority >> list[at].id & 1);
-        if (high) { chosen = at; break; }
-        if (chosen == n) chosen = at;
+        const u32 id = list[k].kind == TASK_HANDLER ? TEARDOWN_ID : list[k].id;
+        const u32 turn = (m->order ? pe->last_task_id - 1 - id : id - pe->last_task_id - 1) & 63;
+        const int high = list[k].kind == TASK_LOCAL && (pe->high_priority >> id & 1);
+        const u32 rank = turn + (high ? 0 : 64);
+        if (rank < least) { least = rank; chosen = k; }
     }
     *best = list[chosen];
     return 1;
@@ -111,8 +107,7 @@ static void start_task(Machine *m, Pe *pe, const Candidate *c) {
         break;
     }
     }
-    pe->last_task_kind = (u8)(c->kind + 1);
-    pe->last_task_id = (u8)c->id;
+    pe->last_task_id = (u8)(c->kind == TASK_CALL ? 0 : c->kind == TASK_HANDLER ? TEARDOWN_ID : c->id);
     if (function != NEVER32) { enter(pe, function); pe->task_started = m->now; return; }
     if (c->kind == TASK_CONTROL && c->id == 31) return;
     fail(m, pe, FAULT_NO_TASK, 0, c->kind, c->id);

@@ -188,7 +188,7 @@ typedef struct Pe {
     /* main thread */
     u32 pc;
     u8 is_running, in_operation, is_asserting, command_ready;
-    u8 last_task_kind, last_task_id, has_call, is_counting;
+    u8 last_task_id, has_call, is_counting, pad6;
     u64 busy_until, slot_free;
     u64 wait_cycles, task_started;
     u64 active, blocked_local, blocked_data, blocked_color, blocked_queue, high_priority;
@@ -259,7 +259,7 @@ typedef struct Machine {
     u64 last_move;
     Console console;
     u64 num_unblocked;
-    u32 order; /* 0: lowest task id first; 1: highest first, to find programs that depend on it */
+    u32 order; /* 0: tasks take turns upwards; 1: downwards, to find programs that depend on it */
     u32 pad;
 } Machine;
 
