@@ -23,8 +23,6 @@ from appliance.csl.syntax import parse
 ROOTS = [Path(root) for root in os.environ.get("CSL_EXAMPLES", "").split(":") if root]
 FILES = sorted(path for root in ROOTS for path in root.rglob("*.csl"))
 COMMANDS = sorted(path for root in ROOTS for path in root.rglob("commands_wse*.sh"))
-WITHOUT_LIBRARY = {"fft-3d"}
-"""Need `<kernels/fft/fft3d_layout>`, which does not exist yet."""
 
 pytestmark = pytest.mark.skipif(not ROOTS, reason="CSL_EXAMPLES names no checkout")
 
@@ -102,8 +100,6 @@ def test_every_file_parses(path: Path) -> None:
 
 @pytest.mark.parametrize("path", COMMANDS, ids=str)
 def test_every_command_file_compiles(path: Path) -> None:
-    if path.parent.name in WITHOUT_LIBRARY:
-        pytest.skip("needs a library that does not exist yet")
     for arguments in _compilations(path):
         main, options = _options(arguments)
         compilation = compile_program(main, options, _Directory(path.parent))
