@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.appliance import running_appliance
-from tests.support.csl_examples import Example, examples
+from tests.support.csl_examples import ON_AN_APPLIANCE, Example, examples
 from tests.support.sdk_client import start_sdk_client
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 DIRECTORY = os.environ.get("EXAMPLES", "")
-FOUND = [each for each in examples(Path(DIRECTORY)) if each.runs] if DIRECTORY else []
+ALL = list(examples(Path(DIRECTORY))) if DIRECTORY else []
+FOUND = [each for each in ALL if each.program in ON_AN_APPLIANCE]
 
 
 @pytest.fixture(scope="module")

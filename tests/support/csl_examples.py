@@ -20,7 +20,19 @@ from appliance.csl.sources import Source
 from appliance.csl.syntax import parse
 
 ROOT = Path(__file__).parents[2]
-RUN = frozenset(
+COMPILED_ONLY = frozenset(
+    {
+        ("fft-1d-2d", "wse2"),
+        ("fft-1d-2d", "wse3"),
+        ("game-of-life", "wse3"),
+        ("spmv-hypersparse", "wse2"),
+        ("topic-11-collectives", "wse2"),
+        ("topic-11-collectives", "wse3"),
+    }
+)
+"""Examples that the simulated fabric does not run rightly yet: they stop after the compile."""
+
+ON_AN_APPLIANCE = frozenset(
     {
         "topic-01-arrays-and-pointers",
         "gemv-01-complete-program",
@@ -33,7 +45,7 @@ RUN = frozenset(
         "single-tile-matvec",
     }
 )
-"""Examples that run as they are; the others stop after the compile."""
+"""Examples that are run by the SDK's client, too."""
 
 _SECONDS = 600
 _TEMPLATE = "%python_sdk_paint"
@@ -50,13 +62,22 @@ class Example:
     @property
     def name(self) -> str:
         """How it is called in the report."""
-        architecture = self.commands.stem.removeprefix("commands_")
-        return f"{self.repository.name}/{self.commands.parent.name} {architecture}"
+        return f"{self.repository.name}/{self.program} {self.architecture}"
+
+    @property
+    def program(self) -> str:
+        """The directory that it lies in."""
+        return self.commands.parent.name
+
+    @property
+    def architecture(self) -> str:
+        """`wse2` or `wse3`."""
+        return self.commands.stem.removeprefix("commands_")
 
     @property
     def runs(self) -> bool:
         """Whether its host program is run, too."""
-        return self.commands.parent.name in RUN
+        return (self.program, self.architecture) not in COMPILED_ONLY
 
     @property
     def has_layout(self) -> bool:
