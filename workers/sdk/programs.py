@@ -93,6 +93,8 @@ class Programs:
         This runs nothing of the user's, and as ourselves: users only read what it leaves.
         """
         self._machine_code.mkdir(mode=0o755, exist_ok=True)
+        if any(self._machine_code.glob("*.o")):  # the directory goes with the appliance
+            return
         command = [sys.executable, "-I", "-m", "appliance.sdk.machine_code"]
         subprocess.run([*command, str(self._machine_code)], check=False, stdin=subprocess.DEVNULL)
 
