@@ -67,6 +67,9 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     for (int i = 0; i < 3; i++)
         if (!resolve(m, pe, site->operands + i, t->cursors + i, &dsr, pc)) return FAILED;
     Cursor *c = t->cursors;
+    set_width(c, WIDTHS[site->op].dest);
+    set_width(c + 1, WIDTHS[site->op].a);
+    set_width(c + 2, WIDTHS[site->op].b);
     const Settings *settings = &site->settings;
     const Settings *from = dsr ? &dsr->settings : settings;
     const int asynchronous = from->asynchronous;
@@ -147,6 +150,7 @@ static int begin_map(Machine *m, Pe *pe, const Site *site, u32 pc) {
         Cursor *c = map->cursors + i;
         if (!site->steps[i] && i < site->op) { c->kind = DSD_NONE; continue; }
         if (!resolve(m, pe, site->operands + i, c, 0, pc)) return 0;
+        set_width(c, site->widths[i]);
     }
     return 1;
 }

@@ -95,7 +95,7 @@ typedef struct Queue {
 typedef struct Cursor {
     u8 kind; /* DsdKind, or one of the two below */
     u8 queue, color, flags;
-    u8 element_log2, fifo, dsr, file;
+    u8 element_bytes, op_bytes, dsr, file; /* strides count elements of the operation's width */
     u16 index[4];
     i32 stride;
     u32 address, remaining, value;

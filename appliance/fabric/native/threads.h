@@ -62,7 +62,7 @@ static void aim(Machine *m, const Pe *pe, u64 dsd, Cursor *c) {
     c->stride = (i16)(dsd >> 32);
     c->remaining = (u32)(dsd >> 16 & 0xffff);
     c->flags = dsd >> 50 & 1 ? OUT_INDEX : 0;
-    c->element_log2 = (u8)(dsd >> 48 & 3);
+    c->element_bytes = (u8)(2u << (dsd >> 48 & 3));
     c->shape = 0;
     if (c->kind == DSD_SHAPED || c->kind == DSD_CIRCULAR) {
         c->shape = image->shapes + (dsd >> 16 & 0xffff);
@@ -94,7 +94,7 @@ static int resolve(Machine *m, Pe *pe, const OperandSite *o, Cursor *c, Dsr **ds
     case OPERAND_DESCRIPTOR: aim(m, pe, pe->frame[o->slot], c); break;
     case OPERAND_SCALAR: c->kind = CURSOR_SCALAR; c->value = (u32)pe->frame[o->slot]; break;
     case OPERAND_PLACE: c->kind = CURSOR_PLACE; c->address = (u32)pe->frame[o->slot] & 0xffff; break;
-    case OPERAND_FIFO: c->kind = CURSOR_FIFO; c->fifo = (u8)o->slot; break;
+    case OPERAND_FIFO: c->kind = CURSOR_FIFO; c->queue = (u8)o->slot; break;
     case OPERAND_DSR: {
         Dsr *d = pe->dsrs ? pe->dsrs + o->file * NUM_DSRS + o->slot : 0;
         if (!d || !d->is_loaded) { fail(m, pe, FAULT_BAD_OPERAND, pc, o->file, o->slot); return 0; }
@@ -113,6 +113,17 @@ INLINE u32 cursor_address(const Cursor *c, u32 index) {
     return c->flags & OUT_INDEX ? (c->address + 2 * index) & 0xffff : c->address;
 }
 
+/* An operation steps by elements of its own width, whatever width the array had: a 32-bit
+ * operation goes through an array of 16-bit elements pair by pair. */
+INLINE i32 in_width(const Cursor *c, i32 stride) {
+    return c->op_bytes == c->element_bytes ? stride : stride / c->element_bytes * c->op_bytes;
+}
+
+INLINE void set_width(Cursor *c, u32 bytes) {
+    c->op_bytes = (u8)bytes;
+    if (c->kind == DSD_MEMORY) c->stride = in_width(c, c->stride);
+}
+
 static void step_shape(Cursor *c) {
     const Shape *shape = c->shape;
     if (c->kind == DSD_CIRCULAR) {
@@ -121,7 +132,7 @@ static void step_shape(Cursor *c) {
         return;
     }
     for (u32 i = 0; i < shape->rank; i++) {
-        if (++c->index[i] < shape->extents[i]) { c->address += (u32)(i32)shape->strides[i]; break; }
+        if (++c->index[i] < shape->extents[i]) { c->address += (u32)in_width(c, shape->strides[i]); break; }
         c->index[i] = 0;
     }
     c->address &= 0xffff;
@@ -139,14 +150,14 @@ INLINE int can_give(const Pe *pe, const Cursor *c, u64 now) {
         const Queue *q = pe->inputs + c->queue;
         return q->count && q->ring[q->head].ready <= now && !q->ring[q->head].control;
     }
-    return c->kind != CURSOR_FIFO || pe->fifos[c->fifo].count > 0;
+    return c->kind != CURSOR_FIFO || pe->fifos[c->queue].count > 0;
 }
 
 INLINE u32 room_of(const Machine *m, const Queue *q) { return q->depth + m->ramp_cycles; }
 
 INLINE int can_take(const Machine *m, const Pe *pe, const Cursor *c) {
     if (c->kind == DSD_FABRIC_OUT) return pe->outputs[c->queue].count < room_of(m, pe->outputs + c->queue);
-    if (c->kind == CURSOR_FIFO) return pe->fifos[c->fifo].count < pe->fifos[c->fifo].capacity;
+    if (c->kind == CURSOR_FIFO) return pe->fifos[c->queue].count < pe->fifos[c->queue].capacity;
     return 1;
 }
 
@@ -240,7 +251,7 @@ INLINE u32 take(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 *index)
         if (!t->has_index) *index = data >> 16;
         return data;
     }
-    case CURSOR_FIFO: return take_fifo(m, pe, c->fifo, bytes);
+    case CURSOR_FIFO: return take_fifo(m, pe, c->queue, bytes);
     }
     const u32 address = cursor_address(c, *index);
     if (UNLIKELY(address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return 0; }
@@ -260,7 +271,7 @@ static void put(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 value, 
         pe->wavelets++;
         return;
     }
-    if (c->kind == CURSOR_FIFO) { put_fifo(m, pe, c->fifo, bytes, value); return; }
+    if (c->kind == CURSOR_FIFO) { put_fifo(m, pe, c->queue, bytes, value); return; }
     const u32 address = cursor_address(c, index);
     if (UNLIKELY(address + bytes > pe->memory_size)) { fail(m, pe, FAULT_MEMORY, t->pc, address, bytes); return; }
     write_memory(pe, address, bytes, value);
@@ -277,12 +288,12 @@ static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
     for (int i = 0; i < 3; i++) {
         const Cursor *c = t->cursors + i;
         if (c->kind != CURSOR_FIFO) continue;
-        Fifo *fifo = pe->fifos + c->fifo;
+        Fifo *fifo = pe->fifos + c->queue;
         const int hit = i == 0 ? fifo->count == fifo->capacity : fifo->count == 0;
         if (!hit) continue;
         if (i == 0) fifo->was_full = 1; else fifo->was_empty = 1;
         const u32 action = i == 0 ? fifo->full_action : fifo->empty_action;
-        if (action == 3) { fail(m, pe, FAULT_FIFO_FAULT, t->pc, c->fifo, i == 0); return 1; }
+        if (action == 3) { fail(m, pe, FAULT_FIFO_FAULT, t->pc, c->queue, i == 0); return 1; }
         if (action == 1 || (is_main && action == 0)) { finish(m, pe, t, action == 1); return 1; }
     }
     return 0;

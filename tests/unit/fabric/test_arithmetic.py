@@ -397,3 +397,20 @@ def test_dsds_of_several_dimensions_run_their_last_index_fastest() -> None:
     order = [12 * i - 2 * j + 5 * k for i in range(2) for j in range(3) for k in range(2)]
     wanted = [float((4 + at) + (5 + at)) for at in order]
     assert result.reshape(-1).view(np.float32).tolist() == wanted
+
+
+def test_a_wide_operation_goes_through_narrow_elements_pair_by_pair() -> None:
+    builder = ClassBuilder()
+    values = np.arange(12, dtype=np.float16)
+    source = builder.array("in", F16, 12, values.tobytes())
+    out = builder.array("out", F16, 12)
+    narrow = descriptor(source, 2, 6)
+    backwards = DescriptorConstant(MemoryDescriptor(out, 2, 10, (6,), (-1,)))
+    operation = DsdOperation(None, "fmovs", (backwards, narrow), OperationSettings(), AT)
+    builder.function(straight("f", (), (operation, UNBLOCK)), exported=True)
+    simulator = Simulator(program((builder.build(),)))
+    simulator.submit(Launch("f"))
+    result = simulator.wait(simulator.submit(CopyOut("out", ONE, 12, 16)))
+    assert result is not None
+    found = result.reshape(-1).astype(np.uint16).view(np.float16)
+    assert found.tolist() == values.reshape(6, 2)[::-1].reshape(-1).tolist()
