@@ -136,6 +136,9 @@ bench: $(TOOLS) $(CLIENT) ## Run the benchmarks
 bench-engine: $(TOOLS) $(CLIENT) ## Measure the engine against PyTorch, DDP, FSDP2, ZeRO-3 and its own bars; fails if one is missed
 	$(PY) -m benchmarks.engine_bars
 
+bench-csl: $(INSTALLED) ## Measure the CSL compiler and the simulated fabric; fails if a bar is missed
+	$(PY) benchmarks/csl.py
+
 bench-wafer: $(TOOLS) ## Hold the wafer's timing model to every published number
 	$(PY) benchmarks/wafer.py
 
