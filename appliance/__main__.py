@@ -132,7 +132,8 @@ _HistoryDays = Annotated[
     float, typer.Option(help="Forget jobs that ended longer ago, with their logs; 0 keeps all.")
 ]
 _Tokens = Annotated[
-    bool, typer.Option("--tokens", help="Want a token of `appliance token` with every call.")
+    bool,
+    typer.Option("--tokens", help="Want a token of `appliance token` with every call; with --tls."),
 ]
 _LocalUsers = Annotated[
     bool,

@@ -41,8 +41,8 @@ The queue, the jobs and the cluster of a wafer appliance.
 * A change that must not undo somebody else's carries, as `If-Match`, the ETag of what it was made
   for; 412 says that the object has changed since.
 * `GET /api/v1/stream` tells of changes as server-sent events.
-* With tokens (`appliance up --tokens`) a request carries `Authorization: Bearer TOKEN`, or the
-  cookie of `POST /api/v1/login` and, to change something, the header `X-CSRF-Token`.
+* With tokens (`appliance up --tls --tokens`) a request carries `Authorization: Bearer TOKEN`, or
+  the cookie of `POST /api/v1/login` and, to change something, the header `X-CSRF-Token`.
 """
 
 

@@ -25,7 +25,7 @@ _SECONDS_PER_DAY = 86400
 _DOOR = "shell"
 
 token_app = typer.Typer(
-    help="Mint, list and revoke the tokens of `appliance up --tokens`.", no_args_is_help=True
+    help="Mint, list and revoke the tokens of `appliance up --tls --tokens`.", no_args_is_help=True
 )
 user_app = typer.Typer(help="Administer the users of the appliance.", no_args_is_help=True)
 

@@ -45,7 +45,9 @@ class ManagementOptions:
             every coordinator and to REST.
         certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
             make its own.
-        needs_token: Whether every call must carry a token that this appliance minted.
+        needs_token: Whether every call must carry a token that this appliance minted; with
+            `has_tls` alone, on loopback too: who gets the port of a stopped appliance could
+            collect the tokens of its users.
         serves_local_users: Whether, without tokens, every user of this machine is served, as whom
             the kernel says; else only who runs the appliance, and root. As root alone, because each
             user's programs then run as that user.
@@ -187,6 +189,12 @@ class ManagementOptions:
                 f"Host {self.host!r} is off loopback, where callers must prove who they are and "
                 "nobody may listen in.",
                 hint="Add --tls and --tokens, or listen at localhost.",
+            )
+        if self.needs_token and not self.has_tls:
+            raise UserError(
+                f"Tokens are asked for at {self.host} port {self.port}, and plain text is to be "
+                "talked: whoever gets that port while the appliance is down could collect them.",
+                hint="Add --tls.",
             )
 
     def _check_launcher(self) -> None:

@@ -1,4 +1,4 @@
-"""An appliance that believes nobody: the client trains with a token, and not with a wrong one."""
+"""Tokens and TLS together: the client trains with a token, and not with a wrong one."""
 
 import getpass
 import os
@@ -19,7 +19,7 @@ TRAINING = ("--model", "mlp_sgd", "--steps", "3")
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     data = tmp_path_factory.mktemp("strict")
-    with running_appliance(data, "--systems", "1", "--tokens") as running:
+    with running_appliance(data, "--systems", "1", "--tls", "--tokens") as running:
         yield running
 
 
@@ -27,6 +27,10 @@ def test_a_client_with_a_minted_token_trains(strict: Appliance, tmp_path: Path) 
     token = strict.command("token", "create", *ME, program="appliance").strip()
     run = start_client(tmp_path, *TRAINING, config=strict.config_path, token=token)
     assert len(losses(run.result())) == 3
+    with pytest.MonkeyPatch.context() as variables:
+        assert "wants a token" in strict.try_command("get", "jobs", program="csctl").stderr
+        variables.setenv("CSAUTH_TOKEN", token)
+        assert "execute" in strict.csctl("get", "jobs", "-a")
 
 
 def test_a_client_with_a_revoked_token_is_told_so_in_one_sentence(

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,9 @@ class Place:
             json={"argv": argv, "work_dir": str(directory), "environment": {}},
             headers={"authorization": f"Bearer {self.variables(user)['CSAUTH_TOKEN']}"},
             timeout=60,
+            verify=ssl.create_default_context(
+                cafile=str(self.appliance.data_dir / "tls" / "ca.crt")
+            ),
         )
         assert answer.is_success, answer.text
         return str(answer.json()["job"])
@@ -145,7 +149,7 @@ def place() -> Iterator[Place]:
         open_to_all() as enter,
     ):
         appliance = SharedAppliance(folder / "data", enter=enter)
-        appliance.up("--systems", "2", "--tokens")
+        appliance.up("--systems", "2", "--tls", "--tokens")
         try:
             shutil.copy(appliance.config_path, folder)
             (folder / "config_v2").chmod(0o644)

@@ -60,7 +60,7 @@ def test_programs_of_a_job_have_its_users_rights_and_no_others(folder: Path) -> 
         open_to_all(sdk_client_venv()) as enter,
     ):
         appliance = SharedAppliance(folder / "data", enter=enter)
-        appliance.up("--systems", "1", "--tokens")
+        appliance.up("--systems", "1", "--tls", "--tokens")
         try:
             shutil.copy(appliance.config_path, folder / "config_v2")
             (folder / "config_v2").chmod(0o644)

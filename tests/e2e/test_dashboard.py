@@ -202,9 +202,9 @@ def log_in(page: Page, token: str) -> None:
 
 
 def test_people_log_in_and_may_change_only_their_own(opener: Opener, tmp_path: Path) -> None:
-    with idle_appliance(tmp_path / "data", "--tokens") as appliance:
+    with idle_appliance(tmp_path / "data", "--tls", "--tokens") as appliance:
         token = add_user(appliance, "grace", 1001)
-        watched = opener(appliance.state.rest_url)
+        watched = opener(appliance.state.rest_url, ignore_https_errors=True)
         page = watched.open("/admin")
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
         log_in(page, "nonsense")

@@ -354,12 +354,12 @@ def test_browsers_are_told_to_be_careful(rest):
 
 def test_with_tokens_every_call_carries_one(tmp_path):
     with running_appliance(tmp_path / "data", "--tokens", "--tls") as appliance:
-        with rest_client(appliance, verify=False) as stranger:
+        with rest_client(appliance) as stranger:
             refused = stranger.get("jobs")
             assert refused.status_code == 401
             assert refused.headers["www-authenticate"] == "Bearer"
             assert "wants a token" in problem_of(refused)
         token = mint(appliance, "ada", "--uid", "1000", "--gid", "100")
-        with rest_client(appliance, token, verify=False) as ada:
+        with rest_client(appliance, token) as ada:
             assert ada.get("me").json()["name"] == "ada"
             assert ada.get("jobs").headers["strict-transport-security"]

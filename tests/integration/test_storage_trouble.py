@@ -126,7 +126,7 @@ def test_a_disk_that_runs_full_stops_admissions_and_nothing_else_until_there_is_
 @pytest.mark.slow
 def test_a_backup_of_a_running_appliance_brings_a_damaged_one_back(tmp_path):
     data_dir, target = tmp_path / "data", str(tmp_path / "backup.tar")
-    appliance = ApplianceProcess(data_dir, ("--systems", "1", "--tokens"))
+    appliance = ApplianceProcess(data_dir, ("--systems", "1", "--tls", "--tokens"))
     place = ("--data-dir", str(data_dir))
     try:
         appliance.up()

@@ -1,6 +1,5 @@
 """Other users of the machine, and callers without a token, get nowhere near somebody's job."""
 
-import base64
 import json
 import os
 import subprocess
@@ -95,19 +94,13 @@ class Person:
     """A user with a token, on a connection of their own."""
 
     def __init__(self, appliance, token: str) -> None:
-        config = json.loads(appliance.data_dir.joinpath("config_v2").read_text())
-        (cluster,) = config["clusters"]
-        (namespace,) = cluster["namespaces"]
-        self.pem = base64.b64decode(namespace["certificateAuthorityData"])
-        self.address = cluster["server"]
-        self.channel = self.connect(f"{namespace['name']}.{cluster['authority']}")
+        self.appliance = appliance
+        self.channel = self.connect()
         self.stub = cluster_pb2_grpc.ClusterManagementStub(self.channel)
         self.metadata = (("auth-token", token),)
 
-    def connect(self, authority: str) -> grpc.Channel:
-        credentials = grpc.ssl_channel_credentials(self.pem)
-        options = [("grpc.default_authority", authority), ("grpc.use_local_subchannel_pool", 1)]
-        return grpc.secure_channel(self.address, credentials, options)
+    def connect(self, authority: str = "") -> grpc.Channel:
+        return self.appliance.connect(authority, use_local_subchannel_pool=1)
 
     def poll(self, job: str, *, seconds: float = SECONDS) -> grpc.Call:
         return self.stub.PollIngressV2(pb.GetIngressRequest(job_id=job), timeout=seconds)

@@ -1,6 +1,7 @@
 """Nobody makes the appliance work, or fills its memory, before it is known that they may."""
 
 import socket
+import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ COSTLY = {"layers": 10_000, "hidden": 4096, "systems": 100_000}
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
-    with running_appliance(data, "--tokens") as running:
+    with running_appliance(data, "--tls", "--tokens") as running:
         yield running
 
 
@@ -70,8 +71,7 @@ class Peak:
 def test_a_message_of_300_mb_is_not_read_before_its_token(appliance, metadata):
     method = "/cluster.cluster_mgmt_pb.ClusterManagement/InitExecuteJob"
     before = memory_of(appliance)
-    options = [("grpc.max_send_message_length", -1)]
-    with Peak(appliance) as peak, grpc.insecure_channel(appliance.state.address, options) as each:
+    with Peak(appliance) as peak, appliance.connect(max_send_message_length=-1) as each:
         call = each.unary_unary(method, _registered_method=False)
         with pytest.raises(grpc.RpcError) as refused:
             call(b"x" * (300 * MIB), metadata=metadata, timeout=120)
@@ -81,7 +81,7 @@ def test_a_message_of_300_mb_is_not_read_before_its_token(appliance, metadata):
 
 def test_who_may_call_sends_no_more_than_the_method_takes(appliance, tokens):
     method = "/wsc.v1.Queue/ListQueue"
-    with grpc.insecure_channel(appliance.state.address) as each:
+    with appliance.connect() as each:
         call = each.unary_unary(method, _registered_method=False)
         for size in (2 * MIB, 64 * MIB):  # above the method's limit, and above the port's
             with pytest.raises(grpc.RpcError) as refused:
@@ -144,15 +144,16 @@ def _reopened(client) -> bool:
 
 
 def test_slow_senders_are_hung_up_on(appliance):
-    rest = appliance.state.rest_url.rpartition("/")[2]
+    rest, clients = appliance.state.rest_url.rpartition("/")[2], appliance.state.address
     began = time.monotonic()
     senders = {
-        "half a head": _connected(rest, b"GET /healthz HTTP/1.1\r\nHost: "),
-        "nothing at all": _connected(rest, b""),
+        "half a head": _connected(appliance, rest, b"GET /healthz HTTP/1.1\r\nHost: "),
+        "nothing at all": _connected(appliance, rest, b""),
         "half a head after a request": _connected(
-            rest, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"
+            appliance, rest, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"
         ),
-        "half a preface of HTTP/2": _connected(appliance.state.address, b"PRI * HT"),
+        "half a preface of HTTP/2": _connected(appliance, clients, b"PRI * HT"),
+        "half a first message of TLS": _plain(clients, b"\x16\x03\x01\x02\x00\x01"),
     }
     for name, sender in senders.items():
         sender.settimeout(HEAD_SECONDS + 10)
@@ -166,9 +167,18 @@ def test_slow_senders_are_hung_up_on(appliance):
         sender.close()
 
 
-def _connected(address: str, data: bytes) -> socket.socket:
+def _plain(address: str, data: bytes) -> socket.socket:
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)))
+    connection.sendall(data)
+    return connection
+
+
+def _connected(appliance, address: str, data: bytes) -> socket.socket:
+    context = ssl.create_default_context(cadata=appliance.authority_pem().decode())
+    if address == appliance.state.address:
+        context.set_alpn_protocols(["h2"])
+    connection = context.wrap_socket(_plain(address, b""), server_hostname="localhost")
     connection.sendall(data)
     return connection
 

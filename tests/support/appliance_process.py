@@ -1,6 +1,8 @@
 """A real appliance in the background, with test roles for pods."""
 
+import base64
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -53,7 +55,7 @@ class ApplianceProcess:
             "up", "--data-dir", str(self.data_dir), *common, *entries, *self.arguments
         )
         assert answer.returncode == 0, answer.stderr + self.log()
-        self.channel = grpc.insecure_channel(self.state.address)
+        self.channel = self.connect()
         self.cluster = cluster_pb2_grpc.ClusterManagementStub(self.channel)
         self.csctl = api_pb2_grpc.CsCtlV1Stub(self.channel)
         return answer
@@ -62,6 +64,31 @@ class ApplianceProcess:
         if hasattr(self, "channel"):
             self.channel.close()
         return run_command("down", "--data-dir", str(self.data_dir))
+
+    def authority_pem(self) -> bytes:
+        """Return the certificate authority that clients are told; empty without TLS."""
+        spaces = self.told_cluster()["namespaces"]
+        return base64.b64decode(spaces[0]["certificateAuthorityData"]) if spaces else b""
+
+    def told_cluster(self) -> dict:
+        """Return what the config file tells clients of the cluster."""
+        (cluster,) = json.loads((self.data_dir / "config_v2").read_text())["clusters"]
+        return cluster
+
+    def connect(self, authority: str = "", **options: int) -> grpc.Channel:
+        """Return a connection, as the client makes it by the config file.
+
+        Args:
+            authority: Name asked for; empty for management's own.
+            options: Further options of the channel, without `grpc.`.
+        """
+        cluster = self.told_cluster()
+        extra = [(f"grpc.{name}", value) for name, value in options.items()]
+        if not (pem := self.authority_pem()):
+            return grpc.insecure_channel(cluster["server"], extra)
+        wanted = authority or f"{cluster['namespaces'][0]['name']}.{cluster['authority']}"
+        named = [("grpc.default_authority", wanted), *extra]
+        return grpc.secure_channel(cluster["server"], grpc.ssl_channel_credentials(pem), named)
 
     def kill_management(self) -> None:
         """Kill management, and nothing else; afterwards another may take its place."""

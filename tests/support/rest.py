@@ -1,6 +1,7 @@
 """REST against a running appliance."""
 
 import os
+import ssl
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -46,6 +47,8 @@ def rest_client(appliance: ApplianceProcess, token: str = "", **options):
     """Yield a client of the appliance's REST interface."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
     root = f"{appliance.state.rest_url}/api/v1/"
+    if pem := appliance.authority_pem():
+        options = {"verify": ssl.create_default_context(cadata=pem.decode()), **options}
     with httpx.Client(base_url=root, headers=headers, timeout=120, **options) as client:
         yield client
 

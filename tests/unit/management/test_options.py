@@ -14,6 +14,7 @@ from appliance.management.options import ManagementOptions
         ({"csx_device": "gpu"}, "cannot compute on 'gpu'; it is one of cpu, cuda"),
         ({"streams": "air"}, "no streams of kind 'air'"),
         ({"precision": "f8"}, "no precision 'f8'"),
+        ({"needs_token": True, "port": 9000}, "Tokens are asked for at localhost port 9000"),
         ({"num_systems": 0}, "0 systems cannot run any job"),
     ],
 )
