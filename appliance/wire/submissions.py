@@ -89,6 +89,11 @@ class Submission:
     notifications: Sequence[Target] = ()
 
 
+def named_workflow(by_request: str, by_metadata: str) -> str:
+    """Return the workflow that a new job is to belong to; empty if it names none."""
+    return by_request or by_metadata
+
+
 def compile_submission(request: CompileJobRequest) -> Submission:
     """Read a compile request.
 

@@ -4,7 +4,8 @@ One table of rules serves gRPC and REST. Everybody who is let in may look; chang
 of an object, for administrators of its session and for administrators of the cluster. A blocked
 user may still look, and end what runs of their own, or let it run out. Being a job's client
 (`ATTACH_JOB`: to be told its address, which lets one run code as its owner) is for its owner alone,
-and for administrators of the cluster, who may make themselves tokens of anybody.
+and for administrators of the cluster, who may make themselves tokens of anybody. A workflow is for
+the jobs of the user who opened it, whoever administers what.
 """
 
 import datetime as dt
@@ -112,6 +113,8 @@ class Target:
         session: The session it belongs to; empty if none.
         priority: The priority that is asked for; None if none is.
         held_by: Who holds the job back; empty if nobody does.
+        workflow: The workflow that a new job is to belong to; empty if it names none.
+        workflow_owner: Whose that workflow is; None if it names none.
     """
 
     kind: str
@@ -120,6 +123,8 @@ class Target:
     session: str = ""
     priority: int | None = None
     held_by: str = ""
+    workflow: str = ""
+    workflow_owner: User | None = None
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".rstrip()
@@ -135,6 +140,9 @@ def refusal(principal: Principal, action: Action, target: Target) -> str | None:
     who = _describe(principal)
     if principal.is_blocked and action not in _FOR_BLOCKED:
         return f"{who} is blocked."
+    if target.workflow_owner is not None and target.workflow_owner.uid != principal.user.uid:
+        # Not even administrators: all jobs of a workflow are of one user, who may change them all.
+        return f"{who} may not use workflow {target.workflow}: it is for who opened it."
     if principal.role is UserRole.CLUSTER_ADMIN:
         return None
     if target.priority is not None and target.priority < ADMIN_PRIORITIES:

@@ -37,6 +37,7 @@ PRIORITISE_JOB = replace(EDIT_JOB, action=Action.PRIORITISE_JOB, lookup=Lookup.J
 EDIT_WORKFLOW = Rule(
     action=Action.EDIT_JOB, kind="workflow", lookup=Lookup.WORKFLOW, field="workflow_id"
 )
+EDIT_WORKFLOW_OF_JOB = replace(EDIT_WORKFLOW, lookup=Lookup.WORKFLOW_OF_JOB, field="job_id")
 CLEAR_WORKER_CACHE = Rule(action=Action.SUBMIT, kind="worker-cache")
 
 READ_LOGS = Rule(

@@ -127,7 +127,7 @@ class DriverRestarts:
 
     def _losses(self, driver: JobRecord, starts: _Starts) -> Losses:
         since = starts.events[-1].at if starts.events else None
-        wanted = JobFilter(workflow=driver.workflow, with_finished=True)
+        wanted = JobFilter(workflow=driver.workflow, uid=driver.user.uid, with_finished=True)
         members = [
             job
             for job in self._state.jobs.list(wanted)

@@ -16,7 +16,6 @@ from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.store.state import State
-from appliance.storage.jobs import JobFilter
 from appliance.wire.submissions import check_labels, parse_priority
 
 
@@ -110,7 +109,7 @@ class JobEdits:
 
     def _follow(self, record: JobRecord, priority: int) -> None:
         self._reconciler.reprioritise(record.id, priority)
-        for member in self._jobs.list(JobFilter(workflow=record.workflow)):
+        for member in self._jobs.of_workflow(record):
             if member.id != record.id:
                 self._state.jobs.set_priority(member.id, priority)
                 self._reconciler.reprioritise(member.id, priority)

@@ -218,7 +218,7 @@ class JobService:
         self._reconciler.post(job, end)
         if record.type is not JobType.DRIVER:
             return
-        for member in self.list(JobFilter(workflow=record.workflow)):
+        for member in self.of_workflow(record):
             if member.id != job:
                 self._reconciler.post(member.id, end)
 
@@ -255,6 +255,10 @@ class JobService:
         check_labels({key: value if value is not None else "x" for key, value in changes.items()})
         return self._state.jobs.patch_labels(job, changes)
 
+    def of_workflow(self, job: JobRecord) -> Sequence[JobRecord]:
+        """Return the unfinished jobs of a job's workflow, which are all of one user."""
+        return self.list(JobFilter(workflow=job.workflow, uid=job.user.uid))
+
     def set_priority(self, job: JobId, text: str) -> int:
         """Change the priority of a job and of its workflow's other unfinished jobs.
 
@@ -269,7 +273,7 @@ class JobService:
         record = self.load(job)
         if record.phase.is_terminal:
             raise ConflictError(f"Job {job} is {record.phase.value}; its priority is history.")
-        for member in self.list(JobFilter(workflow=record.workflow)):
+        for member in self.of_workflow(record):
             self._state.jobs.set_priority(member.id, priority)
             self._reconciler.reprioritise(member.id, priority)
         return priority

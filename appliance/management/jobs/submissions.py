@@ -26,7 +26,7 @@ from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.observability import tracing
 from appliance.storage.database import WouldWaitError
 from appliance.wire.caller import Caller
-from appliance.wire.submissions import Submission
+from appliance.wire.submissions import Submission, named_workflow
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class SubmissionService:
         session = self._session(submission.session, caller)
         workflow = (
             self._drivers.workflow_of(caller.token)
-            or WorkflowId(submission.workflow or caller.workflow)
+            or WorkflowId(named_workflow(submission.workflow, caller.workflow))
             or new_workflow_id()
         )
         new = NewJob(

@@ -9,7 +9,7 @@ REST route without a rule does not get into the application.
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from appliance.core.cluster.access import Action, Principal, Target
@@ -25,9 +25,10 @@ from appliance.core.errors import (
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import Access, Change, Keep, PeerUid, job_target
+from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
-from appliance.wire.submissions import parse_priority, requested_priority
+from appliance.wire.submissions import named_workflow, parse_priority, requested_priority
 
 # `Any`: each method has message types of its own; a path has text alone.
 _Message = Any
@@ -52,11 +53,13 @@ class Entered:
         rule: What holds for it.
         principal: Who calls; None if nobody has to be anybody.
         hold: What it occupies; released at its end.
+        workflow: The workflow that its metadata name; may be empty.
     """
 
     rule: Rule
     principal: Principal | None
     hold: Hold
+    workflow: str = ""
 
 
 class Gate:
@@ -77,6 +80,7 @@ class Gate:
         self._state = state
         self._allowances = allowances
         self._exports = exports
+        self._workflow_owners = WorkflowOwners(state.workflows.find)
         self.keep = keep
 
     def rule_of(self, method: str) -> Rule:
@@ -99,9 +103,10 @@ class Gate:
         is_nobody = (
             rule.identity is Identity.OBJECT and self._access.needs_token and not caller.is_named
         )
-        return self.enter(
+        entered = self.enter(
             rule, caller.user, caller.token, peer=peer, peer_uid=peer_uid, is_nobody=is_nobody
         )
+        return replace(entered, workflow=caller.workflow) if caller.workflow else entered
 
     def enter(
         self,
@@ -191,19 +196,21 @@ class Gate:
             raise InternalError("A rule that is decided by the body was asked without it.")
         if rule.action is Action.READ:
             return None
-        target = self.target(rule, field, principal)
+        asker = _Asker(principal=principal, workflow=entered.workflow)
+        target = _TARGETS[rule.lookup](self._places, rule, field, asker)
         if not rule.action.is_change:
             self._allow(principal, rule, target)
             return None
         return self._access.begin(principal, rule.action, target, door=door, detail=detail)
 
-    def target(self, rule: Rule, field: Field, principal: Principal) -> Target:
-        """Return the object that a call is about, as the rules see it."""
-        return _TARGETS[rule.lookup](self._places, rule, field, principal)
-
     @property
     def _places(self) -> "_Places":
-        return _Places(access=self._access, state=self._state, exports=self._exports)
+        return _Places(
+            access=self._access,
+            state=self._state,
+            exports=self._exports,
+            workflow_owners=self._workflow_owners,
+        )
 
     def _allow(self, principal: Principal, rule: Rule, target: Target) -> None:
         if rule.lookup is Lookup.ACCOUNT and target.name == principal.user.name:
@@ -218,46 +225,70 @@ class _Places:
     access: Access
     state: State
     exports: _Exports
+    workflow_owners: WorkflowOwners
 
 
-_Find = Callable[[_Places, Rule, Field, Principal], Target]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asker:
+    """Who calls, and the workflow that the call's metadata name."""
+
+    principal: Principal
+    workflow: str
 
 
-def _kind(_: _Places, rule: Rule, __: Field, ___: Principal) -> Target:
+_Find = Callable[[_Places, Rule, Field, _Asker], Target]
+
+
+def _kind(_: _Places, rule: Rule, __: Field, ___: _Asker) -> Target:
     return Target(kind=rule.kind)
 
 
-def _name(_: _Places, rule: Rule, field: Field, __: Principal) -> Target:
+def _name(_: _Places, rule: Rule, field: Field, __: _Asker) -> Target:
     return Target(kind=rule.kind, name=str(field(rule.field)))
 
 
-def _job(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+def _job(places: _Places, rule: Rule, field: Field, _: _Asker) -> Target:
     return job_target(places.state.jobs.load(JobId(field(rule.field))))
 
 
-def _job_if_named(places: _Places, rule: Rule, field: Field, principal: Principal) -> Target:
+def _job_if_named(places: _Places, rule: Rule, field: Field, asker: _Asker) -> Target:
     """Return the job; a client whose job was refused at once ends one without a name."""
     if not field(rule.field):
         return Target(kind="job")
-    return _job(places, rule, field, principal)
+    return _job(places, rule, field, asker)
 
 
-def _job_and_priority(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+def _job_and_priority(places: _Places, rule: Rule, field: Field, _: _Asker) -> Target:
     job = places.state.jobs.load(JobId(field(rule.field)))
     return job_target(job, priority=parse_priority(field("job_priority")))
 
 
-def _new_job(_: _Places, __: Rule, field: Field, ___: Principal) -> Target:
-    return Target(kind="job", priority=requested_priority(field("debug_args")))
+def _new_job(places: _Places, _: Rule, field: Field, asker: _Asker) -> Target:
+    arguments = field("debug_args")
+    workflow = WorkflowId(named_workflow(arguments.debug_mgr.workflow_id, asker.workflow))
+    user = asker.principal.user
+    return Target(
+        kind="job",
+        priority=requested_priority(arguments),
+        workflow=workflow,
+        workflow_owner=places.workflow_owners.owner_of(WorkflowId(workflow), user)
+        if workflow
+        else None,
+    )
 
 
-def _new_driver(_: _Places, __: Rule, field: Field, ___: Principal) -> Target:
+def _new_driver(_: _Places, __: Rule, field: Field, ___: _Asker) -> Target:
     text = field("priority")
     return Target(kind="job", priority=parse_priority(text) if text else None)
 
 
-def _workflow(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+def _workflow(places: _Places, rule: Rule, field: Field, _: _Asker) -> Target:
     return _workflow_target(str(field(rule.field)), places.state)
+
+
+def _workflow_of_job(places: _Places, rule: Rule, field: Field, _: _Asker) -> Target:
+    job = places.state.jobs.load(JobId(field(rule.field)))
+    return _workflow_target(job.workflow, places.state)
 
 
 def _workflow_target(name: str, state: State) -> Target:
@@ -273,31 +304,31 @@ def lease_target(name: str, state: State) -> Target:
     return job_target(job) if job else _workflow_target(name, state)
 
 
-def _lease(places: _Places, _: Rule, field: Field, __: Principal) -> Target:
+def _lease(places: _Places, _: Rule, field: Field, __: _Asker) -> Target:
     return lease_target(str(field("lease_id") or field("job_id")), places.state)
 
 
-def _session(_: _Places, rule: Rule, field: Field, __: Principal) -> Target:
+def _session(_: _Places, rule: Rule, field: Field, __: _Asker) -> Target:
     name = str(field(rule.field))
     return Target(kind="session", name=name, session=name)
 
 
-def _export(places: _Places, rule: Rule, field: Field, _: Principal) -> Target:
+def _export(places: _Places, rule: Rule, field: Field, _: _Asker) -> Target:
     job = places.exports.job_of(str(field(rule.field)))
     record = places.state.jobs.find(job)
     # Of a job that is forgotten nobody is the owner any more: administrators may look.
     return job_target(record) if record else Target(kind="job", name=job)
 
 
-def _token(places: _Places, rule: Rule, field: Field, principal: Principal) -> Target:
+def _token(places: _Places, rule: Rule, field: Field, asker: _Asker) -> Target:
     name = str(field(rule.field))
     record = places.access.tokens.find(name)
     if record is None:
         raise NotFoundError(f"There is no token {name!r}.")
-    return Target(kind="token", name=name, owner=places.access.owner(record.user, principal))
+    return Target(kind="token", name=name, owner=places.access.owner(record.user, asker.principal))
 
 
-def _by_body(_: _Places, rule: Rule, __: Field, ___: Principal) -> Target:
+def _by_body(_: _Places, rule: Rule, __: Field, ___: _Asker) -> Target:
     raise InternalError(f"What {rule.kind} a call is about stands in its body.")
 
 
@@ -310,6 +341,7 @@ _TARGETS: Mapping[Lookup, _Find] = {
     Lookup.NEW_JOB: _new_job,
     Lookup.NEW_DRIVER: _new_driver,
     Lookup.WORKFLOW: _workflow,
+    Lookup.WORKFLOW_OF_JOB: _workflow_of_job,
     Lookup.LEASE: _lease,
     Lookup.SESSION: _session,
     Lookup.EXPORT: _export,

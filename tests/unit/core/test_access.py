@@ -95,3 +95,13 @@ def test_a_refusal_names_who_what_and_for_whom() -> None:
 
 def test_every_role_is_stored_as_it_reads() -> None:
     assert [role.value for role in UserRole] == ["user", "session-admin", "cluster-admin"]
+
+
+@pytest.mark.parametrize("role", UserRole)
+def test_a_workflow_is_for_jobs_of_who_opened_it_whoever_administers(role: UserRole) -> None:
+    new = Target(kind="job", workflow="wflow-a", workflow_owner=ADA)
+    traits = {"role": role, "sessions": ("team-a",)}
+    assert may(ADA, Action.SUBMIT, new, **traits)
+    why = refusal(Principal(user=BOB, **traits), Action.SUBMIT, new)
+    assert why == "User bob (uid 1001) may not use workflow wflow-a: it is for who opened it."
+    assert may(BOB, Action.SUBMIT, Target(kind="job"), **traits)
