@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from appliance.core.entry_points.files import FILES
 from protos.csctl import api_pb2
 from tests.support.appliance_process import (
     ROOT,
@@ -71,6 +72,17 @@ def test_nothing_that_the_appliance_has_made_is_open_to_others(appliance):
     assert open_to_others == []
     passable = {path for path, status in found if status.st_mode & stat.S_IXOTH}
     assert passable == ({runtime_root, runtime_root / job} if os.geteuid() == 0 else set())
+
+
+def test_the_table_of_files_says_their_modes(appliance):
+    named = {
+        appliance.data_dir / file.place.removeprefix("DATA/"): file
+        for file in FILES
+        if file.place.startswith("DATA/")
+    }
+    found = {path: stat.S_IMODE(path.stat().st_mode) for path in named if path.exists()}
+    assert {path.name for path in found} >= {"config_v2", "token.key", "appliance.json"}
+    assert found == {path: named[path].mode for path in found}
 
 
 def test_a_password_of_a_receiver_of_traces_is_refused_too():
