@@ -71,7 +71,9 @@ from appliance.management.pods.coordinators import (
 )
 from appliance.management.pods.inner_listener import JobKeys, open_inner_door
 from appliance.management.pods.pod_specs import Surroundings, plan_pods
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
+from appliance.management.reconciler.transitions import Hooks
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.rpc.client_streams import ClientStreams, Presence
@@ -222,11 +224,12 @@ class Management:
         self.launcher: Launcher = nodes.launcher if nodes else self._start_launcher()
         policy = Policy(allows_preemption=self.options.allows_preemption)
         self.activity = ActivityService(self._state, policy)
+        self.mailbox = Mailbox()
         self.reconciler = self._make_reconciler(policy)
-        self.model.on_change(self.reconciler.reschedule)
+        self.model.on_change(self.mailbox.reschedule)
         self.drivers = DriverService(
             self._state,
-            self.reconciler,
+            self.mailbox,
             self._driver_tokens,
             self.sessions,
             self.options.data_dir,
@@ -235,17 +238,18 @@ class Management:
         )
         self.jobs = JobService(
             self._state,
-            self.reconciler,
+            self.mailbox,
             f"https://{self.address}" if listener else dashboard_root,
             compile_root=self.options.compile_root,
+            watch=self._watch,
             door=self.address if listener else "",
         )
         self.access.on_change(self._tell_of)
-        self.edits = JobEdits(self._state, self.jobs, self.reconciler)
+        self.edits = JobEdits(self._state, self.jobs, self.mailbox)
         self.inventory = Inventory(self._state, self.model, nodes)
         self.logs = LogService(self._state)
         self.collector = ApplianceCollector(self._state, self.inventory, self._clock)
-        self.queue = QueueService(self._state, self.reconciler, self.model, self.sessions)
+        self.queue = QueueService(self._state, self.mailbox, self.model, self.sessions)
         self.views = ResourceViews(
             self._state,
             self.jobs,
@@ -280,18 +284,19 @@ class Management:
             self.options.data_dir,
             DiskReserve(num_bytes=self.options.disk_reserve_bytes),
             sqlite_path(self.options.data_dir, self.options.database),
-            self.reconciler.stop_admissions,
+            self.mailbox.stop_admissions,
         )
         self._storage_watch.start()
         self.reconciler.start()
 
     def _make_gate(self) -> Gate:
         allowances = Allowances(self._clock)
-        return Gate(self.access, self._state, self.reconciler.keep, allowances, self.exports)
+        return Gate(self.access, self._state, self.mailbox.keep, allowances, self.exports)
 
     def _make_reconciler(self, policy: Policy) -> Reconciler:
         self._driver_restarts = DriverRestarts(self._state)
         return Reconciler(
+            mailbox=self.mailbox,
             state=self._state,
             launcher=self.launcher,
             coordinators=self._coordinators,
@@ -299,13 +304,17 @@ class Management:
             watch=self._watch,
             clock=self._clock,
             model=self.model,
-            policy=policy,
-            lease_seconds=self.options.lease_seconds,
-            history_seconds=self.options.history_days * 86_400 or None,
-            pod_lost=self._driver_restarts.pod_lost,
-            on_lost=end_at_once,
-            on_refused=start_again,
-            on_ended=self._attendants.job_ended,
+            options=ReconcilerOptions(
+                policy=policy,
+                lease_seconds=self.options.lease_seconds,
+                history_seconds=self.options.history_days * 86_400 or None,
+                on_lost=end_at_once,
+                on_refused=start_again,
+                hooks=Hooks(
+                    pod_lost=self._driver_restarts.pod_lost,
+                    job_ended=self._attendants.job_ended,
+                ),
+            ),
         )
 
     async def _open_inner_doors(self) -> None:
@@ -464,7 +473,7 @@ class Management:
             self._follow_kubernetes(self._kubernetes)
         submissions = SubmissionService(
             self._state,
-            self.reconciler,
+            self.mailbox,
             SubmissionOptions(
                 data_dir=self.options.data_dir,
                 lease_seconds=self.options.lease_seconds,

@@ -20,7 +20,8 @@ from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import Services, WsJobs
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from tests.support.management import make_model, opened_state
 from tests.support.reconciling import SilentCoordinators
 
@@ -34,7 +35,9 @@ class KubeDesk:
         self.wsjobs = WsJobs(api, state, clock, kept_seconds=options.kept_seconds)
         self.launcher = KubernetesLauncher(api, options, self.wsjobs.owner_of, clock)
         self.watch = JobWatch()
+        self.mailbox = Mailbox()
         self.reconciler = Reconciler(
+            mailbox=self.mailbox,
             state=state,
             launcher=self.launcher,
             coordinators=SilentCoordinators(),
@@ -42,18 +45,23 @@ class KubeDesk:
             watch=self.watch,
             clock=clock,
             model=model,
+            options=ReconcilerOptions(),
         )
-        model.on_change(self.reconciler.reschedule)
+        model.on_change(self.mailbox.reschedule)
         self.jobs = JobService(
-            state, self.reconciler, "http://dashboard", compile_root=directory / "compile"
+            state,
+            self.mailbox,
+            "http://dashboard",
+            compile_root=directory / "compile",
+            watch=self.watch,
         )
-        self.edits = JobEdits(state, self.jobs, self.reconciler)
+        self.edits = JobEdits(state, self.jobs, self.mailbox)
         self.sessions = SessionService(state, model)
         self.access = open_access(directory, state.database, clock, needs_token=False)
         self.access.on_change(lambda kind, name: self.wsjobs.look_at(name))
         self.drivers = DriverService(
             state,
-            self.reconciler,
+            self.mailbox,
             open_driver_tokens(directory),
             self.sessions,
             directory,
@@ -81,7 +89,7 @@ class KubeDesk:
     def submit(self, new):
         """Keep a job and hand it to the reconciler, as the submission service does."""
         record = self.state.jobs.create(new)
-        self.reconciler.submit(record)
+        self.mailbox.submit(record)
         self.watch.tell(Topic.JOB, record.id)  # as the doors do, when they write the audit trail
         return record.id
 

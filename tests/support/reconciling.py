@@ -16,7 +16,10 @@ from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
 from appliance.management.pods.coordinators import Coordinators
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
+from appliance.management.reconciler.transitions import Hooks
+from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state
 
 
@@ -120,29 +123,35 @@ class Desk:
     ):
         self.state, self.model = state, model
         self.launcher = launcher or IdleLauncher()
+        self.mailbox, self.watch = Mailbox(), JobWatch()
         self.reconciler = Reconciler(
+            mailbox=self.mailbox,
             state=state,
             launcher=self.launcher,
             coordinators=SilentCoordinators(),
             plan_pods=one_pod,
-            watch=JobWatch(),
+            watch=self.watch,
             clock=state.clock,
             model=model,
-            policy=policy,
-            on_lost=on_lost,
-            on_refused=on_refused,
-            pod_lost=pod_lost,
+            options=ReconcilerOptions(
+                policy=policy or Policy(),
+                on_lost=on_lost,
+                on_refused=on_refused,
+                hooks=Hooks(pod_lost=pod_lost),
+            ),
         )
-        model.on_change(self.reconciler.reschedule)
-        self.jobs = JobService(state, self.reconciler, "", compile_root=Path("/nowhere"))
+        model.on_change(self.mailbox.reschedule)
+        self.jobs = JobService(
+            state, self.mailbox, "", compile_root=Path("/nowhere"), watch=self.watch
+        )
         self.sessions = SessionService(state, model)
-        self.edits = JobEdits(state, self.jobs, self.reconciler)
-        self.queue = QueueService(state, self.reconciler, model, self.sessions)
+        self.edits = JobEdits(state, self.jobs, self.mailbox)
+        self.queue = QueueService(state, self.mailbox, model, self.sessions)
 
     def submit(self, new):
         """Keep a job and hand it to the reconciler, as the submission service does."""
         record = self.state.jobs.create(new)
-        self.reconciler.submit(record)
+        self.mailbox.submit(record)
         return record.id
 
     def is_queued(self, job):

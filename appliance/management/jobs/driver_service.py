@@ -24,7 +24,7 @@ from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.reconciler.live_jobs import wait_until_kept
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.storage.database import WouldWaitError
 from appliance.wire.submissions import check_labels
@@ -61,7 +61,7 @@ class DriverService:
 
     Args:
         state: What is kept.
-        reconciler: Runs them.
+        mailbox: Leads to the reconciler, which runs them.
         tokens: Their tokens.
         sessions: Where they are listed.
         data_dir: Where jobs' directories are.
@@ -72,7 +72,7 @@ class DriverService:
     def __init__(
         self,
         state: State,
-        reconciler: Reconciler,
+        mailbox: Mailbox,
         tokens: DriverTokens,
         sessions: SessionService,
         data_dir: Path,
@@ -83,7 +83,7 @@ class DriverService:
         self._is_any_user = is_any_user or os.geteuid() == 0
         self._sessions = sessions
         self._state = state
-        self._reconciler = reconciler
+        self._mailbox = mailbox
         self._tokens = tokens
         self._data_dir = data_dir
         self._model = model
@@ -139,7 +139,7 @@ class DriverService:
         )
         self._take_place(job, submission.user)
         keep = partial(self._keep, new, submission.spec)
-        self._reconciler.take_in(job, partial(copy_context().run, keep), is_kept)
+        self._mailbox.take_in(job, partial(copy_context().run, keep), is_kept)
 
     def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
         """Keep a driver with what it runs and its workflow; called within a batch.

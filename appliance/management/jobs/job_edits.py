@@ -14,7 +14,7 @@ from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import ConflictError, StaleError
 from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.wire.submissions import check_labels, parse_priority
 
@@ -47,13 +47,13 @@ class JobEdits:
     Args:
         state: What is kept.
         jobs: The jobs.
-        reconciler: Serves jobs by their priorities.
+        mailbox: Leads to the reconciler, which serves jobs by their priorities.
     """
 
-    def __init__(self, state: State, jobs: JobService, reconciler: Reconciler) -> None:
+    def __init__(self, state: State, jobs: JobService, mailbox: Mailbox) -> None:
         self._state = state
         self._jobs = jobs
-        self._reconciler = reconciler
+        self._mailbox = mailbox
 
     def edit(self, job: JobId, edit: JobEdit) -> JobRecord:
         """Change a job; a new priority is that of its workflow's other unfinished jobs as well.
@@ -93,7 +93,7 @@ class JobEdits:
         record = self._jobs.load(job)
         if not record.phase.is_terminal and record.held_by:
             raise ConflictError(f"Job {job} is held by {record.held_by} already.")
-        self._reconciler.hold_back(job, name_of(by))
+        self._mailbox.hold_back(job, name_of(by))
 
     def release(self, job: JobId) -> None:
         """Let a held job start again.
@@ -105,11 +105,11 @@ class JobEdits:
         record = self._jobs.load(job)
         if not record.held_by:
             raise ConflictError(f"Job {job} is {record.phase.value} and is not held.")
-        self._reconciler.hold_back(job, "")
+        self._mailbox.hold_back(job, "")
 
     def _follow(self, record: JobRecord, priority: int) -> None:
-        self._reconciler.reprioritise(record.id, priority)
+        self._mailbox.reprioritise(record.id, priority)
         for member in self._jobs.of_workflow(record):
             if member.id != record.id:
                 self._state.jobs.set_priority(member.id, priority)
-                self._reconciler.reprioritise(member.id, priority)
+                self._mailbox.reprioritise(member.id, priority)

@@ -13,10 +13,11 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
-from appliance.management.changes.watch import Awaited
+from appliance.management.changes.feed import Topic
+from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.pods.pod_specs import REQUEST_FILE
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.scheduler.explain import Wait
 from appliance.storage.database import WouldWaitError
@@ -84,24 +85,27 @@ class JobService:
 
     Args:
         state: What is kept.
-        reconciler: Moves the jobs.
+        mailbox: Leads to the reconciler, which moves the jobs.
         dashboard_root: URL below which jobs have their pages.
         compile_root: The compile cache.
+        watch: Told of new readings.
         door: host:port that clients reach every coordinator by; empty if each has its own.
     """
 
     def __init__(
         self,
         state: State,
-        reconciler: Reconciler,
+        mailbox: Mailbox,
         dashboard_root: str,
         *,
         compile_root: Path,
+        watch: JobWatch,
         door: str = "",
     ) -> None:
+        self._watch = watch
         self._compile_root = compile_root
         self._state = state
-        self._reconciler = reconciler
+        self._mailbox = mailbox
         self._dashboard_root = dashboard_root
         self._door = door
 
@@ -145,7 +149,7 @@ class JobService:
 
     def wait_of(self, job: JobId) -> Wait | None:
         """Return why a job waits; None if it does not."""
-        return self._reconciler.published.find(job)
+        return self._mailbox.published.find(job)
 
     def dashboard(self, job: JobId) -> str:
         """Return the address of the job's page."""
@@ -197,7 +201,7 @@ class JobService:
         if record.type.is_sdk and phase is Phase.FAILED and message in NO_REASONS:
             told = self.warnings(job)
             message = told[-1].message if told else ""
-        self._reconciler.post(job, machine.EndRequested(phase=phase, message=message))
+        self._mailbox.post(job, machine.EndRequested(phase=phase, message=message))
 
     def cancel(self, job: JobId, why: str) -> None:
         """Cancel a job from outside its client; with a driver, the jobs of its script too.
@@ -215,12 +219,12 @@ class JobService:
             raise ConflictError(f"Job {job} is {record.phase.value} already.")
         message = f"{FROM_OUTSIDE}: {why}"
         end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
-        self._reconciler.post(job, end)
+        self._mailbox.post(job, end)
         if record.type is not JobType.DRIVER:
             return
         for member in self.of_workflow(record):
             if member.id != job:
-                self._reconciler.post(member.id, end)
+                self._mailbox.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
         """Keep where a compile job left its artifacts; the job has served its purpose.
@@ -239,7 +243,7 @@ class JobService:
         if artifact_dir:
             found = ArtifactStore(self._compile_root, record.user.uid).of_user(artifact_dir)
             self._state.jobs.set_artifact_dir(job, str(found))
-        self._reconciler.post(job, machine.CompileFinalized())
+        self._mailbox.post(job, machine.CompileFinalized())
 
     def delete(self, job: JobId) -> None:
         """Forget a job that has ended."""
@@ -275,7 +279,7 @@ class JobService:
             raise ConflictError(f"Job {job} is {record.phase.value}; its priority is history.")
         for member in self.of_workflow(record):
             self._state.jobs.set_priority(member.id, priority)
-            self._reconciler.reprioritise(member.id, priority)
+            self._mailbox.reprioritise(member.id, priority)
         return priority
 
     def cluster_details(self, job: JobId) -> ClusterDetails:
@@ -311,7 +315,7 @@ class JobService:
             is_kept: Told once that is kept; None if nobody waits.
         """
         self.load(job)
-        self._reconciler.register(job, address, is_kept)
+        self._mailbox.register(job, address, is_kept)
 
     def reported(
         self,
@@ -335,10 +339,10 @@ class JobService:
         for event in events:
             self._state.jobs.add_event(event)
         self._state.series.add(job, points)
-        self._reconciler.tell_progress(job)
+        self._watch.tell(Topic.PROGRESS, job)
         if phase:
             reported = machine.Reported(phase=Phase(phase), message=message)
-            self._reconciler.post_and_wait(job, reported)
+            self._mailbox.post_and_wait(job, reported)
 
     def request_compile(self, job: JobId, *, num_systems: int = 0, is_cached: bool = False) -> None:
         """Queue a compile job that has looked into the cache in vain for what compiling takes.
@@ -355,7 +359,7 @@ class JobService:
         """
         if self.load(job).type is not JobType.COMPILE:
             raise UserError(f"Job {job} is no compile job.")
-        self._reconciler.request_compile(job, num_systems=num_systems, is_cached=is_cached)
+        self._mailbox.request_compile(job, num_systems=num_systems, is_cached=is_cached)
 
     def may_compile(self, job: JobId) -> bool:
         """Whether a compile job has what compiling takes.

@@ -17,7 +17,7 @@ from appliance.core.ids import JobId, new_job_id
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import default_requirements
 from appliance.management.cluster.session_service import SessionService
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.scheduler_snapshots import account_user
 from appliance.management.store.state import State
 from appliance.scheduler.admission import Admit, Reject
@@ -118,16 +118,16 @@ class QueueService:
 
     Args:
         state: What is kept.
-        reconciler: Publishes what each cycle found.
+        mailbox: Has what the last cycle found.
         model: What the cluster has.
         sessions: Where a request would go.
     """
 
     def __init__(
-        self, state: State, reconciler: Reconciler, model: ClusterModel, sessions: SessionService
+        self, state: State, mailbox: Mailbox, model: ClusterModel, sessions: SessionService
     ) -> None:
         self._state = state
-        self._reconciler = reconciler
+        self._mailbox = mailbox
         self._model = model
         self._sessions = sessions
         self._clock: Clock = state.clock
@@ -140,7 +140,7 @@ class QueueService:
             limit: At most so many.
             session: Only of this session; empty for all.
         """
-        published = self._reconciler.published
+        published = self._mailbox.published
         stopped = published.snapshot.stopped if published.snapshot else ""
         if published.waits is None:
             return QueuePage(entries=(), total=0, as_of=published.at, stopped=stopped)
@@ -151,7 +151,7 @@ class QueueService:
 
     def find(self, job: JobId) -> QueueEntry | None:
         """Return a job's place; None if it does not wait."""
-        wait = self._reconciler.published.find(job)
+        wait = self._mailbox.published.find(job)
         return None if wait is None else _entry(wait)
 
     def explain(self, job: JobId) -> QueueEntry:
@@ -200,7 +200,7 @@ class QueueService:
             limit_seconds=question.limit_seconds or wanted.limit_seconds,
         )
         try:
-            found = self._reconciler.would_start(pending).result(timeout=_TRY_SECONDS)
+            found = self._mailbox.would_start(pending).result(timeout=_TRY_SECONDS)
         except TimeoutError as error:
             raise ClusterError(
                 f"The queue did not answer within {_TRY_SECONDS:g} seconds.", hint="Ask again."

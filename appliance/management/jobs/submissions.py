@@ -20,7 +20,7 @@ from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
 from appliance.management.pods.pod_specs import REQUEST_FILE
-from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.observability import tracing
@@ -56,7 +56,7 @@ class SubmissionService:
 
     Args:
         state: What is kept.
-        reconciler: Takes over the new jobs.
+        mailbox: Leads to the reconciler, which takes over the new jobs.
         options: See `SubmissionOptions`.
         drivers: Knows which callers are scripts of drivers; their jobs are the driver's.
         model: What the cluster has.
@@ -66,7 +66,7 @@ class SubmissionService:
     def __init__(
         self,
         state: State,
-        reconciler: Reconciler,
+        mailbox: Mailbox,
         options: SubmissionOptions,
         *,
         drivers: DriverService,
@@ -77,7 +77,7 @@ class SubmissionService:
         self._state = state
         self._model = model
         self._sessions = sessions
-        self._reconciler = reconciler
+        self._mailbox = mailbox
         self._options = options
         self._repeats = RepeatedCalls(state)
 
@@ -139,7 +139,7 @@ class SubmissionService:
         )
         keep = partial(self._keep, new, submission, caller)
         # It keeps the job's place in a trace too, which is below the call that is served here.
-        self._reconciler.take_in(job, partial(copy_context().run, keep), is_kept)
+        self._mailbox.take_in(job, partial(copy_context().run, keep), is_kept)
 
     def _max_groups(self, session: str) -> int | None:
         record = self._state.sessions.find(session)
@@ -177,24 +177,24 @@ class SubmissionService:
         )
         self._state.leases.grant(workflow, seconds=seconds or self._options.lease_seconds)
         if reserve:
-            self._reconciler.hold(workflow)
+            self._mailbox.hold(workflow)
         return workflow
 
     def release_workflow(self, workflow: WorkflowId) -> None:
         """Give up what a workflow reserved, and its lease."""
         self._state.workflows.release(workflow)
         self._state.leases.end(workflow)
-        self._reconciler.release(workflow)
+        self._mailbox.release(workflow)
 
     def reserve_for(self, job: JobRecord) -> None:
         """Let the workflow of a job keep what its jobs get; raises `NotFoundError`."""
         self._state.workflows.reserve(job.workflow)
-        self._reconciler.hold(job.workflow)
+        self._mailbox.hold(job.workflow)
 
     def release_for(self, job: JobRecord) -> None:
         """Let the workflow of a job give up what it keeps; raises `NotFoundError`."""
         self._state.workflows.release(job.workflow)
-        self._reconciler.release(job.workflow)
+        self._mailbox.release(job.workflow)
 
     def _session(self, wanted: str, caller: Caller) -> str:
         return self._sessions.session_for(wanted or caller.session, caller.user.name)

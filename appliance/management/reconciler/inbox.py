@@ -1,15 +1,12 @@
-"""What the reconciler is told, and by when it has to look at what."""
+"""What the reconciler is told."""
 
 import contextlib
-import heapq
-import itertools
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from appliance.cluster.launcher import Exit
+from appliance.cluster.launcher import Exit, LauncherLost
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.management.changes.watch import Awaited
@@ -153,6 +150,17 @@ def awaited_of(item: Item) -> Awaited | None:
             return None
 
 
+def job_of(item: Item) -> JobId | None:
+    """Return the job that an item is about; None if it is about none, or about several."""
+    match item:
+        case Submitted(record=record):
+            return record.id
+        case Question() | ToKeep() | Holds() | Releases() | Stops() | Wake() | LauncherLost():
+            return None
+        case _:
+            return item.job
+
+
 def take_all(waiting: "queue.SimpleQueue[Item]") -> Sequence[Item]:
     """Take out all that waits."""
     items: list[Item] = []
@@ -160,48 +168,3 @@ def take_all(waiting: "queue.SimpleQueue[Item]") -> Sequence[Item]:
         while True:
             items.append(waiting.get_nowait())
     return items
-
-
-class Alarm(StrEnum):
-    """Why a job is to be looked at again."""
-
-    GRACE = "grace"
-    LIMIT = "limit"
-
-
-_ALARMS = tuple(Alarm)
-
-
-class Reminders:
-    """When which job is to be looked at again; one alarm of each kind for a job."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, JobId, Alarm]] = []
-        self._due: dict[tuple[JobId, Alarm], int] = {}
-        self._numbers = itertools.count()
-
-    def set(self, job: JobId, alarm: Alarm, at_seconds: float) -> None:
-        """Look at a job at a time, in place of the time set before."""
-        number = next(self._numbers)
-        self._due[job, alarm] = number
-        heapq.heappush(self._heap, (at_seconds, number, job, alarm))
-
-    def clear(self, job: JobId, *alarms: Alarm) -> None:
-        """Forget a job's alarms of some kinds; of all kinds if none is named."""
-        for alarm in alarms or _ALARMS:
-            self._due.pop((job, alarm), None)
-
-    def next_seconds(self) -> float | None:
-        """Return when the next alarm is due; None if there is none."""
-        while self._heap and self._due.get(self._heap[0][2:]) != self._heap[0][1]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def take_due(self, now_seconds: float) -> list[tuple[JobId, Alarm]]:
-        """Return and forget the alarms that are due, in order."""
-        due = []
-        while (at := self.next_seconds()) is not None and at <= now_seconds:
-            _, _, job, alarm = heapq.heappop(self._heap)
-            del self._due[job, alarm]
-            due.append((job, alarm))
-        return due

@@ -290,12 +290,12 @@ class Unexpected:
     event: Event
 
 
-Errand = Explain | Launch | TellCoordinator | StopPods | Remind | Unexpected
-Action = Enter | Errand
+Effect = Explain | Launch | TellCoordinator | StopPods | Remind | Unexpected
+Action = Enter | Effect
 Step = tuple[JobState, tuple[Action, ...]]
 
 
-def step(state: JobState, event: Event) -> Step:
+def transition(state: JobState, event: Event) -> Step:
     """Return the state after an event, and what is to be done.
 
     An event that comes too late to matter (a pod's end while the job is stopped anyway, news of a

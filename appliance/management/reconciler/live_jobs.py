@@ -1,18 +1,17 @@
-"""What the reconciler holds of a job, and of what follows from something that happened."""
+"""The jobs that have not ended, as the reconciler has them in memory."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ClusterError
-from appliance.core.ids import Role, pod_name
-from appliance.management.changes.watch import Answer
+from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.scheduler_snapshots import holding_of
 from appliance.scheduler.admission import Admit, Reject
@@ -36,21 +35,57 @@ class Live:
     grant: Grant | None = None
 
 
-@dataclass(slots=True)
-class Sequel:
-    """What follows from something once it is kept: what is done, and who is told."""
+class LiveJobs:
+    """The jobs that have not ended, and which of them hold what they were granted."""
 
-    errands: list[Callable[[], None]] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, Live] = {}
+        self._holders: dict[JobId, Live] = {}
 
+    def __contains__(self, job: JobId) -> bool:
+        return job in self._jobs
 
-def run_errands(sequel: Sequel) -> None:
-    """Do what follows from something, each errand by itself: others' jobs must not wait for it."""
-    for errand in sequel.errands:
-        try:
-            errand()
-        except Exception:  # outermost loop of the errands of all jobs
-            logger.exception("What was to follow from a change could not be done")
+    def __getitem__(self, job: JobId) -> Live:
+        return self._jobs[job]
+
+    def find(self, job: JobId) -> Live | None:
+        """Return a job; None if it has ended or never was."""
+        return self._jobs.get(job)
+
+    def add(self, live: Live) -> None:
+        """Take a job in; one that has a grant holds it."""
+        self._jobs[live.job.id] = live
+        if live.grant is not None:
+            self._holders[live.job.id] = live
+
+    def hold(self, live: Live) -> None:
+        """Note that a job holds what it was granted, from now on."""
+        self._holders[live.job.id] = live
+
+    def give_back(self, live: Live) -> None:
+        """Note that a job holds nothing any more."""
+        self._holders.pop(live.job.id, None)
+        live.grant = None
+
+    def remove(self, job: JobId) -> None:
+        """Forget a job, and what it holds."""
+        self._jobs.pop(job, None)
+        self._holders.pop(job, None)
+
+    def workflows(self) -> Iterator[WorkflowId]:
+        """Yield the workflow of each job."""
+        return (live.job.workflow for live in self._jobs.values())
+
+    def held(self) -> Iterator[Grant | None]:
+        """Yield what each job holds that holds something."""
+        return (live.grant for live in self._holders.values())
+
+    def grants(self) -> Iterator[Grant]:
+        """Yield what each job holds, as the scheduler sees it."""
+        for live in self._holders.values():
+            if live.grant is not None:
+                grant = live.grant
+                yield replace(grant, is_ending=True) if live.state.is_ending else grant
 
 
 @contextmanager
@@ -82,7 +117,7 @@ def reprioritise(live: Live, priority: int) -> None:
         live.grant = replace(live.grant, priority=priority)
 
 
-def tell_unexpected(
+def log_unexpected(
     job: JobRecord, state: machine.JobState, event: machine.Event, story: Sequence[EventRecord]
 ) -> None:
     """Log that a job was told of something that its state does not allow, with its story.

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from appliance.core.cluster.records import JobRecord
-from appliance.core.ids import JobId, WorkflowId
+from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.dispatcher import Published
 from appliance.management.reconciler.live_jobs import wait_until_kept
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.explain import Wait
@@ -20,14 +21,24 @@ from appliance.scheduler.queue import PendingJob
 
 
 class Mailbox:
-    """The inbox, and the ways into it."""
+    """The inbox, and the ways into it.
+
+    Attributes:
+        inbox: What waits for the reconciler.
+        published: What the last scheduling cycle saw and found; replaced as a whole after each.
+    """
 
     def __init__(self) -> None:
-        self._inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
+        self.published = Published()
+        self.inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
+
+    def pods_launched(self, job: JobId, pids: dict[PodName, int]) -> None:
+        """Tell that all pods of a job were started."""
+        self.inbox.put(inbox.PodsLaunched(job=job, pids=pids))
 
     def submit(self, job: JobRecord) -> None:
         """Take a new job, which is kept already, into the queue."""
-        self._inbox.put(inbox.Submitted(record=job))
+        self.inbox.put(inbox.Submitted(record=job))
 
     def take_in(self, job: JobId, keep: Callable[[], JobRecord], is_kept: Awaited) -> None:
         """Keep a new job and take it into the queue, in one transaction with what else happens.
@@ -37,19 +48,19 @@ class Mailbox:
             keep: Writes it down; called in the reconciler's thread.
             is_kept: Gets what it is kept as, once it is.
         """
-        self._inbox.put(inbox.Arrived(job=job, keep=keep, is_kept=is_kept))
+        self.inbox.put(inbox.Arrived(job=job, keep=keep, is_kept=is_kept))
 
     def keep(self, write: Callable[[], None], is_kept: Awaited) -> None:
         """Write something down in one transaction with what else happens."""
-        self._inbox.put(inbox.ToKeep(write=write, is_kept=is_kept))
+        self.inbox.put(inbox.ToKeep(write=write, is_kept=is_kept))
 
     def register(self, job: JobId, address: str, is_kept: Awaited | None = None) -> None:
         """Take note that a job's coordinator listens, and where."""
-        self._inbox.put(inbox.Registered(job=job, address=address, is_kept=is_kept))
+        self.inbox.put(inbox.Registered(job=job, address=address, is_kept=is_kept))
 
     def post(self, job: JobId, event: machine.Event) -> None:
         """Tell of something that happened to a job."""
-        self._inbox.put(inbox.Happened(job=job, event=event))
+        self.inbox.put(inbox.Happened(job=job, event=event))
 
     def post_and_wait(self, job: JobId, event: machine.Event) -> None:
         """Tell of something that happened to a job, and return once what follows is kept.
@@ -58,23 +69,23 @@ class Mailbox:
             ClusterError: That takes too long; it may yet be kept.
         """
         is_kept: Future[None] = Future()
-        self._inbox.put(inbox.Happened(job=job, event=event, is_kept=is_kept))
+        self.inbox.put(inbox.Happened(job=job, event=event, is_kept=is_kept))
         wait_until_kept(
             is_kept, f"What happened to job {job} was not kept", hint="Tell of it again."
         )
 
     def reprioritise(self, job: JobId, priority: int) -> None:
         """Serve a job by another priority, which is kept already."""
-        self._inbox.put(inbox.Reprioritised(job=job, priority=priority))
+        self.inbox.put(inbox.Reprioritised(job=job, priority=priority))
 
     def request_compile(self, job: JobId, *, num_systems: int, is_cached: bool) -> None:
         """Queue a compile job for what compiling takes, unless its program is in the cache."""
-        self._inbox.put(inbox.WantsCompile(job=job, num_systems=num_systems, is_cached=is_cached))
+        self.inbox.put(inbox.WantsCompile(job=job, num_systems=num_systems, is_cached=is_cached))
 
     def hold_back(self, job: JobId, by: str) -> None:
         """Hold a waiting job, or release it with nobody's name; `ConflictError` if it runs."""
         is_kept: Future[None] = Future()
-        self._inbox.put(inbox.HeldBack(job=job, by=by, is_kept=is_kept))
+        self.inbox.put(inbox.HeldBack(job=job, by=by, is_kept=is_kept))
         wait_until_kept(
             is_kept,
             f"The hold of job {job} was not changed",
@@ -84,21 +95,21 @@ class Mailbox:
     def would_start(self, job: PendingJob) -> "Future[Admit | Reject | Wait]":
         """Ask what would become of a job if it were submitted now; nothing is changed."""
         question = inbox.Question(job=job, answer=Future())
-        self._inbox.put(question)
+        self.inbox.put(question)
         return question.answer
 
     def hold(self, workflow: WorkflowId) -> None:
         """Let a workflow keep what its jobs get; that it shall is kept already."""
-        self._inbox.put(inbox.Holds(workflow=workflow))
+        self.inbox.put(inbox.Holds(workflow=workflow))
 
     def release(self, workflow: WorkflowId) -> None:
         """Take back what a workflow keeps; that it shall keep nothing is kept already."""
-        self._inbox.put(inbox.Releases(workflow=workflow))
+        self.inbox.put(inbox.Releases(workflow=workflow))
 
     def stop_admissions(self, reason: str) -> None:
         """Start nothing any more, for a reason that who waits is told; without one start again."""
-        self._inbox.put(inbox.Stops(reason=reason))
+        self.inbox.put(inbox.Stops(reason=reason))
 
     def reschedule(self) -> None:
         """Look again at who may start, as the cluster or somebody's quota has changed."""
-        self._inbox.put(inbox.Wake())
+        self.inbox.put(inbox.Wake())

@@ -38,7 +38,7 @@ def serving(path):
         desk.reconciler.start()
         desk.drivers = DriverService(
             state,
-            desk.reconciler,
+            desk.mailbox,
             DriverTokens(b"k"),
             desk.sessions,
             path,

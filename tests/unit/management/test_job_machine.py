@@ -54,7 +54,7 @@ def run(*events: machine.Event, type_: JobType = JobType.EXECUTE):
     state = machine.JobState(job=JobId("wsjob-x"), type=type_, phase=Phase.QUEUED)
     actions: tuple[machine.Action, ...] = ()
     for event in events:
-        state, actions = machine.step(state, event)
+        state, actions = machine.transition(state, event)
     return state, actions
 
 
@@ -80,9 +80,9 @@ def test_a_killed_pod_fails_the_job_by_name_and_lets_the_client_know_first():
     assert told == TellCoordinator(reason=entered.message, is_failure=True, pod="wsjob-x-weight-0")
     assert isinstance(reminded, Remind)
     assert reminded.seconds < 10
-    state, actions = machine.step(state, TimeElapsed())
+    state, actions = machine.transition(state, TimeElapsed())
     assert actions == (StopPods(),)
-    state, actions = machine.step(state, Stopped())
+    state, actions = machine.transition(state, Stopped())
     assert actions == (Enter(phase=Phase.FAILED, message=entered.message),)
 
 
@@ -105,7 +105,7 @@ def test_the_coordinators_own_report_replaces_what_was_concluded_from_an_exit():
     report = Reported(phase=Phase.FAILED, message="KeyError: 'x' in your dataloader")
     state, actions = run(*TO_RUNNING, pod_exit(Role.WORKER, 1), report)
     assert actions == (Explain(message=report.message),)
-    _, actions = machine.step(machine.step(state, TimeElapsed())[0], Stopped())
+    _, actions = machine.transition(machine.transition(state, TimeElapsed())[0], Stopped())
     assert actions == (Enter(phase=Phase.FAILED, message=report.message),)
 
 
@@ -127,7 +127,7 @@ def test_a_finished_execute_job_waits_for_the_clients_word():
     state, actions = run(*TO_RUNNING, pod_exit(Role.COORDINATOR, 0), Stopped())
     assert state.phase is Phase.RUNNING
     assert isinstance(actions[0], Remind)
-    state, _ = machine.step(state, end(Phase.CANCELLED, "Ctrl-C"))
+    state, _ = machine.transition(state, end(Phase.CANCELLED, "Ctrl-C"))
     assert state.phase is Phase.CANCELLED
 
 
@@ -155,9 +155,9 @@ def test_a_running_job_is_stopped_before_it_counts_as_cancelled():
     state, actions = run(*TO_RUNNING, end(Phase.CANCELLED))
     assert state.phase is Phase.RUNNING
     assert isinstance(actions[0], TellCoordinator)
-    state, actions = machine.step(state, pod_exit(Role.COORDINATOR, 0))
+    state, actions = machine.transition(state, pod_exit(Role.COORDINATOR, 0))
     assert actions == (StopPods(),)
-    state, _ = machine.step(state, Stopped())
+    state, _ = machine.transition(state, Stopped())
     assert state.phase is Phase.CANCELLED
 
 
@@ -198,16 +198,16 @@ def test_a_driver_that_is_cancelled_is_stopped_at_once():
 def test_a_launch_that_fails_fails_the_job():
     state, actions = run(ADMITTED, LaunchFailed(message="no memory"))
     assert StopPods() in actions
-    state, _ = machine.step(state, Stopped())
+    state, _ = machine.transition(state, Stopped())
     assert state.phase is Phase.FAILED
 
 
 def test_a_launch_that_fails_leaves_a_job_that_ends_anyway_its_own_end():
     cancelled, _ = run(ADMITTED, end(Phase.CANCELLED))
-    state, actions = machine.step(cancelled, LaunchFailed(message="its node does not answer"))
+    state, actions = machine.transition(cancelled, LaunchFailed(message="its node does not answer"))
     assert actions == (StopPods(),)
-    assert machine.step(state, LaunchFailed(message="again"))[1] == ()
-    state, _ = machine.step(state, Stopped())
+    assert machine.transition(state, LaunchFailed(message="again"))[1] == ()
+    state, _ = machine.transition(state, Stopped())
     assert state.phase is Phase.CANCELLED
 
 
@@ -222,7 +222,7 @@ RUNNING = (ADMITTED, Launched(), CoordinatorReady())
 def test_a_preempted_job_goes_back_into_the_queue_once_its_pods_are_gone():
     state, _ = run(*RUNNING, Preempted(message="p"), TimeElapsed())
     assert (state.phase, state.is_stopping, state.is_ending) == (Phase.RUNNING, True, True)
-    state, actions = machine.step(state, Stopped())
+    state, actions = machine.transition(state, Stopped())
     assert state == machine.JobState(job=state.job, type=state.type, phase=Phase.QUEUED)
     assert actions == (Enter(phase=Phase.QUEUED, message="p"),)
 
@@ -247,7 +247,7 @@ def test_a_drivers_pod_that_is_lost_and_revived_goes_back_into_the_queue():
     lost = replace(pod_exit(Role.DRIVER), revival="the pod was lost")
     state, actions = run(ADMITTED, Launched(), lost, type_=JobType.DRIVER)
     assert actions == (StopPods(),)
-    state, actions = machine.step(state, Stopped())
+    state, actions = machine.transition(state, Stopped())
     assert actions == (Enter(phase=Phase.QUEUED, message="the pod was lost"),)
     state, _ = run(ADMITTED, Launched(), pod_exit(Role.DRIVER), Stopped(), type_=JobType.DRIVER)
     assert state.phase is Phase.FAILED
@@ -286,7 +286,7 @@ def test_the_machine_never_leaves_its_table(type_, events):
     state = machine.JobState(job=JobId("wsjob-x"), type=type_, phase=Phase.QUEUED)
     phase = state.phase
     for event in events:
-        state, actions = machine.step(state, event)
+        state, actions = machine.transition(state, event)
         for action in actions:
             if isinstance(action, Enter):
                 for entered in filter(None, (action.through, action.phase)):
@@ -299,7 +299,7 @@ def test_the_machine_never_leaves_its_table(type_, events):
 def test_a_job_that_is_ended_reaches_its_end(type_, events):
     state = machine.JobState(job=JobId("wsjob-x"), type=type_, phase=Phase.QUEUED)
     for event in (*events, end(Phase.CANCELLED), TimeElapsed(), Stopped(), TimeElapsed()):
-        state, _ = machine.step(state, event)
+        state, _ = machine.transition(state, event)
     assert state.phase.is_terminal
 
 
@@ -319,7 +319,7 @@ def test_a_job_that_is_ended_reaches_its_end(type_, events):
 )
 def test_what_cannot_happen_in_a_state_changes_nothing_and_is_told_of(events, event):
     before, _ = run(*events)
-    assert machine.step(before, event) == (before, (Unexpected(event=event),))
+    assert machine.transition(before, event) == (before, (Unexpected(event=event),))
 
 
 @pytest.mark.parametrize(
@@ -338,5 +338,5 @@ def test_what_cannot_happen_in_a_state_changes_nothing_and_is_told_of(events, ev
 )
 def test_what_comes_too_late_is_no_news(events, event):
     before, _ = run(*events)
-    _, actions = machine.step(before, event)
+    _, actions = machine.transition(before, event)
     assert not any(isinstance(action, Unexpected | Enter) for action in actions)

@@ -80,10 +80,10 @@ def test_a_request_is_tried_without_queueing_it(desk):
 
 def test_the_end_of_a_job_is_published_with_nothing_in_the_queue(desk):
     running = run(desk, "wsjob-r", requirements=HOUR)
-    wait_for(lambda: len(desk.reconciler.published.snapshot.grants) == 1)
+    wait_for(lambda: len(desk.mailbox.published.snapshot.grants) == 1)
     desk.jobs.end(running, Phase.SUCCEEDED, "")
-    desk.reconciler.post(running, machine.Stopped())
-    wait_for(lambda: desk.reconciler.published.snapshot.grants == ())
+    desk.mailbox.post(running, machine.Stopped())
+    wait_for(lambda: desk.mailbox.published.snapshot.grants == ())
 
 
 def test_a_changed_quota_is_seen_at_once(desk):
@@ -99,7 +99,7 @@ def test_earlier_runs_of_a_program_are_known_to_a_new_management(tmp_path):
     with running_desk(tmp_path, num_systems=2) as desk:
         job = run(desk, "wsjob-p", requirements=program)
         desk.jobs.end(job, Phase.SUCCEEDED, "")
-        desk.reconciler.post(job, machine.Stopped())
+        desk.mailbox.post(job, machine.Stopped())
         wait_for(lambda: desk.jobs.load(job).phase is Phase.SUCCEEDED)
     with running_desk(tmp_path, num_systems=2) as desk:
         running = run(desk, "wsjob-q", requirements=program)

@@ -86,7 +86,7 @@ def test_a_held_job_waits_until_it_is_released_also_over_a_restart(tmp_path):
         wait_for(lambda: successor.jobs.load(job).phase is Phase.INITIALIZING)
         assert [e.reason for e in successor.jobs.events(job)][2:4] == ["Held", "Released"]
         with pytest.raises(ConflictError, match="only what waits"):
-            successor.reconciler.hold_back(job, "ada")
+            successor.mailbox.hold_back(job, "ada")
         successor.reconciler.close()
 
 
@@ -107,7 +107,7 @@ def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp
         for job in (first, second):
             wait_for(lambda job=job: desk.jobs.load(job).phase is Phase.INITIALIZING)
             assert desk.jobs.load(job).holding.is_lookup
-            desk.reconciler.post(job, machine.CoordinatorReady())
+            desk.mailbox.post(job, machine.CoordinatorReady())
         desk.jobs.request_compile(first)
         wait_for(lambda: is_admitted(desk, first))
         assert desk.jobs.load(first).holding.pods[0][1] == "management"
@@ -160,7 +160,7 @@ def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
             workflow, session="job-operator", user=User(), reserves_resources=True
         )
         desk.state.leases.grant(workflow, seconds=60)
-        desk.reconciler.hold(workflow)
+        desk.mailbox.hold(workflow)
         first = run(desk, "wsjob-1", workflow=workflow)
         desk.jobs.end(first, Phase.SUCCEEDED, "")
         wait_for(lambda: desk.jobs.load(first).phase is Phase.SUCCEEDED)
@@ -171,7 +171,7 @@ def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
         wait_for(lambda: desk.jobs.load(second).phase is Phase.SUCCEEDED)
         assert desk.is_queued(other)
         desk.state.workflows.release(workflow)
-        desk.reconciler.release(workflow)
+        desk.mailbox.release(workflow)
         wait_for(lambda: desk.jobs.load(other).phase is Phase.INITIALIZING)
 
 
@@ -181,7 +181,7 @@ def open_reserving(desk, name):
         workflow, session="job-operator", user=User(), reserves_resources=True
     )
     desk.state.leases.grant(workflow, seconds=60)
-    desk.reconciler.hold(workflow)
+    desk.mailbox.hold(workflow)
     return workflow
 
 
@@ -225,7 +225,7 @@ def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
         state.leases.grant(workflow, seconds=60)
         desk = Desk(state, model)
         desk.reconciler.start()
-        desk.reconciler.hold(workflow)
+        desk.mailbox.hold(workflow)
         run(desk, "wsjob-1", workflow=workflow)
         waiting = desk.submit(new_job("wsjob-w", workflow=WorkflowId("wflow-2")))
         wait_for(lambda: desk.is_queued(waiting))
@@ -234,7 +234,7 @@ def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
         successor.launcher.known = desk.launcher.known
         successor.reconciler.start()
         wait_for(lambda: successor.is_queued(waiting))
-        (grant,) = successor.reconciler.published.snapshot.grants
+        (grant,) = successor.mailbox.published.snapshot.grants
         assert grant.systems == ("systemf0", "systemf1")
         (kept,) = model.facts.reservations
         assert kept.systems == grant.systems
@@ -249,8 +249,8 @@ def test_what_cannot_be_taken_in_leaves_other_jobs_alone(tmp_path, caplog):
         bad = run(desk, "wsjob-b", num_systems=1)
         with desk.state.database.transaction() as rows:
             rows.connection().exec_driver_sql(f"UPDATE jobs SET phase='RUNNING' WHERE id='{bad}'")
-        desk.reconciler.post(bad, machine.CoordinatorReady())
-        desk.reconciler.post(good, machine.CoordinatorReady())
+        desk.mailbox.post(bad, machine.CoordinatorReady())
+        desk.mailbox.post(good, machine.CoordinatorReady())
         wait_for(lambda: desk.jobs.load(good).phase is Phase.RUNNING)
         assert "was not taken in" in caplog.text
 
@@ -265,7 +265,7 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
         job = run(desk, "wsjob-1")
         with opened_state(tmp_path) as other:
             other.database.claim()
-            desk.reconciler.post(job, machine.CoordinatorReady())
+            desk.mailbox.post(job, machine.CoordinatorReady())
             wait_for(lambda: ended)
             assert other.jobs.load(job).phase is Phase.INITIALIZING
             with pytest.raises(StaleWriterError, match="Another management"):
@@ -278,7 +278,7 @@ def test_nothing_is_lost_of_more_than_one_turn_takes(tmp_path):
         asked = PendingJob(
             id=JobId("wsjob-q"), type=JobType.EXECUTE, sequence=1, priority=299, num_systems=1
         )
-        answers = [desk.reconciler.would_start(asked) for _ in range(1100)]
+        answers = [desk.mailbox.would_start(asked) for _ in range(1100)]
         desk.reconciler.start()
         assert all(answer.result(timeout=120) for answer in answers)
         desk.reconciler.close()
@@ -316,7 +316,7 @@ def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
     with running_desk(tmp_path, policy=Policy(allows_preemption=True)) as desk:
         victim = run(desk, "wsjob-v", requirements=Requirements(is_preemptible=True))
         desk.state.jobs.set_priority(victim, 250)
-        desk.reconciler.reprioritise(victim, 250)
+        desk.mailbox.reprioritise(victim, 250)
         urgent = desk.submit(new_job("wsjob-u", priority=99))
         wait_for(lambda: desk.jobs.load(urgent).phase is Phase.INITIALIZING)
         rival = desk.submit(new_job("wsjob-r", priority=270))
@@ -328,7 +328,7 @@ def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
 
 def arrive(desk, name, keep):
     is_kept = Future()
-    desk.reconciler.take_in(JobId(name), keep, is_kept)
+    desk.mailbox.take_in(JobId(name), keep, is_kept)
     return is_kept
 
 
@@ -375,7 +375,7 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
     tmp_path, caplog, pragma, complaint, takes_less
 ):
     def keep_much():
-        desk.reconciler.post(job, machine.CoordinatorReady())  # so this is of the same turn
+        desk.mailbox.post(job, machine.CoordinatorReady())  # so this is of the same turn
         return state.jobs.create(new_job("wsjob-2", client_workdir="/w" * 50_000))
 
     with opened_state(tmp_path, SystemClock()) as state:
@@ -405,7 +405,7 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
             successor = Desk(kept, make_model(kept, num_systems=2))
             successor.launcher.known = desk.launcher.known
             successor.reconciler.start()
-            successor.reconciler.post(job, machine.CoordinatorReady())
+            successor.mailbox.post(job, machine.CoordinatorReady())
             wait_for(lambda: successor.jobs.load(job).phase is Phase.RUNNING)
             successor.reconciler.close()
 
@@ -431,13 +431,13 @@ def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
 def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
     with running_desk(tmp_path) as desk:
         running = run(desk, "wsjob-r", num_systems=1)
-        desk.reconciler.stop_admissions("the disk of /data has 1 MiB free")
+        desk.mailbox.stop_admissions("the disk of /data has 1 MiB free")
         waiting = desk.submit(new_job("wsjob-w", num_systems=1))
         wait_for(lambda: desk.is_queued(waiting))
         assert desk.queue.explain(waiting).kind is WaitReason.STOPPED
         assert desk.queue.page().stopped == "the disk of /data has 1 MiB free"
         assert desk.jobs.load(running).phase is Phase.INITIALIZING
-        desk.reconciler.stop_admissions("")
+        desk.mailbox.stop_admissions("")
         wait_for(lambda: desk.jobs.load(waiting).phase is Phase.INITIALIZING)
         events = desk.state.system_events.list(SystemEventFilter())
         assert [(each.details["state"], each.note) for each in events] == [
@@ -450,7 +450,7 @@ def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
 def test_what_cannot_happen_to_a_job_is_logged_with_its_story(tmp_path, caplog):
     with running_desk(tmp_path) as desk:
         job = run(desk, "wsjob-r", num_systems=1)
-        desk.reconciler.post(job, machine.Admitted(systems=("systemf0",)))
+        desk.mailbox.post(job, machine.Admitted(systems=("systemf0",)))
         wait_for(lambda: "does not allow" in caplog.text)
         (line,) = [each for each in caplog.records if "does not allow" in each.message]
         assert (line.job, line.phase, line.levelno) == (job, "INITIALIZING", logging.ERROR)
@@ -462,7 +462,7 @@ def test_what_cannot_happen_to_a_job_is_logged_with_its_story(tmp_path, caplog):
 def test_lines_that_a_scheduling_cycle_leads_to_carry_its_number(tmp_path, log_lines):
     with running_desk(tmp_path) as desk:
         run(desk, "wsjob-r", num_systems=1)
-        first = desk.reconciler.published.cycle
+        first = desk.mailbox.published.cycle
         run(desk, "wsjob-s", num_systems=1)
     lines = log_lines()
     admitted = [

@@ -1,0 +1,205 @@
+"""The queue's side of the reconciler: what callers wish, and what a scheduling cycle decides."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.records import JobRecord
+from appliance.core.errors import ConflictError
+from appliance.core.ids import JobId
+from appliance.management.changes.feed import Topic
+from appliance.management.changes.watch import JobWatch
+from appliance.management.reconciler import inbox
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.dispatcher import Dispatcher
+from appliance.management.reconciler.live_jobs import Live, LiveJobs, reprioritise
+from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.reservations import Reservations
+from appliance.management.reconciler.scheduler_snapshots import holding_of
+from appliance.management.reconciler.transitions import Transitions
+from appliance.management.reconciler.turn import Turn
+from appliance.management.store.state import State
+from appliance.observability import metrics
+from appliance.observability.logging import log_fields
+from appliance.scheduler.admission import Admit, Preempt, Reject
+from appliance.scheduler.cycle import Decision
+from appliance.scheduler.snapshot import Grant
+
+logger = logging.getLogger(__name__)
+
+
+class Admissions:
+    """Carries out wishes about the queue, and the decisions of scheduling cycles.
+
+    Args:
+        jobs: The jobs that have not ended.
+        turn: Collects what follows.
+        transitions: Moves jobs.
+        dispatcher: The queue.
+        reservations: What workflows keep between their jobs.
+        state: What is kept.
+        mailbox: Where everybody reads what the last cycle found.
+        watch: Told of jobs whose place in the queue has changed.
+        clock: Source of time.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: LiveJobs,
+        turn: Turn,
+        transitions: Transitions,
+        dispatcher: Dispatcher,
+        reservations: Reservations,
+        state: State,
+        mailbox: Mailbox,
+        watch: JobWatch,
+        clock: Clock,
+    ) -> None:
+        self._jobs = jobs
+        self._turn = turn
+        self._transitions = transitions
+        self._dispatcher = dispatcher
+        self._reservations = reservations
+        self._state = state
+        self._mailbox = mailbox
+        self._watch = watch
+        self._clock = clock
+
+    def run_cycle(self) -> None:
+        """Decide about every job that waits, and carry the decisions out."""
+        before = self._dispatcher.published
+        with log_fields(scheduling_cycle=before.cycle + 1):
+            with metrics.CYCLE_SECONDS.time():
+                decisions = self._dispatcher.run_cycle()
+            after = self._mailbox.published = self._dispatcher.published
+            self._carry_out_all(decisions)
+        self._watch.tell(Topic.QUEUE)
+        for job in self._watch.followed():
+            if before.find(job) != after.find(job):
+                self._turn.job_changed(job)
+
+    def take_wish(self, wish: inbox.Wish) -> None:
+        """Do what a caller wishes about the queue."""
+        self._turn.needs_cycle = True
+        match wish:
+            case inbox.Arrived():
+                self._take_in(wish)
+            case inbox.Submitted(record=record):
+                self._transitions.begin(record)
+            case inbox.Reprioritised():
+                self._reprioritise(wish)
+            case inbox.WantsCompile():
+                self._queue_compile(wish)
+            case inbox.HeldBack():
+                self._hold_back(wish)
+            case inbox.Holds(workflow=workflow):
+                self._reservations.hold(workflow, self._jobs.held())
+            case inbox.Releases(workflow=workflow):
+                self._reservations.release(workflow)
+            case inbox.Stops(reason=reason):
+                self._stop(reason)
+            case inbox.Wake():
+                pass
+            case _:
+                assert_never(wish)
+
+    def _take_in(self, wish: inbox.Arrived) -> None:
+        record = wish.keep()
+        if record.id == wish.job:
+            self._transitions.begin(record)
+        self._turn.answer(wish.is_kept, record)
+
+    def _reprioritise(self, wish: inbox.Reprioritised) -> None:
+        self._dispatcher.reprioritise(wish.job, wish.priority)
+        if (live := self._jobs.find(wish.job)) is not None:
+            reprioritise(live, wish.priority)
+
+    def _queue_compile(self, wish: inbox.WantsCompile) -> None:
+        live = self._jobs.find(wish.job)
+        if live is None or live.grant is None or live.state.is_ending:
+            return
+        if wish.num_systems and self._reservations.is_open(live.job.workflow):
+            self._reserve_ahead(live.job, wish.num_systems)
+        if live.grant.is_lookup and not wish.is_cached:
+            self._dispatcher.add_compile(live.job)
+
+    def _reserve_ahead(self, job: JobRecord, num_systems: int) -> None:
+        """Let a workflow keep, from its compile on, what its execute job would get now, if any."""
+        found = self._dispatcher.would_execute(job, num_systems)
+        if not isinstance(found, Admit):
+            return
+        self._reservations.keep(found.grant)
+        message = f"{', '.join(found.grant.systems)} kept for the workflow"
+        self._transitions.tell(job.id, "SystemsReserved", message, is_warning=False)
+
+    def _hold_back(self, wish: inbox.HeldBack) -> None:
+        job = wish.job
+        live = self._jobs.find(job)
+        if live is None or not self._dispatcher.has(job):
+            phase = "has ended" if live is None else f"is {live.state.phase.value}"
+            late = ConflictError(f"Job {job} {phase}; only what waits can be held or released.")
+            self._turn.refuse(wish.is_kept, late)
+            return
+        self._state.jobs.set_holder(job, wish.by)
+        live.job = replace(live.job, held_by=wish.by)
+        self._dispatcher.hold_back(job, wish.by)
+        reason, message = ("Held", f"held by {wish.by}") if wish.by else ("Released", "")
+        self._transitions.tell(job, reason, message, is_warning=False)
+        self._turn.answer(wish.is_kept)
+        self._turn.job_changed(job)
+
+    def _stop(self, reason: str) -> None:
+        if (event := self._dispatcher.stop(reason)) is not None:
+            self._state.system_events.add(event)
+            logger.warning("Admissions", extra={**event.details, "why": event.note})
+
+    def _carry_out_all(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            metrics.DECISIONS.labels(type(decision).__name__.lower()).inc()
+            self._transitions.guarded(decision.job, decision, partial(self._carry_out, decision))
+
+    def _carry_out(self, decision: Decision) -> None:
+        match decision:
+            case Admit(job=job, grant=grant):
+                self._admit(self._jobs[job], grant)
+            case Reject(job=job, error=error):
+                self._reject(self._jobs[job], str(error))
+            case Preempt(job=job, reason=reason):
+                self._transitions.tell(job, "Preempted", reason)
+                self._transitions.apply(job, machine.Preempted(message=reason))
+            case _:
+                assert_never(decision)
+
+    def _admit(self, live: Live, grant: Grant) -> None:
+        job = live.job.id
+        is_first, live.grant = live.grant is None, grant
+        if is_first:
+            self._time_start(live.job)
+            self._transitions.apply(job, machine.Admitted(systems=grant.systems))
+            return
+        # A compile job that looked into the cache in vain now gets what compiling takes.
+        self._dispatcher.remove(job)
+        self._state.jobs.set_holding(job, holding_of(grant))
+        self._transitions.set_limit(live, elapsed_seconds=0.0)
+        message = "what compiling takes was granted"
+        self._transitions.tell(job, "CompileAdmitted", message, is_warning=False)
+        self._turn.job_changed(job)
+
+    def _reject(self, live: Live, message: str) -> None:
+        job: JobId = live.job.id
+        self._transitions.tell(job, "SchedulingFailed", message)
+        self._dispatcher.remove(job)
+        if live.grant is None:
+            self._transitions.apply(job, machine.Rejected(message=message))
+        else:
+            end = machine.EndRequested(phase=Phase.FAILED, message=message)
+            self._transitions.apply(job, end)
+
+    def _time_start(self, job: JobRecord) -> None:
+        delay = self._clock.now() - job.created_at
+        metrics.START_DELAY_SECONDS.labels(job.type.value).observe(delay.total_seconds())

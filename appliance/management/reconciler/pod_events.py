@@ -1,0 +1,118 @@
+"""What the launcher tells of pods, also of those that outlived an earlier management."""
+
+import logging
+from collections.abc import Mapping
+
+from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit, Survivor
+from appliance.core.clock import Clock
+from appliance.core.cluster.records import JobRecord
+from appliance.core.ids import JobId, PodName
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.dispatcher import Dispatcher
+from appliance.management.reconciler.launching import Launching
+from appliance.management.reconciler.live_jobs import Live, LiveJobs, lost_pod
+from appliance.management.reconciler.reminders import Alarm, Reminders
+from appliance.management.reconciler.resumption import NODE_LOST, resume
+from appliance.management.reconciler.scheduler_snapshots import grant_of
+from appliance.management.reconciler.transitions import Transitions
+from appliance.management.store.state import State
+
+logger = logging.getLogger(__name__)
+
+
+class PodEvents:
+    """Takes in what happened to pods.
+
+    Args:
+        jobs: The jobs that have not ended.
+        transitions: Moves them.
+        launching: Launches and stops pods.
+        dispatcher: Estimates how long jobs run.
+        reminders: When jobs are looked at again.
+        state: What is kept.
+        clock: Source of time.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: LiveJobs,
+        transitions: Transitions,
+        launching: Launching,
+        dispatcher: Dispatcher,
+        reminders: Reminders,
+        state: State,
+        clock: Clock,
+    ) -> None:
+        self._jobs = jobs
+        self._transitions = transitions
+        self._launching = launching
+        self._dispatcher = dispatcher
+        self._reminders = reminders
+        self._state = state
+        self._clock = clock
+
+    def launched(self, job: JobId, pids: Mapping[PodName, int]) -> None:
+        """Take in that all pods of a job were started."""
+        self._state.pods.set_running(dict(pids))
+        logger.info("Pods launched", extra={"job": job, "pods": len(pids)})
+        self._transitions.apply(job, machine.Launched())
+
+    def exited(self, end: PodExit) -> None:
+        """Take in that a pod has ended."""
+        live = self._jobs.find(end.job)
+        is_expected = live is None or live.state.is_stopping or end.exit_code == 0
+        message = "stopped with its job" if is_expected and end.exit_code else end.reason
+        exit_code = 0 if is_expected else end.exit_code
+        is_news = not is_expected and not self._state.pods.has_ended(end.pod)
+        self._state.pods.set_ended(
+            end.pod, exit_code=exit_code, message=message, at=self._clock.now()
+        )
+        if is_news:
+            logger.warning("Pod ended", extra={"job": end.job, "pod": end.pod, "how": end.reason})
+            told = f"{end.pod} {end.reason}"
+            self._transitions.tell(end.job, "Error", told, subject=end.pod)
+        event = machine.PodExited(
+            pod=end.pod, role=end.role, exit_code=end.exit_code, reason=end.reason
+        )
+        self._transitions.apply(end.job, event)
+
+    def stopped(self, end: JobStopped) -> None:
+        """Take in that nothing of a job runs any more."""
+        self._state.pods.set_stopped(end.job, at=self._clock.now())
+        if end.job in self._jobs:
+            self._transitions.apply(end.job, machine.Stopped())
+        else:
+            self._launching.forget(end.job)
+
+    def lost(self, loss: LauncherLost) -> None:
+        """Take in that what one job's pods ran on was lost."""
+        (job,) = loss.jobs
+        if (live := self._jobs.find(job)) is not None:
+            self._transitions.apply(job, lost_pod(live.job, f"{NODE_LOST}{loss.reason}"))
+            self._transitions.apply(job, machine.Stopped())
+
+    def resume(self, job: JobRecord, survivor: Survivor | None) -> None:
+        """Go on with a job of an earlier management."""
+        plan = resume(job, survivor)
+        if plan.forgets:
+            self._launching.forget(job.id)
+        if plan.waits:
+            self._transitions.begin(job)
+            return
+        live = Live(plan.state, job, grant_of(job, self._dispatcher.estimate(job)))
+        self._jobs.add(live)
+        elapsed = self._clock.now() - (job.started_at or job.created_at)
+        if not job.holding.is_lookup:
+            self._transitions.set_limit(live, elapsed_seconds=elapsed.total_seconds())
+        logger.info("Job goes on", extra={"job": job.id, "phase": job.phase.value})
+        if plan.launches:
+            self._launching.launch(live)
+        self._state.pods.set_running(plan.pids)
+        for end in plan.exits:
+            self.exited(end)
+        for event in plan.events:
+            self._transitions.apply(job.id, event)
+        if plan.state.verdict is not None and not live.state.is_stopped:
+            # Its client has had all the time of the restart to learn of it.
+            self._reminders.set(job.id, Alarm.GRACE, self._clock.monotonic_seconds())

@@ -1,0 +1,126 @@
+"""One turn of the reconciler: one transaction, and after its commit what follows from it.
+
+Whatever happens within a turn says here what is to follow: *effects* (launch, stop, tell somebody),
+answers to those who wait, jobs that have changed. None of it happens unless the transaction is
+committed. An event that fails takes back what it has said, and others' events of the turn count.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from appliance.core.errors import StaleWriterError
+from appliance.core.ids import JobId
+from appliance.management.changes.watch import Answer, Awaited, JobWatch
+from appliance.observability.logging import lines_together
+from appliance.storage.database import Database
+from appliance.storage.failures import is_of_database
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _PostCommit:
+    """What follows from one event once it is committed: what is done, and who is told."""
+
+    effects: list[Callable[[], None]] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+
+class Turn:
+    """Collects what follows from the events of one turn after the other. One thread uses it.
+
+    Args:
+        database: Where events are written.
+        watch: Told of jobs that have changed, and of answers.
+    """
+
+    def __init__(self, database: Database, watch: JobWatch) -> None:
+        self._database = database
+        self._watch = watch
+        self._present = _PostCommit()
+        self._all = [self._present]
+        self._changed: dict[JobId, None] = {}
+        self.needs_cycle = True
+        """Whether something has changed that the scheduler sees."""
+
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        """Write what happens in the block as one transaction, then do what follows from it."""
+        self._present, self._changed = _PostCommit(), {}
+        self._all = [self._present]
+        with self._database.batch(), lines_together():
+            yield
+        events = self._all
+        answers = [answer for event in events for answer in event.answers]
+        if self._changed or answers:
+            self._watch.deliver(list(self._changed), answers)
+        for event in events:
+            _do_all(event.effects)
+
+    def after_commit(self, effect: Callable[[], None]) -> None:
+        """Do something once what led to it is committed."""
+        self._present.effects.append(effect)
+
+    def answer(self, awaited: Awaited | None, result: object = None) -> None:
+        """Tell whoever waits for something that it is committed, once it is."""
+        if awaited is not None:
+            self._present.answers.append(Answer(awaited, result))
+
+    def refuse(self, awaited: Awaited, error: BaseException) -> None:
+        """Tell whoever waits for something why it does not happen."""
+        self._present.answers.append(Answer(awaited, error=error))
+
+    def job_changed(self, job: JobId) -> None:
+        """Wake whoever follows a job, once the change is committed."""
+        self._changed[job] = None
+
+    def guarded(
+        self,
+        event: object,
+        happen: Callable[[], None],
+        *,
+        restore: Callable[[], None],
+        awaited: Awaited | None = None,
+    ) -> None:
+        """Let an event happen; if it fails it leaves no trace, and the rest of the turn counts.
+
+        Args:
+            event: What it is, for the log.
+            happen: What it does.
+            restore: Brings back what the reconciler had in memory before.
+            awaited: Who waits for it, if anybody does.
+        """
+        outer, own = self._present, _PostCommit()
+
+        def undo(error: Exception) -> None:
+            logger.error("An event was not taken in", extra={"item": str(event)}, exc_info=error)
+            own.effects.clear()
+            own.answers.clear()
+            restore()
+            if awaited is not None:
+                own.answers.append(Answer(awaited, error=error))
+
+        self._present = own
+        self._all.append(own)
+        try:
+            with self._database.step(undo):
+                happen()
+        except StaleWriterError:
+            raise
+        except Exception as error:
+            if is_of_database(error):
+                raise
+            undo(error)  # one job's trouble must not undo others' events
+        finally:
+            self._present = outer
+
+
+def _do_all(effects: list[Callable[[], None]]) -> None:
+    """Do what follows from one event, each effect by itself: other jobs' must not wait for it."""
+    for effect in effects:
+        try:
+            effect()
+        except Exception:  # outermost loop of the effects of all jobs
+            logger.exception("What was to follow from a change could not be done")
