@@ -1,5 +1,6 @@
 """The documents keep up with the tree: decisions are indexed, make targets explained."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -24,3 +25,17 @@ def test_documents_name_only_make_targets_that_exist() -> None:
     for document in (ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"):
         named = set(re.findall(r"`make ([a-z-]+)`", document.read_text()))
         assert named <= targets, document.name
+
+
+def test_the_ways_through_the_code_that_the_architecture_tells_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"`([\w/]+\.py):(\w+)`", text)
+    assert len(named) > 20
+    missing = [f"{path}:{name}" for path, name in named if name not in _functions(ROOT / path)]
+    assert missing == []
+
+
+def _functions(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, functions)}
