@@ -164,7 +164,7 @@ class Management:
         self.exports = LogExports(
             self._state, options.data_dir / "exports", clock, compile_root=options.compile_root
         )
-        self._watch = JobWatch()
+        self._watch, self.mailbox = JobWatch(), Mailbox()
         self._addresses = CoordinatorAddresses(options.data_dir / "jobs")
         options_of = self._job_keys.options_of
         far = FarCoordinators(self._addresses, options.runtime_root, options_of, clock)
@@ -224,7 +224,6 @@ class Management:
         self.launcher: Launcher = nodes.launcher if nodes else self._start_launcher()
         policy = Policy(allows_preemption=self.options.allows_preemption)
         self.activity = ActivityService(self._state, policy)
-        self.mailbox = Mailbox()
         self.reconciler = self._make_reconciler(policy)
         self.model.on_change(self.mailbox.reschedule)
         self.drivers = DriverService(
