@@ -261,14 +261,7 @@ class Management:
         self._attendants.start()
         inner_port = await self._listen()
         if listener is not None:
-            backends = Backends(
-                management=(_INNER_HOST, inner_port),
-                rest=rest_address,
-                find_coordinator=self.jobs.coordinator,
-            )
-            self._front = FrontPort([listener], backends)
-            self.peers.follow(self._front.origin_of)
-            self._front.start()
+            self._start_front(listener, inner_port, rest_address)
         else:
             self.port = inner_port
         authority = self._tls.authority.read_bytes() if self._tls else None
@@ -276,6 +269,15 @@ class Management:
         spare_the_collector()
         self.is_up = True
         logger.info("Appliance is up", extra={"address": self.address})
+
+    def _start_front(self, listener: socket.socket, port: int, rest: Address | None) -> None:
+        """Lead clients' one port to management at an inner port, to REST and to coordinators."""
+        backends = Backends(
+            management=(_INNER_HOST, port), rest=rest, find_coordinator=self.jobs.coordinator
+        )
+        self._front = FrontPort([listener], backends)
+        self.peers.follow(self._front.origin_of)
+        self._front.start()
 
     def _start_reconciler(self) -> None:
         """Begin to move jobs; from the first cycle on none is started where there is no space."""
