@@ -380,6 +380,8 @@ def _on_report(state: JobState, report: Reported) -> Step:
             verdict = Verdict(phase=Phase.CANCELLED, message=report.message)
         case Phase.SUCCEEDED:
             verdict = Verdict(phase=Phase.SUCCEEDED, message=report.message, is_provisional=True)
+        case Phase.RUNNING:  # all pods have registered; the coordinator was the first of them
+            return state, ()
         case _:
             return state, (Unexpected(event=report),)
     known = state.verdict

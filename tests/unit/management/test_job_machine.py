@@ -109,6 +109,11 @@ def test_the_coordinators_own_report_replaces_what_was_concluded_from_an_exit():
     assert actions == (Enter(phase=Phase.FAILED, message=report.message),)
 
 
+def test_the_report_that_all_pods_have_registered_changes_nothing():
+    state, actions = run(*TO_RUNNING, Reported(phase=Phase.RUNNING, message=""))
+    assert (state.phase, actions) == (Phase.RUNNING, ())
+
+
 def test_a_reported_failure_outlives_the_pods_that_end_after_it():
     report = Reported(phase=Phase.FAILED, message="no such op")
     state, _ = run(*TO_RUNNING, report, pod_exit(Role.COORDINATOR, 0), Stopped())
@@ -311,7 +316,7 @@ def test_a_job_that_is_ended_reaches_its_end(type_, events):
         (TO_RUNNING, ADMITTED),
         (TO_RUNNING, Launched()),
         (TO_RUNNING, LaunchFailed(message="no")),
-        (TO_RUNNING, Reported(phase=Phase.RUNNING, message="")),
+        (TO_RUNNING, Reported(phase=Phase.SCHEDULED, message="")),
         ((), Preempted(message="for another")),
         ((end(Phase.CANCELLED),), ADMITTED),
         ((end(Phase.CANCELLED),), Preempted(message="for another")),
