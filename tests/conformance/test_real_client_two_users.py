@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -231,23 +232,37 @@ def jobs_with_input(place: Place, user: Person) -> Iterator[str]:
             yield path.parent.name
 
 
+def status_of(path: Path) -> os.stat_result | None:
+    """Return what a path is; None if it is gone, as sockets are once all have connected."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
 def targets(place: Place, user: Person, *, spy: Person) -> dict[str, list[object]]:
     """Return what is the user's or the appliance's: files, sockets, memory, processes."""
     state = json.loads((place.appliance.data_dir / "appliance.json").read_text())
-    files = [
-        path
+    found = {
+        path: status
         for root in (place.appliance.data_dir, Path(state["runtime_root"]), user.home)
         for path in (root, *root.rglob("*"))
-        if not path.is_symlink() and path.stat().st_uid != spy.uid
+        if (status := status_of(path)) is not None
+    }
+    files = [
+        path
+        for path, status in found.items()
+        if not stat.S_ISLNK(status.st_mode) and status.st_uid != spy.uid
     ]
-    passages = {path for path in files if path.stat().st_mode & 0o777 == 0o711}
+    sockets = [path for path in files if stat.S_ISSOCK(found[path].st_mode)]
+    passages = {path for path in files if found[path].st_mode & 0o777 == 0o711}
     ours = [psutil.Process(state["pid"]), *psutil.Process(state["pid"]).children(True)]
     theirs = [each for each in psutil.process_iter() if owner_of(each) == user.uid]
     unix = Path("/proc/net/unix").read_text().split()
     return {
-        "paths": [str(path) for path in files if not path.is_socket() and path not in passages]
+        "paths": [str(path) for path in files if path not in passages and path not in sockets]
         + [str(path) for path in Path("/dev/shm").iterdir()],
-        "sockets": [str(path) for path in files if path.is_socket()],
+        "sockets": [str(path) for path in sockets],
         "addresses": [word.removeprefix("@") for word in unix if word.startswith("@wsc-")],
         "pids": sorted({each.pid for each in (*ours, *theirs) if owner_of(each) != spy.uid}),
     }
