@@ -48,9 +48,9 @@ class FunctionAddress:
 class MemoryDescriptor:
     """A `mem1d_dsd` (one extent) or `mem4d_dsd` (two to four), strides as the source has them.
 
-    Element (i, j, ...) is at `base + element_bytes * (offset + i * strides[0] + ...)`; the
-    last index runs fastest. The width of an access comes from the operation: a 16-bit
-    operation on 4-byte elements reads and writes the low half.
+    The walk begins at `base + element_bytes * offset`; the last index runs fastest. Strides
+    count elements of the operation: a 32-bit operation steps through an array of 16-bit
+    elements pair by pair, whatever `element_bytes` says.
     """
 
     base: int
