@@ -24,7 +24,14 @@ from appliance.csl.program.placement import (
     Program,
     RoutingClass,
 )
-from appliance.csl.semantics import calls, control, initializers, loops, operators
+from appliance.csl.semantics import (
+    calls,
+    control,
+    initializers,
+    loops,
+    operators,
+    type_expressions,
+)
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.layout import NOT_SET, LayoutWorld
@@ -36,7 +43,7 @@ from appliance.csl.semantics.values import Const, text_of
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 
-REGISTERED = (builtins, calls, control, initializers, loops, operators)
+REGISTERED = (builtins, calls, control, initializers, loops, operators, type_expressions)
 """Importing these makes the engine know every kind of node; nothing else refers to some."""
 
 RECURSION_LIMIT = 40_000

@@ -2,9 +2,10 @@
 
 from appliance.csl.builtins.registry import argument, builtin, type_argument
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import store
 from appliance.csl.semantics.evaluate import coerce
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import Memory, store
+from appliance.csl.semantics.place_kinds import Memory
 from appliance.csl.semantics.statements import zero_value
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (

@@ -9,6 +9,7 @@ from appliance.csl.builtins.registry import (
 from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics import numbers
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import load
 from appliance.csl.semantics.evaluate import (
     coerce,
     converted,
@@ -18,7 +19,8 @@ from appliance.csl.semantics.evaluate import (
     operand_of,
 )
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import FIELD_PLACE, Place, as_place, load, part_of, place_of
+from appliance.csl.semantics.place_kinds import Place, as_place, part_of
+from appliance.csl.semantics.places import FIELD_PLACE, place_of
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (
     Const,

@@ -23,9 +23,10 @@ from appliance.csl.program.operands import (
 from appliance.csl.program.operations import DsdMake, DsdUpdate
 from appliance.csl.program.types import DescriptorType, Scalar
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import load
 from appliance.csl.semantics.evaluate import coerce, is_integer, operand_of
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import address_of, in_memory, load, place_of
+from appliance.csl.semantics.places import address_of, in_memory, place_of
 from appliance.csl.semantics.tile import TileWorld
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import Const, Pointer, Runtime, Value, field_of

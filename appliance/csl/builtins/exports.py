@@ -14,7 +14,8 @@ from appliance.csl.program.code import Export
 from appliance.csl.program.placement import RpcSymbol
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import Fixed, Memory, in_memory, place_of
+from appliance.csl.semantics.place_kinds import Fixed, Memory
+from appliance.csl.semantics.places import in_memory, place_of
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import VOID, Const, FunctionValue, Value, boolean
 from appliance.csl.syntax import tree

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from appliance.csl.builtins.registry import Settings
 from appliance.csl.program.types import DescriptorType
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import load
 from appliance.csl.semantics.evaluate import converted, evaluate, handles, is_integer
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.operators import binary_operation
-from appliance.csl.semantics.places import Place, address_of, in_memory, load, place_of
+from appliance.csl.semantics.place_kinds import Place
+from appliance.csl.semantics.places import address_of, in_memory, place_of
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import VOID, Const, Runtime, Value, is_poison
 from appliance.csl.syntax import tree

@@ -6,6 +6,7 @@ from appliance.csl.program.instructions import Call, CallIndirect, Return
 from appliance.csl.program.operands import Operand, Register
 from appliance.csl.program.types import POINTER, MachineType, Position
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import load, stable, store
 from appliance.csl.semantics.builder import FunctionBuilder
 from appliance.csl.semantics.evaluate import (
     coerce,
@@ -17,16 +18,8 @@ from appliance.csl.semantics.evaluate import (
 )
 from appliance.csl.semantics.flow import Exit
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import (
-    Memory,
-    address_of,
-    as_place,
-    load,
-    part_of,
-    place_of,
-    stable,
-    store,
-)
+from appliance.csl.semantics.place_kinds import Memory, as_place, part_of
+from appliance.csl.semantics.places import address_of, place_of
 from appliance.csl.semantics.statements import land, run_block
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (

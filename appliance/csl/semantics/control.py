@@ -3,10 +3,11 @@
 from appliance.csl.program.instructions import Switch
 from appliance.csl.program.types import Scalar
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import load, store
 from appliance.csl.semantics.evaluate import coerce, evaluate, handles, operand_of
 from appliance.csl.semantics.flow import Flow
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import load, new_variable, store
+from appliance.csl.semantics.places import new_variable
 from appliance.csl.semantics.statements import (
     SWITCH,
     condition_of,

@@ -6,7 +6,7 @@ from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import VOID, Value
 
 if TYPE_CHECKING:
-    from appliance.csl.semantics.places import Place
+    from appliance.csl.semantics.place_kinds import Place
 
 
 class Exit:

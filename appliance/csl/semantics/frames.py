@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from appliance.csl.semantics.builder import FunctionBuilder
     from appliance.csl.semantics.flow import Exit
     from appliance.csl.semantics.modules import Module
-    from appliance.csl.semantics.places import Place
+    from appliance.csl.semantics.place_kinds import Place
     from appliance.csl.semantics.world import World
 
 MAX_NOTES = 8

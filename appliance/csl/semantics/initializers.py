@@ -2,9 +2,10 @@
 
 from appliance.csl.diagnostics import did_you_mean
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import stable, store
 from appliance.csl.semantics.evaluate import coerce, evaluate, handles, type_of_node
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import Memory, stable, store
+from appliance.csl.semantics.place_kinds import Memory
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (
     POISON,

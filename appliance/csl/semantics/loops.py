@@ -3,17 +3,13 @@
 from appliance.csl.program.operands import Constant, Operand, Register
 from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import load
 from appliance.csl.semantics.builder import FunctionBuilder
 from appliance.csl.semantics.evaluate import operand_of
 from appliance.csl.semantics.flow import Exit, Flow
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.places import (
-    Place,
-    element_of,
-    load,
-    part_of,
-    place_of,
-)
+from appliance.csl.semantics.place_kinds import Place, part_of
+from appliance.csl.semantics.places import element_of, place_of
 from appliance.csl.semantics.statements import (
     condition_of,
     execute,

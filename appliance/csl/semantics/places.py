@@ -4,125 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 from appliance.csl.diagnostics import did_you_mean
-from appliance.csl.program.instructions import Copy
-from appliance.csl.program.operands import Constant, Operand, Register
-from appliance.csl.program.types import POINTER, DescriptorType, Scalar
+from appliance.csl.program.operands import Constant, Operand
+from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics import types as t
-from appliance.csl.semantics.evaluate import (
-    evaluate,
-    is_integer,
-    known,
-    materialized,
-    needs_code,
-    operand_of,
-)
+from appliance.csl.semantics.access import load
+from appliance.csl.semantics.evaluate import evaluate, is_integer, known, needs_code, operand_of
 from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.modules import GlobalVariable, Module
-from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import (
-    Const,
-    InMemory,
-    Mixed,
-    Pointer,
-    Runtime,
-    Value,
-    fields_of,
-    is_poison,
-    struct_value,
+from appliance.csl.semantics.modules import Module
+from appliance.csl.semantics.place_kinds import (
+    Cell,
+    Fields,
+    Fixed,
+    InRegister,
+    Memory,
+    Place,
+    as_place,
+    part_of,
 )
+from appliance.csl.semantics.types import Type
+from appliance.csl.semantics.values import Const, InMemory, Pointer, Runtime, Value, is_poison
 from appliance.csl.syntax import tree
-
-
-class Cell:
-    """A variable at compile time; `path` leads to an element or field of it."""
-
-    __slots__ = ("box", "path", "type")
-
-    def __init__(self, type_: Type, box: list[Const], path: tuple[int, ...] = ()) -> None:
-        self.type = type_
-        self.box = box
-        self.path = path
-
-
-class InRegister:
-    """A variable in a register."""
-
-    __slots__ = ("register", "type")
-
-    def __init__(self, type_: Type, register: Register) -> None:
-        self.type = type_
-        self.register = register
-
-
-class Fields:
-    """A struct variable whose fields are places of their own."""
-
-    __slots__ = ("places", "type")
-
-    def __init__(self, type_: t.StructType, places: "list[Place]") -> None:
-        self.type: Type = type_
-        self.places = places
-
-
-class Memory:
-    """A place in memory: inside a global (`variable`), or at an address that is computed."""
-
-    __slots__ = ("_base", "is_const", "offset", "type", "variable")
-
-    def __init__(
-        self,
-        type_: Type,
-        variable: GlobalVariable | None,
-        base: Operand | None,
-        offset: int,
-        *,
-        is_const: bool,
-    ) -> None:
-        self.type = type_
-        self.variable = variable
-        self._base = base
-        self.offset = offset
-        self.is_const = is_const
-
-    @property
-    def base(self) -> Operand:
-        """The address that `offset` is added to."""
-        if self.variable is not None:
-            return Pointer(self.variable, 0).address
-        assert self._base is not None
-        return self._base
-
-    def part(self, type_: Type, offset: int) -> "Memory":
-        """A field or element at a known offset."""
-        return Memory(
-            type_, self.variable, self._base, self.offset + offset, is_const=self.is_const
-        )
-
-
-class Fixed:
-    """A value that is not a variable: it can be read, and reached into, but not written."""
-
-    __slots__ = ("global_name", "module", "type", "value")
-
-    def __init__(self, value: Value, module: Module | None = None, name: str = "") -> None:
-        self.type = value.type
-        self.value = value
-        self.module = module
-        self.global_name = name
-
-
-Place = Cell | InRegister | Fields | Memory | Fixed
-
-
-def as_place(binding: object) -> "Place":
-    """A local or global binding as a place."""
-    if isinstance(binding, Cell | InRegister | Fields | Memory | Fixed):
-        return binding
-    if isinstance(binding, GlobalVariable):
-        return Memory(binding.type, binding, None, 0, is_const=binding.is_const)
-    if isinstance(binding, InMemory):
-        return Memory(binding.type, None, binding.base, binding.offset, is_const=True)
-    return Fixed(binding)  # type: ignore[arg-type] # the remaining bindings are values
 
 
 def place_of(node: tree.Expression, frame: Frame) -> Place:
@@ -206,25 +107,6 @@ def field_place(operand: Place, node: tree.Member, frame: Frame) -> Place:
         span = (node.name_start, node.end)
         frame.fail(span, f"type '{type_}' has no field '{node.name}'{near}")
     return part_of(operand, at)
-
-
-def part_of(operand: Place, at: int) -> Place:
-    """A field of a struct or tuple by its number."""
-    type_ = operand.type
-    assert isinstance(type_, t.StructType)
-    field_type = type_.field_types[at]
-    match operand:
-        case Cell(box=box, path=path):
-            return Cell(field_type, box, (*path, at))
-        case Fields(places=places):
-            return places[at]
-        case Memory():
-            return operand.part(field_type, t.struct_offsets(type_)[0][at])
-        case Fixed(value=value):
-            assert isinstance(value, Const | Mixed)
-            return as_place(fields_of(value)[at])
-        case _:
-            raise AssertionError("a struct is never in a register")
 
 
 def _index(node: tree.Index, frame: Frame) -> Place:
@@ -381,161 +263,6 @@ def address_of(operand: Place, node: tree.Node, frame: Frame) -> Value:
     return Runtime(type_, frame.builder.address(memory.base, memory.offset, frame.position(node)))
 
 
-def load(operand: Place, node: tree.Node, frame: Frame) -> Value:
-    """The value that a place holds."""
-    match operand:
-        case Fixed(value=value):
-            return value
-        case Cell():
-            return _load_cell(operand)
-        case InRegister(type=type_, register=register):
-            return _in_register(type_, register, node, frame)
-        case Fields(places=places):
-            assert isinstance(operand.type, t.StructType)
-            return struct_value(operand.type, tuple([load(p, node, frame) for p in places]))
-        case Memory():
-            return _load_memory(operand, node, frame)
-
-
-def _in_register(type_: Type, register: Register, node: tree.Node, frame: Frame) -> Value:
-    if frame.builder is None:
-        frame.fail(node, "the value of a run-time variable is not known at compile time")
-    return Runtime(type_, register)
-
-
-def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
-    """A value that later assignments to variables do not change: their registers are copied."""
-    if isinstance(value, Mixed):
-        assert isinstance(value.type, t.StructType)
-        parts = [stable(field, node, frame) for field in value.fields]
-        return struct_value(value.type, tuple(parts))
-    builder = frame.builder
-    if builder is None or not isinstance(value, Runtime):
-        return value
-    operand = value.operand
-    if not isinstance(operand, Register) or not builder.names[operand.index]:
-        return value
-    copy = builder.register(builder.registers[operand.index])
-    builder.move(copy, operand, frame.position(node))
-    return Runtime(value.type, copy)
-
-
-def _load_cell(cell: Cell) -> Const:
-    return Const(cell.type, copied(cell.type, _walk(cell)))
-
-
-def copied(type_: Type, raw: Any) -> Any:  # noqa: ANN401 - raw values, see Const
-    """A raw value that shares no array with another."""
-    if isinstance(type_, t.ArrayType):
-        if isinstance(type_.element, t.StructType):
-            return [copied(type_.element, item) for item in raw]
-        return list(raw)
-    if isinstance(type_, t.StructType):
-        return tuple([Const(item.type, copied(item.type, item.value)) for item in raw])
-    return raw
-
-
-def _walk(cell: Cell) -> Any:  # noqa: ANN401 - raw values, see Const
-    value = cell.box[0].value
-    for at in cell.path:
-        value = value[at]
-        if value.__class__ is Const:
-            value = value.value
-    return value
-
-
-def _load_memory(place: Memory, node: tree.Node, frame: Frame) -> Value:
-    if frame.builder is None:
-        constant = _constant_content(place)
-        if constant is not None:
-            return constant
-        name = place.variable.name if place.variable else "memory"
-        frame.fail(node, f"the value of run-time variable '{name}' is not known at compile time")
-    machine = place.type.machine
-    if machine is None:
-        return InMemory(place.type, place.base, place.offset)
-    register = frame.builder.load(machine, place.base, place.offset, frame.position(node))
-    return Runtime(place.type, register)
-
-
-def _constant_content(place: Memory) -> Const | None:
-    """What lies in a constant, read at compile time through a pointer."""
-    variable = place.variable
-    if variable is None or not variable.is_const or variable.initial is None:
-        return None
-    if place.offset == 0 and place.type is variable.type:
-        return variable.initial
-    type_ = variable.type
-    if isinstance(type_, t.ArrayType) and type_.element is place.type:
-        at, rest = divmod(place.offset, t.stride_of(type_.element))
-        if rest == 0 and 0 <= at < type_.count:
-            return Const(place.type, variable.initial.value[at])
-    return None
-
-
-def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
-    """Writes a value, which has the place's type, to a place."""
-    match place:
-        case Fixed():
-            frame.fail(node, "cannot assign to a constant")
-        case Cell():
-            _store_cell(place, value, node, frame)
-        case InRegister(register=register):
-            needs_code(node, frame, "an assignment to a run-time variable")
-            assert frame.builder is not None
-            frame.builder.move(register, operand_of(value, node, frame), frame.position(node))
-        case Fields(places=places):
-            source = as_place(value)
-            parts = [load(part_of(source, at), node, frame) for at in range(len(places))]
-            for part, item in zip(places, [stable(v, node, frame) for v in parts], strict=True):
-                store(part, item, node, frame)
-        case Memory():
-            _store_memory(place, value, node, frame)
-
-
-def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:
-    if not isinstance(value, Const):
-        frame.fail(node, "a compile-time variable needs a value known at compile time")
-    raw = copied(value.type, value.value)
-    cell.box[0] = Const(cell.box[0].type, _replaced(cell.box[0].value, cell.path, raw))
-
-
-def _replaced(value: Any, path: tuple[int, ...], raw: Any) -> Any:  # noqa: ANN401 - see Const
-    """A raw value with one part exchanged; arrays are changed in place."""
-    if not path:
-        return raw
-    at, rest = path[0], path[1:]
-    if value.__class__ is list:
-        value[at] = _replaced(value[at], rest, raw)
-        return value
-    part: Const = value[at]
-    changed = Const(part.type, _replaced(part.value, rest, raw))
-    return (*value[:at], changed, *value[at + 1 :])
-
-
-def _store_memory(place: Memory, value: Value, node: tree.Node, frame: Frame) -> None:
-    if place.is_const:
-        frame.fail(node, "cannot assign to a constant")
-    needs_code(node, frame, "an assignment to a run-time variable")
-    builder, position = frame.builder, frame.position(node)
-    assert builder is not None
-    machine = place.type.machine
-    if machine is not None:
-        operand = operand_of(value, node, frame)
-        builder.store(place.base, place.offset, operand, machine, position)
-        return
-    if isinstance(value, Mixed):
-        for at, part in enumerate(value.fields):
-            target = part_of(place, at)
-            store(target, part, node, frame)
-        return
-    source = materialized(value, node, frame)
-    assert isinstance(source, InMemory)
-    to = builder.address(place.base, place.offset, position)
-    origin = builder.address(source.base, source.offset, position)
-    builder.emit(Copy(to, origin, t.size_of(place.type), position))
-
-
 def new_variable(type_: Type, name: str, node: tree.Node, frame: Frame) -> Place:
     """A local run-time variable: in a register if nothing takes its address."""
     builder = frame.builder
@@ -550,11 +277,6 @@ def new_variable(type_: Type, name: str, node: tree.Node, frame: Frame) -> Place
         return Fields(type_, places)
     variable = frame.world.local_variable(builder, name, type_, frame.position(node))
     return Memory(type_, variable, None, 0, is_const=False)
-
-
-def is_descriptor(type_: Type) -> bool:
-    """Whether a register of this type holds a DSD."""
-    return isinstance(type_.machine, DescriptorType)
 
 
 _PLACES: dict[type, Callable[[Any, Frame], Place]] = {

@@ -7,20 +7,13 @@ from appliance.csl.diagnostics import CslError
 from appliance.csl.program.operands import Constant
 from appliance.csl.program.types import Scalar
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.access import copied, load, stable, store
 from appliance.csl.semantics.evaluate import coerce, evaluate, operand_of, type_of_node
 from appliance.csl.semantics.flow import Exit, Flow
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.operators import binary_operation
-from appliance.csl.semantics.places import (
-    Cell,
-    InRegister,
-    copied,
-    load,
-    new_variable,
-    place_of,
-    stable,
-    store,
-)
+from appliance.csl.semantics.place_kinds import Cell, InRegister
+from appliance.csl.semantics.places import new_variable, place_of
 from appliance.csl.semantics.session import guard
 from appliance.csl.semantics.values import POISON, VOID, Const, Value, is_poison
 from appliance.csl.syntax import tree
