@@ -353,7 +353,29 @@ CLASS_IMAGE = np.dtype(
     + [("control_table", "u1", (NUM_QUEUES,)), ("start", "<u4"), ("reserved", "<u4")]
 )
 """A code class as the kernel reads it: addresses of its tables, counts, start state."""
-RECORDS = (INSTRUCTION, SITE, SHAPE, COLOR_CONFIG, CLASS_IMAGE, FIFO, SETTINGS)
+TRACE_EVENT = np.dtype(
+    [(name, kind) for name, kind in (("cycle", "<u8"), ("pe", "<u4"), ("a", "<u4"), ("b", "<u4"))]
+    + [(name, "u1") for name in ("kind", "color", "ports", "more")]
+)
+"""What `trace.h` records."""
+
+
+class TraceKind(IntEnum):
+    """What an event of a trace says; `trace.h` tells what its fields mean."""
+
+    HOP = 1
+    SEND = 2
+    TAKE = 3
+    HOST_IN = 4
+    HOST_OUT = 5
+    TASK = 6
+    TASK_END = 7
+    START = 8
+    FINISH = 9
+    VECTOR = 10
+
+
+RECORDS = (INSTRUCTION, SITE, SHAPE, COLOR_CONFIG, CLASS_IMAGE, FIFO, SETTINGS, TRACE_EVENT)
 """In the order in which the kernel reports their sizes."""
 NONE_8 = 0xFF
 NONE_16 = 0xFFFF

@@ -40,6 +40,7 @@ def header() -> str:
         ("OPERAND", bytecode.OperandKind),
         ("FAULT", bytecode.Fault),
         ("TARGET", bytecode.TargetNumber),
+        ("TRACE", bytecode.TraceKind),
     ):
         members = ", ".join(f"{prefix}_{kind.name} = {kind.value}" for kind in kinds)
         lines.append(f"enum {{ {members} }};")

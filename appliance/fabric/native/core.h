@@ -99,7 +99,7 @@ static void start_task(Machine *m, Pe *pe, const Candidate *c) {
         pe->active &= ~(1ull << c->id);
         break;
     default: {
-        const u32 data = pop_queue(pe->inputs, c->queue, &pe->in_mask).data;
+        const u32 data = take_wavelet(m, pe, c->queue).data;
         function = (c->kind == TASK_DATA ? image->data_tasks : image->control_tasks)[c->id];
         const u32 widths = (c->kind == TASK_DATA ? image->data_widths : image->control_parameters)[c->id];
         if (function != NEVER32) split_arguments(pe, function, data, widths);
@@ -108,7 +108,12 @@ static void start_task(Machine *m, Pe *pe, const Candidate *c) {
     }
     }
     pe->last_task_id = (u8)(c->kind == TASK_CALL ? 0 : c->kind == TASK_HANDLER ? TEARDOWN_ID : c->id);
-    if (function != NEVER32) { enter(pe, function); pe->task_started = m->now; return; }
+    if (function != NEVER32) {
+        enter(pe, function);
+        pe->task_started = m->now;
+        TRACE(m, m->now, pe->number, pe->pc, c->kind << 8 | (c->id & 255), TRACE_TASK, NONE8, 0, 0);
+        return;
+    }
     if (c->kind == TASK_CONTROL && c->id == 31) return;
     fail(m, pe, FAULT_NO_TASK, 0, c->kind, c->id);
 }
@@ -164,6 +169,7 @@ static int issue_main(Machine *m, Pe *pe, u64 now) {
             cycles = interpret(m, pe, now, &state);
             m->steps += cycles >> 4;
             if (state != RAN) return 0;
+            if (!pe->is_running) TRACE(m, now + cycles, pe->number, 0, 0, TRACE_TASK_END, NONE8, 0, 0);
         } else {
             Candidate next;
             if (!pick_task(m, pe, now, &next)) return 0;

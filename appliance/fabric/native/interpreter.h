@@ -90,6 +90,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
         take_settings(t, site->settings.asynchronous ? settings : from, 0, 0);
         t->completion = 0;
         const u32 n = t->remaining;
+        TRACE(m, now + *cost, pe->number, pc, (u32)(site->cost + operation_cycles(m, site->op, c, n, site->simd)), TRACE_VECTOR, NONE8, 0, 0);
         *cost += site->cost + operation_cycles(m, site->op, c, n, site->simd);
         if (linear && n) {
             const Widths width = WIDTHS[site->op];
@@ -120,6 +121,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     t->priority = priority_of(pe, from, c);
     t->is_active = 1;
     *to = *t;
+    TRACE(m, now, pe->number, pc, t->remaining, TRACE_START, NONE8, (u8)number, 0);
     if (asynchronous) pe->thread_mask |= (u8)(1u << number);
     *cost += site->cost;
     if (asynchronous) return RAN;

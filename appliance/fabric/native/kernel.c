@@ -196,7 +196,7 @@ u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target, u64 work) {
 }
 
 u64 fabric_layout(u32 which) {
-    const u64 sizes[] = {sizeof(Instruction), sizeof(Site), sizeof(Shape), sizeof(ColorConfig), sizeof(ClassImage), sizeof(Fifo), sizeof(Settings)};
+    const u64 sizes[] = {sizeof(Instruction), sizeof(Site), sizeof(Shape), sizeof(ColorConfig), sizeof(ClassImage), sizeof(Fifo), sizeof(Settings), sizeof(TraceEvent)};
     return which < sizeof(sizes) / sizeof(sizes[0]) ? sizes[which] : 0;
 }
 
@@ -246,6 +246,7 @@ void fabric_free(Machine *m) {
     free(m->run.items);
     free(m->move_list);
     free(m->console.bytes);
+    free(m->trace);
     free(m->pes);
     free(m);
 }
@@ -257,6 +258,8 @@ void fabric_start(Machine *m) {
         if (image != NEVER32 && m->classes[image].active) pe_at(m, k);
     }
 }
+
+u32 fabric_trace(Machine *m, u64 capacity) { return (u32)begin_trace(m, capacity); }
 
 u8 *fabric_memory(Machine *m, u32 number) {
     Pe *pe = pe_at(m, number);
@@ -306,6 +309,8 @@ u64 fabric_value(const Machine *m, u32 which) {
     case 11: return m->console.size;
     case 12: return (u64)m->console.bytes;
     case 13: return m->last_move;
+    case 14: return (u64)m->trace;
+    case 15: return m->trace_count;
     }
     return 0;
 }

@@ -235,6 +235,12 @@ typedef struct Console { /* records: cycle u64, PE u32, length u32, bytes */
     u64 size, capacity;
 } Console;
 
+typedef struct TraceEvent {
+    u64 cycle;
+    u32 pe, a, b; /* what they mean: trace.h */
+    u8 kind, color, ports, more;
+} TraceEvent;
+
 typedef struct Machine {
     u32 width, height, is_wse3, format, ramp_cycles, memory_bytes;
     u32 task_cycles, start_cycles, setup_cycles, channel_words;
@@ -261,6 +267,8 @@ typedef struct Machine {
     u64 num_unblocked;
     u32 order; /* 0: tasks take turns upwards; 1: downwards, to find programs that depend on it */
     u32 pad;
+    TraceEvent *trace; /* 0: nobody asked for one */
+    u64 trace_capacity, trace_count;
 } Machine;
 
 #endif

@@ -121,6 +121,7 @@ static void arrive(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
     r->arrival = now + 1;
     r->arrival_port = (u8)port;
     e.color = (u8)as;
+    e.ready = now + 1;
     r->buffer[r->count++] = e;
     pe->buffered |= 1u << as;
     if (e.control) {
@@ -171,6 +172,7 @@ static void commit_buffer(Machine *m, Pe *pe, u32 color, u64 now) {
     r->buffer[0] = r->buffer[1];
     if (--r->count == 0) pe->buffered &= ~(1u << color);
     r->barrier = 0;
+    TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_HOP, (u8)color, (u8)tx, trace_more(r->count, e.control));
     if (tx >> RAMP & 1 && !is_ce_ignored(&e)) {
         const u32 number = pe->queue_for[color];
         Filter *filter = &r->config.filter;
@@ -194,6 +196,8 @@ static void commit(Machine *m, const Move *move, u64 now) {
     case FROM_BUFFER: commit_buffer(m, pe, move->color, now); return;
     case FROM_OUTPUT: {
         const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
+        TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_SEND, move->color, move->index,
+              trace_more(pe->outputs[move->index].count, e.control));
         arrive(m, pe, e, move->color, RAMP, now);
         break;
     }
@@ -201,12 +205,16 @@ static void commit(Machine *m, const Move *move, u64 now) {
         const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
         HostPort *h = &pe->host_out;
         h->data[h->position++] = e.data;
+        TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_HOST_OUT, move->color, move->index,
+              trace_more(pe->outputs[move->index].count, e.control));
         if (h->position == h->total) { pe->host_open &= ~(1u << move->color); m->num_streams--; }
         break;
     }
     case FROM_HOST: {
         HostPort *h = &pe->host_in;
         const Entry e = {.data = h->data[h->position++], .color = move->color};
+        TRACE(m, now, pe->number, e.data, 0, TRACE_HOST_IN, move->color, move->index,
+              trace_more(pe->inputs[move->index].count, 0));
         deliver(m, pe, move->index, e, now);
         if (h->position == h->total) m->num_streams--;
         break;

@@ -177,6 +177,14 @@ INLINE void push_queue(Queue *queues, u32 number, u8 *mask, Entry e) {
     *mask |= (u8)(1u << number);
 }
 
+/* Takes the head of an input queue into the core. */
+static Entry take_wavelet(Machine *m, Pe *pe, u32 number) {
+    const Entry e = pop_queue(pe->inputs, number, &pe->in_mask);
+    TRACE(m, m->now, pe->number, e.data, (u32)(m->now - e.ready), TRACE_TAKE, e.color, (u8)number,
+          trace_more(pe->inputs[number].count, e.control));
+    return e;
+}
+
 static u32 take_fifo(Machine *m, Pe *pe, u32 number, u32 bytes) {
     Fifo *fifo = pe->fifos + number;
     const u32 value = read_memory(pe, fifo->address + fifo->head * fifo->element_bytes, bytes);
@@ -222,6 +230,8 @@ static void finish(Machine *m, Pe *pe, Thread *t, u32 result) {
     release(pe, t);
     save_addresses(pe, t);
     t->is_active = 0;
+    if (t >= pe->threads && t <= pe->threads + MAIN_THREAD)
+        TRACE(m, m->now, pe->number, t->pc, t->done, TRACE_FINISH, NONE8, (u8)(t - pe->threads), 0);
     if (t >= pe->threads && t < pe->threads + MAIN_THREAD) pe->thread_mask &= (u8)~(1u << (t - pe->threads));
     t->result = result;
     complete(m, pe, t->completion, t->target_kind, t->target);
@@ -234,7 +244,7 @@ static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
         Queue *q = pe->inputs + c->queue;
         if (!q->count || q->ring[q->head].ready > now || !q->ring[q->head].control) continue;
         if (!t->control_terminate && !t->control_action) continue;
-        pop_queue(pe->inputs, c->queue, &pe->in_mask);
+        take_wavelet(m, pe, c->queue);
         complete(m, pe, t->control_action, t->control_kind, t->control_target);
         if (t->control_terminate) finish(m, pe, t, 1);
         return 1;
@@ -246,7 +256,7 @@ INLINE u32 take(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 *index)
     switch (c->kind) {
     case CURSOR_SCALAR: return c->value;
     case DSD_FABRIC_IN: {
-        const u32 data = pop_queue(pe->inputs, c->queue, &pe->in_mask).data;
+        const u32 data = take_wavelet(m, pe, c->queue).data;
         schedule(m, pe, m->now + 1); /* the router may send another */
         if (!t->has_index) *index = data >> 16;
         return data;
@@ -303,7 +313,7 @@ static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
 static u32 filter_step(Machine *m, Pe *pe, Thread *t, u64 now) {
     Queue *q = pe->inputs + t->cursors[1].queue;
     if (!q->count || q->ring[q->head].ready > now) return 0;
-    const Entry e = pop_queue(pe->inputs, t->cursors[1].queue, &pe->in_mask);
+    const Entry e = take_wavelet(m, pe, t->cursors[1].queue);
     t->since = now;
     if (e.control && --t->remaining == 0) finish(m, pe, t, 1);
     return 1;

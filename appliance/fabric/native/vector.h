@@ -2,7 +2,7 @@
 #ifndef FABRIC_VECTOR_H
 #define FABRIC_VECTOR_H
 
-#include "machine.h"
+#include "trace.h"
 
 typedef struct Widths {
     u8 dest, a, b, sources; /* bytes of an element; sources: 1, 2, or 3 with the scalar factor */
