@@ -8,6 +8,7 @@ that calls. Clock cycles are simulated.
 
 import ctypes
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,8 @@ from appliance.fabric.loading import load_program
 from appliance.fabric.native.loader import load_kernel
 from appliance.fabric.reports import Inspector
 from appliance.fabric.symbols import SymbolTable
+from appliance.fabric.tracing.recording import make_trace, ring_events
+from appliance.fabric.tracing.trace import Trace
 
 _FOREVER = (1 << 64) - 1
 _QUIET, _LIMIT, _FAULT, _UNBLOCKED, _STREAMED = range(5)
@@ -36,6 +39,7 @@ _NO_STOP, _UNTIL_UNBLOCKED, _UNTIL_STREAMED = range(3)
 _NOW, _STEPS, _MOVES, _TOUCHED, _NUM_UNBLOCKED, _CONSOLE_SIZE, _CONSOLE, _LAST_MOVE = (
     *(0, 6, 7, 8, 9, 11, 12, 13),
 )
+_TRACE, _NUM_TRACED = 14, 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class SimulatorOptions:
         drain_cycles: Cycles that `drain` gives to what still runs after the last command.
         reverse_tasks: Let tasks take turns by descending instead of ascending ids, to
             find programs that depend on an order that the machine does not promise.
+        trace_events: Events of a trace that are kept, the latest; 0 for no trace.
     """
 
     machine_code_directory: str | None = None
@@ -56,6 +61,7 @@ class SimulatorOptions:
     settle_cycles: int = 1_000_000
     drain_cycles: int = 1_000_000
     reverse_tasks: bool = False
+    trace_events: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,8 @@ class Simulator:
         self._failure: FabricError | None = None
         self._console: list[str] = []
         self._console_read = 0
+        if self._options.trace_events:
+            self._begin_trace()
         self._kernel.start(self._handle)
 
     def __del__(self) -> None:
@@ -202,6 +210,27 @@ class Simulator:
             reason=reason,
             cycle=self._kernel.value(self._handle, _LAST_MOVE),
             waiting=tuple(self._inspector.waiting()),
+        )
+
+    def trace(self, *, sources: Mapping[str, Sequence[str]]) -> Trace | None:
+        """Return what has happened so far; None if no trace was asked for.
+
+        Args:
+            sources: Lines of source files by name, as far as they are known.
+        """
+        capacity = self._options.trace_events
+        if not capacity:
+            return None
+        count = self._kernel.value(self._handle, _NUM_TRACED)
+        address = self._kernel.value(self._handle, _TRACE)
+        return make_trace(
+            self._program,
+            self._loaded,
+            ring_events(address, count, capacity),
+            num_lost=max(0, count - capacity),
+            end="" if self._failure is None else str(self._failure),
+            waiting=() if self._failure is None else tuple(self._inspector.waiting()),
+            sources=sources,
         )
 
     # --- the command stream
@@ -350,6 +379,13 @@ class Simulator:
         if reason == _FAULT:
             raise self._inspector.fault()
         return reason
+
+    def _begin_trace(self) -> None:
+        if not self._kernel.trace(self._handle, self._options.trace_events):
+            raise FabricError(
+                f"There is no memory for a trace of {self._options.trace_events:,} events.",
+                hint="Ask for fewer; each takes 24 bytes.",
+            )
 
     def _stall(self, reason: str) -> None:
         raise StallError(self.stall_report(reason))

@@ -11,6 +11,9 @@ from appliance.core.errors import UserError
 from appliance.csl.options import CompileOptions
 
 DEFAULT_OUTPUT = "out"
+DEFAULT_EVENTS = 1 << 20
+"""Events that a trace of the fabric keeps."""
+MAX_EVENTS = 1 << 24
 _MAX_CHANNELS = 16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -24,6 +27,7 @@ class Arguments:
         output: The directory that is written.
         options: What the compiler is told.
         json_path: A copy of `out.json` goes here; None for none.
+        trace_events: Events that a trace of each run keeps; 0 for no trace.
         is_verbose: Whether to say what is written.
     """
 
@@ -31,6 +35,7 @@ class Arguments:
     output: Path
     options: CompileOptions
     json_path: Path | None = None
+    trace_events: int = 0
     is_verbose: bool = False
 
 
@@ -54,6 +59,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         output=output,
         options=_options(found),
         json_path=None if json_path is None else Path(json_path or output / "out.json"),
+        trace_events=_events(found.fabric_trace),
         is_verbose=found.verbose,
     )
 
@@ -88,6 +94,12 @@ def _options(found: argparse.Namespace) -> CompileOptions:
 def _natural(number: int, option: str) -> int:
     if number < 0:
         raise UserError(f"{option} is {number}; it cannot be below 0.")
+    return number
+
+
+def _events(number: int) -> int:
+    if not 0 <= number <= MAX_EVENTS:
+        raise UserError(f"--fabric-trace is {number}; a trace keeps 1 to {MAX_EVENTS} events.")
     return number
 
 
@@ -137,6 +149,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--fp16-format", choices=("f16", "cb16", "bf16"), default="f16", help="16-bit float format")
     add("--sdk-version", choices=("1.4", "2.10", "any"), default="any", help="language version")
     add("--output-json", nargs="?", const="", metavar="PATH", help="write out.json there, too")
+    add(
+        "--fabric-trace",
+        type=int,
+        nargs="?",
+        const=DEFAULT_EVENTS,
+        default=0,
+        metavar="N",
+        help="have each run traced; the latest N events are kept",
+    )
     add("--out-routes", action="store_true", help="accepted; routes are always in the output")
     add("--max-inlined-iterations", type=int, metavar="N", help="most turns of an unrolled loop")
     add("--comptime-func-depth-limit", type=int, metavar="N", help="most nested comptime calls")

@@ -6,6 +6,8 @@
     bin/out_X_Y.elf        the symbols of the code that PE (X, Y) is the first to run, as JSON
     east/, west/           the buffer columns of memcpy: their widths
     generated/files.json   the source files
+    generated/sources.json what was in them, for traces of the fabric
+    generated/trace.json   events that a trace is to keep, if one was asked for
 
 Everything is written beside the directory and then takes its place, so that a compile which fails
 leaves what was there.
@@ -32,10 +34,24 @@ from appliance.sdk.symbols import RPC_FILE
 
 PROGRAM_FILE = "bin/program.bin"
 PARAMETERS_FILE = "out.json"
+SOURCES_FILE = "generated/sources.json"
+TRACE_FILE = "generated/trace.json"
 
 
-def write_container(program: Program, directory: Path) -> tuple[str, ...]:
+def write_container(
+    program: Program,
+    directory: Path,
+    *,
+    sources: Mapping[str, str] | None = None,
+    trace_events: int = 0,
+) -> tuple[str, ...]:
     """Write a program, replacing what the directory holds.
+
+    Args:
+        program: The program.
+        directory: Where to.
+        sources: Text of its source files by name.
+        trace_events: Events that a trace of each run keeps; 0 for no trace.
 
     Returns:
         What was written, relative to the directory.
@@ -49,6 +65,7 @@ def write_container(program: Program, directory: Path) -> tuple[str, ...]:
         try:
             made.chmod(0o755)
             names = _write(program, made)
+            names += _write_for_traces(made, sources or {}, trace_events)
             if directory.exists():
                 shutil.rmtree(directory)
             made.rename(directory)
@@ -100,6 +117,16 @@ def _write(program: Program, directory: Path) -> tuple[str, ...]:
     put("east/columns.json", _json({"columns": program.width_east_buf}))
     put("generated/files.json", _json({"files": list(program.files)}))
     return tuple(names)
+
+
+def _write_for_traces(
+    directory: Path, sources: Mapping[str, str], trace_events: int
+) -> tuple[str, ...]:
+    (directory / SOURCES_FILE).write_bytes(_json(sources))
+    if not trace_events:
+        return (SOURCES_FILE,)
+    (directory / TRACE_FILE).write_bytes(_json({"events": trace_events}))
+    return (SOURCES_FILE, TRACE_FILE)
 
 
 # `Any`: values of a JSON object.

@@ -11,7 +11,14 @@ _EXIT_ERRORS = 1
 
 
 class FileSources:
-    """Reads source files for the compiler."""
+    """Reads source files for the compiler.
+
+    Attributes:
+        texts: What has been read, by path.
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
 
     def read(self, path: str) -> str | None:
         """Return the text of a file; None if there is none.
@@ -20,11 +27,12 @@ class FileSources:
             UserError: It cannot be read, or is not text.
         """
         try:
-            return Path(path).read_text(encoding="utf-8")
+            text = self.texts[path] = Path(path).read_text(encoding="utf-8")
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path} cannot be read: {error}.") from error
+        return text
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,14 +58,20 @@ def compile_to_directory(arguments: Arguments) -> int:
 
     if not arguments.main.is_file():
         raise UserError(f"There is no file {arguments.main}.")
-    result = compile_program(str(arguments.main), arguments.options, FileSources())
+    sources = FileSources()
+    result = compile_program(str(arguments.main), arguments.options, sources)
     for line in result.printed:
         sys.stdout.write(f"{line}\n")
     for diagnostic in result.diagnostics:
         sys.stderr.write(diagnostic.render() + "\n")
     if result.program is None:
         return _EXIT_ERRORS
-    names = write_container(result.program, arguments.output)
+    names = write_container(
+        result.program,
+        arguments.output,
+        sources=sources.texts,
+        trace_events=arguments.trace_events,
+    )
     if arguments.json_path is not None:
         _copy_parameters(arguments.output / "out.json", arguments.json_path)
     if arguments.is_verbose:

@@ -4,9 +4,10 @@ Operations take place one after another in the order of the calls. One that does
 and goes on whenever the host waits for it or a later one, or asks whether it is done.
 """
 
+import atexit
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from appliance.sdk.arrays import (
     to_host,
 )
 from appliance.sdk.cs_python import SYSTEM_VARIABLE
+from appliance.sdk.fabric_traces import sources_of, trace_order, write_trace
 from appliance.sdk.machine_code import machine_code_directory
 from appliance.sdk.symbols import RPC_FILE, HostCallError, HostSymbols
 from appliance.sdk.tasks import Task
@@ -46,10 +48,12 @@ class SdkRuntime:
     Args:
         bindir: Directory that `cslc` wrote; a relative one counts from where this is called.
         cmaddr: Address of the system to run on; empty for none, which the simulator does without.
-        suppress_simfab_trace: Accepted; no traces of the fabric are written.
+        suppress_simfab_trace: Accepted; the fabric is traced only where `fabric_trace` asks for it.
         simfab_numthreads: Accepted; results do not depend on threads.
         msg_level: Least level of the runtime's messages: `DEBUG`, `INFO`, `WARNING` or `ERROR`.
         memcpy_required: Whether the program must have been compiled with memcpy.
+        fabric_trace: File for a trace of what happens on the fabric; empty for none. None leaves it
+            to `WSC_FABRIC_TRACE` and `cslc --fabric-trace`.
 
     Raises:
         RuntimeError: The directory holds no program, or there is no such system.
@@ -64,6 +68,7 @@ class SdkRuntime:
         simfab_numthreads: int = 5,
         msg_level: str = "WARNING",
         memcpy_required: bool = True,
+        fabric_trace: str | os.PathLike[str] | None = None,
     ) -> None:
         del suppress_simfab_trace, simfab_numthreads
         logger.setLevel(msg_level.upper())
@@ -77,6 +82,8 @@ class SdkRuntime:
         self._log_path = Path(LOG_FILE)
         self._num_logged = 0
         self._offsets = (0, 0)
+        self._trace_order = trace_order(fabric_trace, self._directory)
+        self._sources: Mapping[str, Sequence[str]] = {}
 
     def get_id(self, symbol: str) -> int:
         """Return the number of an exported symbol."""
@@ -97,8 +104,15 @@ class SdkRuntime:
                     f"The program in {self._directory} was compiled without --memcpy."
                 )
             self._offsets = program.offsets
-            options = SimulatorOptions(machine_code_directory=machine_code_directory())
+            order = self._trace_order
+            options = SimulatorOptions(
+                machine_code_directory=machine_code_directory(),
+                trace_events=order.events if order else 0,
+            )
             self._simulator = Simulator(program, options=options)
+            if order:
+                self._sources = sources_of(self._directory)
+                atexit.register(self._write_trace)  # what fails is worth the most
         self._log_path = Path(LOG_FILE).resolve()
         self._log_path.write_text("")
 
@@ -116,6 +130,7 @@ class SdkRuntime:
                 task.wait()
             simulator.drain()
         self._log()
+        self._write_trace()
         self._is_running, self._has_stopped = False, True
         inspection.remember(self._directory, simulator, self._offsets)
 
@@ -329,6 +344,17 @@ class SdkRuntime:
             state = "has stopped" if self._has_stopped else "does not run yet (load(), run())"
             raise HostCallError(f"{what} needs a running program; this one {state}.")
         return self._simulator
+
+    def _write_trace(self) -> None:
+        """Write the trace that was asked for, once: at `stop`, or when the process ends."""
+        order, self._trace_order = self._trace_order, None
+        if order is None:
+            return
+        atexit.unregister(self._write_trace)
+        assert self._simulator is not None
+        trace = self._simulator.trace(sources=self._sources)
+        assert trace is not None
+        write_trace(trace, order.path)
 
     def _log(self) -> None:
         """Append what the program has printed since the last time."""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from appliance.fabric.tracing.trace import read_trace
+from appliance.wire.fabric_traces import TraceFile
 from tests.support.appliance import ROOT
 
 SOURCES = ROOT / "examples" / "csl"
@@ -168,3 +170,66 @@ def test_tasks_end_in_their_order_and_keep_their_data(program):
     )
     assert told(program, code) == "True 63.0"
     assert (program / "sim.log").is_file()
+
+
+def traced_run(program: Path, code: str, **variables: str) -> str:
+    """Run the program's function once and return what is printed; `r` is the runtime."""
+    start = (
+        "import numpy as np\n"
+        "from cerebras.sdk.runtime.sdkruntimepybind import *\n"
+        f"{code}\n"
+        "r.load(); r.run(); r.launch('axpy', np.float32(2), nonblock=False); r.stop()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "appliance.sdk.cs_python", "-c", start],
+        cwd=program,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "variables", "name"),
+    [
+        ("r = SdkRuntime('out')", {"WSC_FABRIC_TRACE": "1"}, "fabric.trace"),
+        ("r = SdkRuntime('out', fabric_trace='a/my.trace')", {}, "a/my.trace"),
+        ("r = SdkRuntime('out')", {}, ""),
+        ("r = SdkRuntime('out', fabric_trace='')", {"WSC_FABRIC_TRACE": "1"}, ""),
+    ],
+)
+def test_a_run_is_traced_where_somebody_asks_for_it(program, code, variables, name):
+    for old in program.rglob("*.trace"):
+        old.unlink()
+    assert traced_run(program, code, **variables) == ""
+    assert [str(path.relative_to(program)) for path in program.rglob("*.trace")] == [name] * bool(
+        name
+    )
+    if name:
+        lines = read_trace(TraceFile(program / name)).header["classes"][0]["lines"].values()
+        assert any(line[0] == "axpy" and line[4].startswith("@fmacs") for line in lines)
+
+
+def test_a_compiled_program_has_its_runs_traced_and_says_how_much_is_kept(tmp_path):
+    assert compiled(tmp_path, "--fabric-trace=20").returncode == 0
+    assert traced_run(tmp_path, "r = SdkRuntime('out')") == ""
+    trace = read_trace(TraceFile(tmp_path / "fabric.trace"))
+    assert len(trace.events) == trace.header["num_events"] == 20
+    assert trace.header["num_lost"] > 0
+    said = traced_run(tmp_path, "r = SdkRuntime('out')", WSC_FABRIC_TRACE_EVENTS="many")
+    assert "a trace keeps 1 to 16,777,216 events" in said
+
+
+def test_a_run_that_fails_leaves_its_trace(program):
+    code = (
+        "r = SdkRuntime('out', fabric_trace='failed.trace')\n"
+        "r.load(); r.run()\n"
+        "o = dict(streaming=True, order=MemcpyOrder.ROW_MAJOR, nonblock=False)\n"
+        "o |= dict(data_type=MemcpyDataType.MEMCPY_32BIT)\n"
+        "r.memcpy_d2h(np.zeros(8, np.uint32), 5, 0, 0, 4, 2, 1, **o)"
+    )
+    assert "Nothing has moved" in traced_run(program, code)
+    assert "color 5" in read_trace(TraceFile(program / "failed.trace")).header["end"]

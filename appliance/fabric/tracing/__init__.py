@@ -1,0 +1,1 @@
+"""Traces of the fabric: what the kernel has recorded, in memory and as a file."""
