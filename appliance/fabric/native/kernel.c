@@ -86,6 +86,7 @@ static void bind_free_queues(Machine *m, Pe *pe) {
         while (number > 0 && pe->inputs[number - 1].is_bound) number--;
         if (number == 0) return;
         bind_input(pe, --number, color);
+        pe->inputs[number].is_lent = 1;
     }
 }
 

@@ -88,7 +88,7 @@ typedef struct Entry {
 typedef struct Queue {
     Entry ring[RING];
     u8 head, count, depth, color, is_bound, user, filtered, flushing;
-    u8 priority, pad[3];
+    u8 priority, is_lent, pad[2]; /* lent: bound though the program did not ask */
     u32 reserved;
 } Queue;
 

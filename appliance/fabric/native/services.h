@@ -113,12 +113,19 @@ static void configure_route(Machine *m, Pe *pe, u32 number, const u64 *a) {
     wake_around(m, pe);
 }
 
+/* What waits in a queue that was lent to the color comes along, before what arrives from now on. */
 static void bind_input(Pe *pe, u32 number, u32 color) {
     Queue *q = pe->inputs + number;
+    const u32 before = pe->queue_for[color];
     if (q->is_bound && pe->queue_for[q->color] == number) pe->queue_for[q->color] = NONE8;
     q->color = (u8)color;
     q->is_bound = 1;
+    q->is_lent = 0;
     pe->queue_for[color] = (u8)number;
+    if (before == NONE8 || before == number || !pe->inputs[before].is_lent) return;
+    pe->inputs[before].is_bound = pe->inputs[before].is_lent = 0;
+    while (pe->inputs[before].count && q->count < RING)
+        push_queue(pe->inputs, number, &pe->in_mask, pop_queue(pe->inputs, before, &pe->in_mask));
 }
 
 static u64 serve_queue(Machine *m, Pe *pe, u32 number, const u64 *a) {
