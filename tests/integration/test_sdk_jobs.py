@@ -57,6 +57,17 @@ def test_the_first_command_that_fails_is_answered_with_all_output(job):
     assert "three" not in answer.message
 
 
+def test_a_job_whose_own_python_cannot_be_executed_says_so(job):
+    python = job.directory / "bin" / "python"
+    python.chmod(0o644)
+    try:
+        answer = job.run("python --version", target="art")
+    finally:
+        python.chmod(0o755)
+    assert answer.code == StatusCode.SDK_RT_INTERNAL_ERROR
+    assert "must not be mounted with noexec" in answer.message
+
+
 def test_what_a_command_leaves_running_is_ended_with_it(job):
     job.run("sleep 1234567 & echo $!", target="art")
     wait_for(lambda: not any("1234567" in word for word in _words(job.id)), what="its end")

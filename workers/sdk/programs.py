@@ -76,14 +76,24 @@ class Programs:
     def start_shell(
         self, command: str, *, directory: Path, output: int, errors: int
     ) -> "subprocess.Popen[bytes]":
-        """Start a shell command; raises `SdkError` if there is no shell that can be run.
+        """Start a shell command.
 
         Args:
             command: What the shell is told.
             directory: Its working directory.
             output: Descriptor of its standard output.
             errors: Descriptor of its standard error.
+
+        Raises:
+            SdkError: No shell can be run, or nothing in the job's directory.
         """
+        if not os.access(self._scratch / "bin" / "python", os.X_OK):
+            # The shell would take the next `python` of its path without a word.
+            raise SdkError(
+                f"No program in {self._scratch} can be executed, as commands need; its file system "
+                "must not be mounted with noexec.",
+                StatusCode.SDK_RT_INTERNAL_ERROR,
+            )
         text = f"exec 2>&{errors} {errors}>&-\n{command}"
         return self._start(_SHELLS, ("-c", text), directory, output, (errors,))
 

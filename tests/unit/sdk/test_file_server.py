@@ -97,19 +97,58 @@ def test_an_archive_is_unpacked_beneath_its_directory(server, root):
 @pytest.mark.parametrize("name", ["../out.txt", "/tmp/out-of-it.txt", "a/../../out.txt"])
 def test_an_archive_that_leads_out_is_refused(server, root, name):
     server.ask(archive(**{name: b"abc"}), op="write", path="bad.tar.gz", append=False)
-    extract(server, "bad.tar.gz")
+    assert "leads out of the directory" in extract(server, "bad.tar.gz")["error"]
     assert not (root / "out.txt").exists()
     assert not os.path.exists("/tmp/out-of-it.txt")
 
 
-def test_a_link_out_of_an_archive_is_refused(server):
+def special(kind: bytes, name: str, leads_to: str = "", mode: int = 0o644) -> bytes:
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w:gz") as made:
-        info = tarfile.TarInfo("l")
-        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        file = tarfile.TarInfo("s/file")
+        file.mode = mode
+        made.addfile(file)
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, leads_to
         made.addfile(info)
-    server.ask(target.getvalue(), op="write", path="link.tar.gz", append=False)
-    assert "error" in extract(server, "link.tar.gz")
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "leads_to"),
+    [
+        (tarfile.SYMTYPE, "/etc/passwd"),
+        (tarfile.SYMTYPE, "../../out"),
+        (tarfile.LNKTYPE, "../out"),
+        (tarfile.LNKTYPE, "/etc/passwd"),
+        (tarfile.FIFOTYPE, ""),
+        (tarfile.CHRTYPE, ""),
+    ],
+)
+def test_a_link_out_of_an_archive_or_a_device_is_refused(server, root, kind, leads_to):
+    server.ask(special(kind, "s/l", leads_to), op="write", path="link.tar.gz", append=False)
+    assert extract(server, "link.tar.gz")["error"].startswith("s/l ")
+    assert not (root / "there" / "s" / "l").exists()
+
+
+def test_a_file_behind_a_link_that_was_there_before_is_refused(server, root, tmp_path):
+    os.symlink(tmp_path, root / "there" / "elsewhere")
+    made = archive(**{"elsewhere/f": b"abc"})
+    server.ask(made, op="write", path="through.tar.gz", append=False)
+    assert "leads out" in extract(server, "through.tar.gz")["error"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_links_within_an_archive_and_programs_are_unpacked(server, root):
+    for name, kind, leads_to in (
+        ("s/l1", tarfile.SYMTYPE, "file"),
+        ("s/l2", tarfile.LNKTYPE, "s/file"),
+    ):
+        made = special(kind, name, leads_to, mode=0o4755)
+        server.ask(made, op="write", path="links.tar.gz", append=False)
+        assert extract(server, "links.tar.gz") == {"name": "links.tar.gz"}
+    assert os.readlink(root / "there" / "s" / "l1") == "file"
+    assert (root / "there" / "s" / "l2").stat().st_mode & 0o7777 == 0o755
 
 
 def test_an_archive_larger_than_allowed_is_refused_before_it_is_unpacked(server, root):
