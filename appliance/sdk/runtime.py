@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from appliance.core.errors import WscError
+from appliance.fabric.errors import FabricError
 from appliance.sdk import inspection
 from appliance.sdk.arrays import (
     HostArray,
@@ -125,7 +126,7 @@ class SdkRuntime:
     def stop(self) -> None:
         """Wait for every operation, let the fabric come to rest, and end the run."""
         simulator = self._running("stop")
-        with _told_to_host():
+        with self._simulating():
             for task in self._tasks:
                 task.wait()
             simulator.drain()
@@ -265,12 +266,12 @@ class SdkRuntime:
 
     def is_task_done(self, task: Task) -> bool:
         """Whether an operation has ended."""
-        with _told_to_host():
+        with self._simulating():
             return task.done()
 
     def task_wait(self, task: Task) -> None:
         """Let simulated time pass until an operation has ended."""
-        with _told_to_host():
+        with self._simulating():
             task.wait()
         self._log()
 
@@ -344,6 +345,16 @@ class SdkRuntime:
             state = "has stopped" if self._has_stopped else "does not run yet (load(), run())"
             raise HostCallError(f"{what} needs a running program; this one {state}.")
         return self._simulator
+
+    @contextmanager
+    def _simulating(self) -> Iterator[None]:
+        """Let time pass; a run that has failed leaves its trace, since nothing comes after it."""
+        with _told_to_host():
+            try:
+                yield
+            except FabricError:
+                self._write_trace()
+                raise
 
     def _write_trace(self) -> None:
         """Write the trace that was asked for, once: at `stop`, or when the process ends."""

@@ -27,6 +27,8 @@ from appliance.core.errors import UserError
 
 MAGIC = b"CSLTRACE"
 VERSION = 1
+TRACE_FILE = "fabric.trace"
+"""Where an SDK job's trace lies in the job's directory."""
 MAX_BLOCK_EVENTS = 32_768
 MAX_BLOCK_BYTES = 1 << 20
 MAX_HEADER_BYTES = 8 << 20
@@ -100,12 +102,16 @@ class TraceFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
-            self._header_bytes = self._read_start(file)
-            self.blocks = tuple(self._read_heads(file, _START.size + self._header_bytes))
+            self.header_bytes = self._read_start(file)
+            self.blocks = tuple(self._read_heads(file, _START.size + self.header_bytes))
 
     def header(self) -> bytes:
         """Return the header's JSON."""
-        return _inflated(self._bytes(_START.size, self._header_bytes), MAX_HEADER_BYTES, self.path)
+        return _inflated(self.packed_header(), MAX_HEADER_BYTES, self.path)
+
+    def packed_header(self) -> bytes:
+        """Return the header as it is in the file: compressed."""
+        return self._bytes(_START.size, self.header_bytes)
 
     def packed_block(self, number: int) -> bytes:
         """Return a block's data as they are in the file: compressed columns."""

@@ -146,3 +146,20 @@ def _execute_request(memory_bytes: int) -> SdkExecuteJobRequest:
     return SdkExecuteJobRequest(
         job_mode=JobMode(job=JobMode.SDK_EXECUTE, cluster_details=ClusterDetails(tasks=tasks))
     )
+
+
+CSL_EXAMPLE = Path(__file__).parents[2] / "examples" / "csl"
+
+
+def example_sources() -> dict[str, bytes]:
+    """Return the files of the example in the documentation, as members of an artifact."""
+    names = ("layout.csl", "pe.csl", "run.py")
+    return {name: (CSL_EXAMPLE / name).read_bytes() for name in names}
+
+
+def compile_command(*, width: int, height: int, n: int) -> str:
+    """Return the command that compiles the example for so many PEs."""
+    return (
+        f"cslc layout.csl --fabric-dims={width + 7},{height + 2} --fabric-offsets=4,1 --memcpy "
+        f"--channels=1 --params=width:{width},height:{height},n:{n} -o out"
+    )

@@ -123,6 +123,11 @@ class JobFiles:
         }
         return self._ask(request)
 
+    def read_left(self, name: str, max_bytes: int) -> bytes:
+        """Return a file that the job's programs have left; `SdkError` if it is larger."""
+        path = self._relative(name)
+        return self._ask({"op": "read", "path": path, "max_bytes": max_bytes})[1]
+
     def pack(self, target: str, names: Sequence[str]) -> bytes:
         """Return some of what lies beside a program's sources as one archive."""
         directory = self._relative(f"{_SOURCES}/{target}")

@@ -10,6 +10,8 @@ from protos.cluster.cluster_pb2 import SdkCompileJobRequest, SdkExecuteJobReques
 
 _SYSTEM_PORT = 9000
 _GIB = 1 << 30
+_TRACE_LABEL = "fabric-trace"
+_YES = ("1", "on", "true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,7 @@ class SdkLimits:
         unpacked_bytes: Bytes that an archive may unpack to.
         unpacked_files: Number of files likewise.
         message_bytes: Bytes of a file that is downloaded, as one message carries it.
+        trace_bytes: Bytes of a trace of the fabric that is kept with the job.
         output_bytes: Bytes of a command's output that are answered; the rest is in the log.
         compile_seconds: How long one compile may take.
         cache_bytes: Bytes that compiled programs may take in the cache of all users.
@@ -33,6 +36,7 @@ class SdkLimits:
     unpacked_bytes: int = 32 * _GIB
     unpacked_files: int = 200_000
     message_bytes: int = 2 * _GIB - 1024
+    trace_bytes: int = 256 << 20
     output_bytes: int = 16 << 20
     compile_seconds: float = 1800.0
     cache_bytes: int = 8 * _GIB
@@ -55,6 +59,7 @@ class SdkOptions:
         user_uid: The job's user, whose rights its programs have; None means ours.
         user_gid: The job's group, likewise.
         system_address: Address of the system that the job holds; empty for none.
+        is_traced: Whether every run of the job is traced, by the job's label `fabric-trace`.
         limits: How much the job may use.
     """
 
@@ -69,6 +74,7 @@ class SdkOptions:
     user_uid: int | None
     user_gid: int | None
     system_address: str
+    is_traced: bool
     limits: SdkLimits
 
     def __post_init__(self) -> None:
@@ -107,6 +113,7 @@ class SdkOptions:
             user_uid=_number(options.get("user_uid", "")),
             user_gid=_number(options.get("user_gid", "")),
             system_address=f"{systems[0]}:{_SYSTEM_PORT}" if systems else "",
+            is_traced=request.debug_args.debug_mgr.labels.get(_TRACE_LABEL, "") in _YES,
             limits=SdkLimits(memory_bytes=_most_memory(request)),
         )
 

@@ -34,6 +34,7 @@ from workers.sdk.management import JobControlServicer, ManagementLink
 from workers.sdk.options import SdkOptions
 from workers.sdk.programs import Programs
 from workers.sdk.servicer import Desk, SdkServicer
+from workers.sdk.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +72,21 @@ class SdkPod:
         self._files = JobFiles(self._programs, options.limits)
         place = Beneath.parse(options.compile_dir, options.compile_root, what="compile directory")
         cache = ProgramCache(place.path / "programs", options.user_uid, options.limits.cache_bytes)
+        traces = Traces(
+            self._files,
+            self._programs,
+            spec.work_dir,
+            options.limits,
+            self._note_event,
+        )
         self._desk = Desk(
             files=self._files,
             compilation=Compilation(self._programs, self._files, cache, options.limits),
             commands=Commands(self._programs, self._files, options.limits, options.system_address),
             device=Device(self._programs, self._files, options.system_address),
+            keep_trace=traces.take,
             on_error=self._note_error,
-            on_event=lambda reason, text: self._link.tell(reason, text, is_warning=False),
+            on_event=self._note_event,
         )
 
     def stop(self, reason: str) -> None:
@@ -149,6 +158,9 @@ class SdkPod:
         self._files.close(reason)
         self._desk.device.close(reason)
         self._programs.close(reason)
+
+    def _note_event(self, reason: str, text: str) -> None:
+        self._link.tell(reason, text, is_warning=False)
 
     def _note_error(self, error: SdkError) -> None:
         logger.warning("Request failed", extra={"reason": error.message[-500:]})

@@ -20,13 +20,17 @@ from appliance.core.cluster.pods import PodSpec
 from appliance.pods.job_user import JobUser
 from appliance.sdk import cs_python
 from appliance.sdk.cs_python import SYSTEM_VARIABLE
+from appliance.sdk.fabric_traces import DEFAULT_NAME, JOB_VARIABLE, TRACE_VARIABLE
 from appliance.sdk.machine_code import DIRECTORY_VARIABLE
 from appliance.user_code import user_exec
 from appliance.user_code.user_exec import CannotStartError, Order
+from appliance.wire.fabric_traces import TRACE_FILE
 from protos.sdk.sdk_common_pb2 import StatusCode
 from workers.sdk.errors import SdkError
 from workers.sdk.options import SdkOptions
 
+TRACE_LEFT_AT = f".traces/{TRACE_FILE}"
+"""Where programs leave a trace of the fabric, relative to the job's files."""
 _SHELLS = ("/bin/bash", "/bin/sh")
 _TOOLS = {
     "python": ("-I", cs_python.__file__),
@@ -182,9 +186,12 @@ class Programs:
             "MPLBACKEND": "Agg",
             "WSC_JOB": spec.job,
             DIRECTORY_VARIABLE: str(self._machine_code),
+            JOB_VARIABLE: str(self.files / TRACE_LEFT_AT),
         }
         if options.system_address:
             found[SYSTEM_VARIABLE] = options.system_address
+        if options.is_traced:
+            found[TRACE_VARIABLE] = DEFAULT_NAME
         return found
 
 

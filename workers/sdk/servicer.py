@@ -38,6 +38,7 @@ class Desk:
         compilation: The compiler.
         commands: Shell commands.
         device: The runtime.
+        keep_trace: Takes the trace of the fabric that programs have left, if they have.
         on_error: Told of everything that fails.
         on_event: Told of what has been done: a word for it, and a sentence.
     """
@@ -46,6 +47,7 @@ class Desk:
     compilation: Compilation
     commands: Commands
     device: Device
+    keep_trace: Callable[[], None]
     on_error: Callable[[SdkError], None]
     on_event: Callable[[str, str], None]
 
@@ -111,9 +113,13 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """Run commands; the answer's message is what they printed."""
         watch = _watch(context)
         commands = ((each.app_hash, each.command) for each in request_iterator)
-        return self._respond(
-            lambda: pb.SdkResponse(message=self._desk.commands.run(commands, watch))
-        )
+
+        def run() -> pb.SdkResponse:
+            text = self._desk.commands.run(commands, watch)
+            self._desk.keep_trace()
+            return pb.SdkResponse(message=text)
+
+        return self._respond(run)
 
     def sdk_runtime_create(
         self, request: pb.SdkCreateArgs, context: grpc.ServicerContext
@@ -136,7 +142,12 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         self, request: pb.SdkEmptyMessage, context: grpc.ServicerContext
     ) -> pb.SdkResponse:
         """End the run."""
-        return self._do(self._desk.device.stop)
+
+        def stop() -> None:
+            self._desk.device.stop()
+            self._desk.keep_trace()
+
+        return self._do(stop)
 
     def sdk_runtime_get_id(
         self, request: pb.SdkGetIdParams, context: grpc.ServicerContext
@@ -272,6 +283,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         except (WscError, OSError) as error:
             logger.exception("Request failed")
             failure = SdkError(str(error), StatusCode.SDK_RT_INTERNAL_ERROR)
+        self._desk.keep_trace()
         self._desk.on_error(failure)
         return refuse(pb.SdkResponse(code=failure.code, message=failure.message))
 
