@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from appliance.csl.diagnostics import CslError, Diagnostic, Note, Severity
+from appliance.csl.diagnostics import CslError
 from appliance.csl.program import code as c
 from appliance.csl.program.operands import Constant, Descriptor, FifoReference
 from appliance.csl.program.operations import Target, TargetKind
@@ -19,6 +19,7 @@ from appliance.csl.semantics.calls import (
 )
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.image import initial_image
+from appliance.csl.semantics.memory import Symbol, code_symbols, overflow
 from appliance.csl.semantics.modules import GlobalVariable, Module
 from appliance.csl.semantics.session import Session, guard
 from appliance.csl.semantics.statements import run_block
@@ -203,7 +204,6 @@ class TileWorld(World):
     def finish(self, file: str, parameters: str, root: Module) -> c.CodeClass:
         """Everything collected, as a code class."""
         variables = self._variables(root)
-        self._check_memory(root)
         waits = self._waiting()
         functions = []
         for number, job in enumerate(self._jobs):
@@ -211,6 +211,7 @@ class TileWorld(World):
             functions.append(
                 job.builder.finish(job.num_parameters, result, may_wait=number in waits)
             )
+        self._check_memory(functions, root)
         self._check_recursion(root)
         numbers = {id(variable): at for at, variable in enumerate(self.variables)}
         symbols = tuple(
@@ -266,18 +267,17 @@ class TileWorld(World):
             changed = bool(more)
         return waits
 
-    def _check_memory(self, root: Module) -> None:
-        if self.next_address <= c.MEMORY_BYTES:
-            return
-        largest = sorted(self.variables, key=lambda v: -t.size_of(v.type))[:10]
-        rows = [f"{t.size_of(v.type):>7} bytes  {v.name}: {v.type}" for v in largest]
-        x, y = self.coordinates
-        text = (
-            f"the variables of PE ({x}, {y}) need {self.next_address} bytes of memory; "
-            f"a PE has {c.MEMORY_BYTES}"
+    def _check_memory(self, functions: list[c.Function], root: Module) -> None:
+        variables = [Symbol(v.name, t.size_of(v.type), str(v.type)) for v in self.variables]
+        problem = overflow(
+            variables,
+            code_symbols(functions, self.tasks, self.dsr_loads),
+            variables_end=self.next_address,
+            coordinates=self.coordinates,
+            span=root_span(root),
         )
-        notes = tuple(Note(row) for row in ["the largest are", *rows])
-        self.session.report(Diagnostic(Severity.ERROR, text, root_span(root), notes))
+        if problem is not None:
+            self.session.report(problem)
 
     def _check_recursion(self, root: Module) -> None:
         """Refuses functions that call themselves while their variables are in memory."""

@@ -192,19 +192,6 @@ def test_the_rectangle_must_fit_the_fabric(options: dict[str, object], text: str
     assert text in compilation.render()
 
 
-def test_memory_has_an_end_and_the_largest_symbols_are_named() -> None:
-    pe = (
-        "var big: [10000]f32; var more: [9000]u16; var small: u16;\n"
-        "fn main() void { big[0] = 1.0; more[0] = 1; small = 1; }\n"
-        "comptime { @export_symbol(main); }"
-    )
-    layout = f'layout {{ {ONE} @export_name("main", fn () void); }}'
-    text = compile_files({"layout.csl": layout, "pe.csl": pe}).render()
-    assert "the variables of PE (0, 0) need 58258 bytes of memory; a PE has 49152" in text
-    assert "40000 bytes  big: [10000]f32" in text
-    assert text.index("big:") < text.index("more:") < text.index("small:")
-
-
 def test_unknown_parameters_are_a_warning() -> None:
     files = {
         "layout.csl": "layout { @set_rectangle(1, 1);"
