@@ -28,9 +28,10 @@ from appliance.api.entry import Entry, Holds, enter, entry_router, rules_of
 from appliance.api.errors import install_error_handlers
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
-from appliance.api.services import LOGIN_COOKIE, ApiServices
+from appliance.api.services import LOGIN_COOKIE
 from appliance.core.entry_points import rules
 from appliance.core.entry_points.model import Rule
+from appliance.management.services import Services
 
 API_ROOT = "/api/v1"
 
@@ -53,7 +54,7 @@ class Health(BaseModel):
     status: str
 
 
-def create_app(services: ApiServices, *, hosts: Iterable[str] = ()) -> FastAPI:
+def create_app(services: Services, *, hosts: Iterable[str] = ()) -> FastAPI:
     """Return the application over management's services.
 
     Args:

@@ -17,7 +17,7 @@ from appliance.api.cluster_schemas import (
 )
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Services
+from appliance.api.services import Services
 from appliance.api.tags import version_of, version_tag
 from appliance.core.cluster.access import Target, name_of
 from appliance.core.entry_points import rules
@@ -131,7 +131,7 @@ def get_version(entry: Annotated[Entry, enter(rules.READ)]) -> Versions:
 
 
 def _change(
-    services: ApiServices, name: str, wanted: SystemChange, version: int | None, by: str
+    services: Services, name: str, wanted: SystemChange, version: int | None, by: str
 ) -> None:
     systems = services.systems
     if wanted.state is not None:
@@ -145,7 +145,7 @@ def _change(
         systems.load(name)
 
 
-def _use(services: ApiServices, name: str) -> SystemUse:
+def _use(services: Services, name: str) -> SystemUse:
     for use in services.inventory.system_uses():
         if use.system.name == name:
             return use

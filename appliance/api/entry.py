@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.services import ApiServices, peer_uid_of, services_of, token_of
+from appliance.api.services import Services, peer_uid_of, services_of, token_of
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.entry_points.model import Rule
@@ -55,7 +55,7 @@ class Entry:
     """
 
     def __init__(
-        self, gate: Gate, services: ApiServices, entered: Entered, change: Change | None
+        self, gate: Gate, services: Services, entered: Entered, change: Change | None
     ) -> None:
         self._gate, self._services, self._entered = gate, services, entered
         self._change = change

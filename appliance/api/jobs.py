@@ -21,7 +21,7 @@ from appliance.api.job_schemas import (
     Waiting,
 )
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Services
+from appliance.api.services import Services
 from appliance.core.cluster.access import Action
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
@@ -265,7 +265,7 @@ def get_configuration(
     return services.jobs.request_of(JobId(job_id))
 
 
-def _job(view: JobView, services: ApiServices) -> Job:
+def _job(view: JobView, services: Services) -> Job:
     return Job.of_view(
         view,
         waiting=services.queue.find(view.job.id),

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.jobs import JobPath
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Services
+from appliance.api.services import Services
 from appliance.core.entry_points import rules
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
@@ -134,7 +134,7 @@ async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _follow(
-    services: ApiServices, job: JobId, path: FilePath, offset: int
+    services: Services, job: JobId, path: FilePath, offset: int
 ) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     num_quiet = 0

@@ -1,27 +1,10 @@
 """What routers call: management's services, and who asks."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
-from appliance.management.access.authorization import Access
-from appliance.management.access.local_users import LocalPeers
-from appliance.management.background.activity_service import ActivityService
-from appliance.management.background.estimates import Estimates
-from appliance.management.changes.feed import ChangeFeed
-from appliance.management.cluster.collector import ApplianceCollector
-from appliance.management.cluster.inventory import Inventory
-from appliance.management.cluster.session_service import SessionService
-from appliance.management.cluster.system_service import SystemService
-from appliance.management.jobs.driver_service import DriverService
-from appliance.management.jobs.job_edits import JobEdits
-from appliance.management.jobs.job_service import JobService
-from appliance.management.jobs.queue_view import QueueService
-from appliance.management.logs.job_logs import LogService
-from appliance.management.logs.log_exports import LogExports
-from appliance.management.rpc.access_edge import Gate
-from appliance.management.store.state import State
+from appliance.management import services as management
 from appliance.wire.peers import Endpoint
 
 LOGIN_COOKIE = "wsc_login"
@@ -29,33 +12,9 @@ LOGIN_COOKIE = "wsc_login"
 _BEARER = "bearer "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiServices:
-    """Management's services, as REST uses them."""
-
-    state: State
-    access: Access
-    peers: LocalPeers
-    jobs: JobService
-    edits: JobEdits
-    inventory: Inventory
-    activity: ActivityService
-    sessions: SessionService
-    systems: SystemService
-    queue: QueueService
-    logs: LogService
-    exports: LogExports
-    drivers: DriverService
-    feed: ChangeFeed
-    gate: Gate
-    estimates: Estimates
-    collector: ApplianceCollector
-    has_tls: bool = False
-
-
-def services_of(request: Request) -> ApiServices:
+def services_of(request: Request) -> management.Services:
     """Return the services behind a request."""
-    services: ApiServices = request.app.state.services
+    services: management.Services = request.app.state.services
     return services
 
 
@@ -76,4 +35,5 @@ def token_of(request: Request) -> str:
     return request.cookies.get(LOGIN_COOKIE, "")
 
 
-Services = Annotated[ApiServices, Depends(services_of)]
+Services = Annotated[management.Services, Depends(services_of)]
+"""What a route calls."""

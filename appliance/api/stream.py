@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from appliance.api.entry import Entry, enter, entry_router, identify_again
 from appliance.api.job_schemas import JobSummary
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Services
+from appliance.api.services import Services
 from appliance.core.entry_points import rules
 from appliance.core.errors import WscError
 from appliance.core.ids import JobId
@@ -86,7 +86,7 @@ async def follow_changes(
 
 
 async def _events(
-    request: Request, services: ApiServices, interest: Interest, last: str
+    request: Request, services: Services, interest: Interest, last: str
 ) -> AsyncIterator[str]:
     feed = services.feed
     resumed = feed.position_of(last) if last else feed.position
@@ -112,7 +112,7 @@ async def _events(
                 yield await asyncio.to_thread(_tell, services, wanted, mark)
 
 
-def _tell(services: ApiServices, notices: Sequence[Notice], mark: str) -> str:
+def _tell(services: Services, notices: Sequence[Notice], mark: str) -> str:
     """Return changes as events; the last carries the mark, so that a cut batch comes again."""
     events: list[tuple[str, Mapping[str, object]]] = []
     named: dict[Topic, list[str]] = {}
@@ -128,7 +128,7 @@ def _tell(services: ApiServices, notices: Sequence[Notice], mark: str) -> str:
     return "".join([*texts, _event(name, data, mark=mark)])
 
 
-def _jobs(services: ApiServices, names: Iterable[str]) -> list[tuple[str, Mapping[str, object]]]:
+def _jobs(services: Services, names: Iterable[str]) -> list[tuple[str, Mapping[str, object]]]:
     ids = [JobId(name) for name in names]
     lines = {line.id: line for line in services.state.job_pages.lines(ids)} if ids else {}
     return [
@@ -142,9 +142,7 @@ def _jobs(services: ApiServices, names: Iterable[str]) -> list[tuple[str, Mappin
     ]
 
 
-def _progress(
-    services: ApiServices, names: Iterable[str]
-) -> list[tuple[str, Mapping[str, object]]]:
+def _progress(services: Services, names: Iterable[str]) -> list[tuple[str, Mapping[str, object]]]:
     ids = [JobId(name) for name in names]
     latest = services.state.series.latest(ids) if ids else {}
     return [

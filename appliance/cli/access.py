@@ -9,13 +9,15 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from appliance.cli.errors import clear_errors
+from appliance.cli.places import DataDir
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Account, Action, Target, UserRole
-from appliance.core.errors import NotFoundError, UserError, WscError
+from appliance.core.errors import NotFoundError, UserError
 from appliance.management.access.authorization import Access, open_access
 from appliance.management.access.join_tokens import JoinTokens
 from appliance.management.store.databases import open_kept_database
@@ -29,9 +31,6 @@ token_app = typer.Typer(
 )
 user_app = typer.Typer(help="Administer the users of the appliance.", no_args_is_help=True)
 
-_DataDir = Annotated[
-    Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
-]
 _Name = Annotated[str, typer.Argument(help="Login name of the user.")]
 _Sessions = Annotated[
     list[str] | None, typer.Option("--session", help="Session that a session-admin administers.")
@@ -48,7 +47,7 @@ def create_token(
     session: _Sessions = None,
     label: Annotated[str, typer.Option(help="What the token is for.")] = "",
     days: Annotated[float, typer.Option(help="Its life; 0 for no end.")] = 30.0,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Print a fresh token, which is shown this once.
 
@@ -64,7 +63,7 @@ def create_token(
 def create_join_token(
     *,
     days: Annotated[float, typer.Option(help="Until when nodes may join with it.")] = 365.0,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Print a token with which `appliance node` may join; it is not kept.
 
@@ -80,7 +79,7 @@ def create_join_token(
 def list_tokens(
     name: Annotated[str, typer.Argument(help="Only of this user.")] = "",
     *,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
 ) -> None:
     """List tokens; their texts are not kept."""
     with _access(data_dir) as access:
@@ -105,7 +104,7 @@ def list_tokens(
 def revoke_token(
     token: Annotated[str, typer.Argument(help="Its id, from the list.")],
     *,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Revoke a token and the logins that came of it."""
     with _access(data_dir) as access, _change(access, Action.MANAGE_TOKENS, "token", token):
@@ -121,7 +120,7 @@ def create_user(
     gid: Annotated[int | None, typer.Option(help="Primary group; the uid if not given.")] = None,
     role: Annotated[UserRole, typer.Option(help="What they may do.")] = UserRole.USER,
     session: _Sessions = None,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Make an account.
 
@@ -134,7 +133,7 @@ def create_user(
 
 
 @user_app.command("list")
-def list_users(*, data_dir: _DataDir = None) -> None:
+def list_users(*, data_dir: DataDir = None) -> None:
     """List accounts."""
     with _access(data_dir) as access:
         rows: list[tuple[str, ...]] = [("NAME", "UID", "GID", "ROLE", "SESSIONS", "BLOCKED")]
@@ -148,7 +147,7 @@ def set_role(
     role: Annotated[UserRole, typer.Argument(help="What they may do.")],
     *,
     session: _Sessions = None,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Change what a user may do."""
     with _access(data_dir) as access, _change(access, Action.MANAGE_USERS, "user", name):
@@ -158,7 +157,7 @@ def set_role(
 
 @user_app.command("block")
 def block_user(
-    uid: Annotated[int, typer.Argument(help="Numeric user id.")], *, data_dir: _DataDir = None
+    uid: Annotated[int, typer.Argument(help="Numeric user id.")], *, data_dir: DataDir = None
 ) -> None:
     """Let a user look and end what is theirs, and no more."""
     with _access(data_dir) as access, _change(access, Action.MANAGE_USERS, "user", str(uid)):
@@ -167,7 +166,7 @@ def block_user(
 
 @user_app.command("unblock")
 def unblock_user(
-    uid: Annotated[int, typer.Argument(help="Numeric user id.")], *, data_dir: _DataDir = None
+    uid: Annotated[int, typer.Argument(help="Numeric user id.")], *, data_dir: DataDir = None
 ) -> None:
     """Lift a block."""
     with _access(data_dir) as access, _change(access, Action.MANAGE_USERS, "user", str(uid)):
@@ -175,7 +174,7 @@ def unblock_user(
 
 
 @user_app.command("delete")
-def delete_user(name: _Name, *, data_dir: _DataDir = None) -> None:
+def delete_user(name: _Name, *, data_dir: DataDir = None) -> None:
     """Forget a user and their tokens; jobs stay."""
     with _access(data_dir) as access, _change(access, Action.MANAGE_USERS, "user", name):
         access.delete_account(name)
@@ -187,11 +186,8 @@ def _access(data_dir: Path | None) -> Iterator[Access]:
     settings = read_settings()
     directory = (data_dir or settings.data_dir).absolute()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with closing(open_kept_database(directory, settings.database)) as database:
-            yield open_access(directory, database, SystemClock(), needs_token=False)
-    except WscError as error:
-        _fail(error)
+    with clear_errors(), closing(open_kept_database(directory, settings.database)) as database:
+        yield open_access(directory, database, SystemClock(), needs_token=False)
 
 
 @contextmanager
@@ -243,8 +239,3 @@ def _print(rows: Sequence[tuple[str, ...]]) -> None:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         typer.echo("  ".join(cells).rstrip())
-
-
-def _fail(error: WscError) -> NoReturn:
-    typer.echo(f"Error: {error}", err=True)
-    raise typer.Exit(error.exit_code)

@@ -1,22 +1,20 @@
 """`appliance backup` and `appliance restore`: for whoever runs the appliance, on its machine."""
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from appliance.cli.errors import clear_errors
+from appliance.cli.places import DataDir
 from appliance.cli.secret_options import no_database_password
 from appliance.core.clock import SystemClock
-from appliance.core.errors import WscError
 from appliance.management.store.backups import Manifest, make_backup, restore_backup
 from appliance.management.store.databases import kept_url
 from appliance.management.store.disk import storage_errors
 from appliance.settings import read_settings
 
 _File = Annotated[Path, typer.Argument(help="The backup: one file.")]
-_DataDir = Annotated[
-    Path | None, typer.Option(help="Where everything is kept.", show_default="per XDG")
-]
 _Database = Annotated[
     str,
     typer.Option(
@@ -37,7 +35,7 @@ def backup(
     keys: Annotated[
         bool, typer.Option(help="Keys and certificates, too: whoever reads them is anybody.")
     ] = True,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     database: _Database = "",
 ) -> None:
     """Write a backup of the appliance, which may be running, to a new file.
@@ -50,11 +48,8 @@ def backup(
     directory, url = _place(data_dir, database)
     now = SystemClock().now()
     target = file.absolute()
-    try:
-        with storage_errors(directory, url):
-            manifest = make_backup(directory, url, target, has_keys=keys, now=now)
-    except WscError as error:
-        _fail(error)
+    with clear_errors(), storage_errors(directory, url):
+        manifest = make_backup(directory, url, target, has_keys=keys, now=now)
     typer.echo(f"{target} is {_described(manifest)}, {target.stat().st_size:,} bytes.")
 
 
@@ -65,7 +60,7 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Even where there is a database already.")
     ] = False,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     database: _Database = "",
 ) -> None:
     """Put a backup in the place of what the appliance keeps; it must be down.
@@ -76,13 +71,8 @@ def restore(
     """
     directory, url = _place(data_dir, database)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with storage_errors(directory, url):
-            manifest = restore_backup(
-                file.absolute(), directory, url, has_keys=keys, replaces=replace
-            )
-    except WscError as error:
-        _fail(error)
+    with clear_errors(), storage_errors(directory, url):
+        manifest = restore_backup(file.absolute(), directory, url, has_keys=keys, replaces=replace)
     typer.echo(f"Restored {_described(manifest)}. Start it with `appliance up`.")
     if not (keys and manifest.has_keys):
         typer.echo(_NO_KEYS)
@@ -99,8 +89,3 @@ def _described(manifest: Manifest) -> str:
     return (
         f"a backup of {manifest.made_at} ({manifest.engine}, revision {manifest.revision}, {keys})"
     )
-
-
-def _fail(error: WscError) -> NoReturn:
-    typer.echo(f"Error: {error}", err=True)
-    raise typer.Exit(error.exit_code)

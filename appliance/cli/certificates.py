@@ -1,11 +1,11 @@
 """`appliance certificates ...`: the certificate authority of an appliance on Kubernetes."""
 
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from appliance.cli.errors import clear_errors
 from appliance.core.clock import SystemClock
-from appliance.core.errors import WscError
 from appliance.management.access.certificates import issue, will_do
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def make_secret(
     One that holds all names for 30 more days stays as it is: clients hold its authority.
     """
     now = SystemClock().now()
-    try:
+    with clear_errors():
         store = _open(namespace, secret)
         kept = store.read()
         if kept is not None and will_do(kept.get("tls.crt", b""), names, now):
@@ -44,18 +44,14 @@ def make_secret(
             "tls.key": issued.key,
         }
         store.write(contents, exists=kept is not None)
-    except WscError as error:
-        _fail(error)
     typer.echo(f"Secret {namespace}/{secret} is {'made' if kept is None else 'renewed'}.")
 
 
 @certificates_app.command("remove-secret")
 def remove_secret(secret: _Secret, *, namespace: _Namespace = "default") -> None:
     """Remove a TLS Secret."""
-    try:
+    with clear_errors():
         was_there = _open(namespace, secret).remove()
-    except WscError as error:
-        _fail(error)
     typer.echo(f"Secret {namespace}/{secret} {'is removed' if was_there else 'was not there'}.")
 
 
@@ -64,8 +60,3 @@ def _open(namespace: str, name: str) -> "TlsSecret":
     from appliance.cluster.tls_secret import TlsSecret  # noqa: PLC0415
 
     return TlsSecret(namespace=namespace, name=name)
-
-
-def _fail(error: WscError) -> NoReturn:
-    typer.echo(f"Error: {error}", err=True)
-    raise typer.Exit(error.exit_code)

@@ -11,12 +11,13 @@ from typing import Annotated
 import psutil
 import typer
 
+from appliance.cli.errors import clear_errors
+from appliance.cli.program import program_of
 from appliance.cluster.agent import Agent, AgentOptions
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.requirements import NODE_ROLES
-from appliance.core.errors import UserError, WscError
-from appliance.core.ids import Role
+from appliance.core.errors import UserError
 from appliance.files.private import keep_private
 from appliance.observability.logging import configure_logging
 from appliance.settings import Settings, read_settings
@@ -25,8 +26,10 @@ _GIB = 1 << 30
 _MAX_NAME = 63
 
 
+@clear_errors()
 def node(
     *,
+    context: typer.Context,
     join: Annotated[str, typer.Option(help="host:port of management's port for nodes.")],
     role: Annotated[
         list[str] | None,
@@ -56,9 +59,6 @@ def node(
     runtime_dir: Annotated[
         Path | None, typer.Option(help="Directory for sockets, of a short path.")
     ] = None,
-    test_entry: Annotated[
-        list[str] | None, typer.Option(hidden=True, help="role=module: another role module")
-    ] = None,
 ) -> None:
     """Join an appliance as a node, and run the pods that it places here.
 
@@ -69,32 +69,26 @@ def node(
     """
     settings = read_settings()
     configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
-    try:
-        own_address = address or _address_towards(join)
-        own_name = (name or socket.gethostname())[:_MAX_NAME]
-        options = AgentOptions(
-            join=join,
-            token=JoinToken.parse(_token(token_file, settings)),
-            name=own_name,
-            address=own_address,
-            public_host=public_host or own_address,
-            roles=_roles(role or []),
-            num_cores=cores or len(os.sched_getaffinity(0)),
-            memory_bytes=int(memory_gib * _GIB) or psutil.virtual_memory().total,
-            runtime_root=runtime_dir or _runtime_root(settings, join, own_name),
-            orphan_seconds=orphan_seconds,
-            entry_modules={
-                Role(key): module for key, _, module in (e.partition("=") for e in test_entry or ())
-            },
-        )
-        keep_private(shares_with_group=True)
-        agent = Agent(options, SystemClock())
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: agent.stop())
-        agent.run()
-    except WscError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from error
+    own_address = address or _address_towards(join)
+    own_name = (name or socket.gethostname())[:_MAX_NAME]
+    options = AgentOptions(
+        join=join,
+        token=JoinToken.parse(_token(token_file, settings)),
+        name=own_name,
+        address=own_address,
+        public_host=public_host or own_address,
+        roles=_roles(role or []),
+        num_cores=cores or len(os.sched_getaffinity(0)),
+        memory_bytes=int(memory_gib * _GIB) or psutil.virtual_memory().total,
+        runtime_root=runtime_dir or _runtime_root(settings, join, own_name),
+        orphan_seconds=orphan_seconds,
+        programs=program_of(context).pods,
+    )
+    keep_private(shares_with_group=True)
+    agent = Agent(options, SystemClock())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: agent.stop())
+    agent.run()
 
 
 def _roles(names: list[str]) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
+from appliance.cli.errors import clear_errors
 from appliance.cli.secret_options import no_database_password
 from appliance.core.cluster.records import CoordinatorAddress
-from appliance.core.errors import UserError, WscError
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
 from appliance.observability.logging import configure_logging
@@ -57,13 +58,10 @@ def proxy(
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in _SIGNALS:
         signal.signal(number, lambda number, _: signals.put(number))
-    try:
+    with clear_errors():
         behind = _address(management)
         directory = _directory(database or settings.database)
         listeners = [listen(host, each, option="--port") for each in port or [_PORT]]
-    except WscError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from error
     backends = Backends(management=behind, rest=behind, find_coordinator=_finder(directory))
     front = FrontPort(listeners, backends)
     front.start()

@@ -19,13 +19,13 @@ import psutil
 
 from appliance.cluster import node_messages
 from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit, Survivor
-from appliance.cluster.processes import ProcessLauncher, ProcessOptions
+from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.node_roles import NODE_ROLE
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
-from appliance.core.ids import JobId, PodName, Role
+from appliance.core.ids import JobId, PodName
 from appliance.streams.endpoint import IDENTITY_OPTION
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import NODES, Bridge
@@ -59,8 +59,7 @@ class AgentOptions:
         memory_bytes: Memory that they may fill.
         runtime_root: Directory for sockets; at most 40 bytes long.
         orphan_seconds: How long pods go on without management, and without an agent.
-        preload: Modules that the fork server imports first.
-        entry_modules: Other role modules than the built-in ones; for tests.
+        programs: What the pods run.
     """
 
     join: str
@@ -73,8 +72,7 @@ class AgentOptions:
     memory_bytes: int
     runtime_root: Path
     orphan_seconds: float = 120.0
-    preload: tuple[str, ...] = ("torch", "numpy", "grpc")
-    entry_modules: Mapping[Role, str] = field(default_factory=dict)
+    programs: PodPrograms = field(default_factory=PodPrograms)
 
 
 class Agent:
@@ -93,8 +91,7 @@ class Agent:
                 runtime_root=options.runtime_root,
                 log_path=options.runtime_root.with_name(f"{options.runtime_root.name}.log"),
                 node=options.name,
-                preload=options.preload,
-                entry_modules=options.entry_modules,
+                programs=options.programs,
                 orphan_seconds=options.orphan_seconds,
             )
         )

@@ -289,7 +289,7 @@ def main() -> int:
     parser.add_argument("--socket", type=int, required=True, help="inherited listening socket")
     parser.add_argument("--orphan-seconds", type=float, required=True, help="life of pods alone")
     parser.add_argument("--preload", action="append", default=[], help="module to import first")
-    parser.add_argument("--entry", action="append", default=[], help="role=module, for tests")
+    parser.add_argument("--entry", action="append", default=[], help="role=module: its program")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     become_subreaper()

@@ -38,6 +38,19 @@ _SUPERSEDED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodPrograms:
+    """What the pods of a machine run.
+
+    Attributes:
+        entry_modules: Module with `run_pod` of roles that have another program than their own.
+        preload: Modules that the fork server imports before the first fork, beside the programs.
+    """
+
+    entry_modules: Mapping[Role, str] = field(default_factory=dict)
+    preload: tuple[str, ...] = ("torch", "numpy", "grpc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
     """How the embedded launcher works.
 
@@ -46,8 +59,7 @@ class ProcessOptions:
             long, since a Unix socket's path holds 107.
         log_path: File that takes the fork server's own output.
         node: Name of this machine among the nodes.
-        preload: Modules imported before the first fork, beside the roles' own.
-        entry_modules: Other modules than the built-in ones for some roles; for tests.
+        programs: What the pods run.
         launch_timeout_seconds: How long forking one job's pods may take, import time included.
         orphan_seconds: How long pods go on without management before they are ended.
     """
@@ -55,8 +67,7 @@ class ProcessOptions:
     runtime_root: Path
     log_path: Path
     node: str
-    preload: tuple[str, ...] = ("torch", "numpy", "grpc")
-    entry_modules: Mapping[Role, str] = field(default_factory=dict)
+    programs: PodPrograms = field(default_factory=PodPrograms)
     launch_timeout_seconds: float = 120.0
     orphan_seconds: float = 120.0
 
@@ -174,9 +185,9 @@ class ProcessLauncher:
         command = [sys.executable, "-m", "appliance.cluster.fork_server"]
         command += ["--socket", str(descriptor)]
         command += ["--orphan-seconds", f"{self._options.orphan_seconds:g}"]
-        for module in self._options.preload:
+        for module in self._options.programs.preload:
             command += ["--preload", module]
-        for role, module in self._options.entry_modules.items():
+        for role, module in self._options.programs.entry_modules.items():
             command += ["--entry", f"{role.value}={module}"]
         return command
 

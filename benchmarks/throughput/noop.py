@@ -12,16 +12,18 @@ scheduling cycles there were, and how many seconds they took altogether.
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, PodName, Role, pod_name
-from appliance.management.options import ManagementOptions
+from appliance.management.options.groups import ListenOptions, QueueOptions
+from appliance.management.options.management_options import ManagementOptions
+from appliance.management.pod_side import PodSide
 from appliance.management.pods.coordinators import Coordinators
-from appliance.management.server import Management
+from appliance.management.server import RestPlace, running_management
 from appliance.observability import metrics
 from appliance.observability.logging import configure_logging
 
@@ -29,16 +31,16 @@ from appliance.observability.logging import configure_logging
 class NoopLauncher:
     """Launches nothing and says that it did.
 
-    Args:
-        management: Told that coordinators listen.
+    Attributes:
+        registered: Told that a coordinator listens, and where; set before the first job.
     """
 
     node = "nowhere"
     is_far = False
 
-    def __init__(self, management: Management) -> None:
+    def __init__(self) -> None:
         self.exits = Exits()
-        self._management = management
+        self.registered: Callable[[JobId, str], object] = lambda *_: None
 
     def runtime_dir(self, job: JobId) -> Path:
         """Return a path at which there is nothing."""
@@ -54,7 +56,7 @@ class NoopLauncher:
         if first.role is Role.DRIVER:
             self._ended(first.job, Role.DRIVER)
         else:
-            self._management.jobs.coordinator_registered(first.job, "localhost:1")
+            self.registered(first.job, "localhost:1")
         return {spec.name: 1 for spec in pods}
 
     def end_coordinator(self, job: JobId) -> None:
@@ -96,31 +98,26 @@ class NoopCoordinators(Coordinators):
         self._launcher.end_coordinator(job)
 
 
-class NoopManagement(Management):
-    """Management with a launcher that starts no process."""
-
-    def _start_launcher(self) -> NoopLauncher:  # type: ignore[override]  # plays the real one
-        launcher = NoopLauncher(self)
-        self._coordinators = NoopCoordinators(launcher)
-        return launcher
-
-
 async def serve(data_dir: Path, num_systems: int) -> None:
     """Serve until standard input is closed."""
     configure_logging(as_json=False, stream=sys.stderr)  # as `appliance up` does
     options = ManagementOptions(
         data_dir=data_dir,
         runtime_root=data_dir / "r",
-        port=0,
         num_systems=num_systems,
-        lease_seconds=86_400,
+        listen=ListenOptions(port=0),
+        queue=QueueOptions(lease_seconds=86_400),
     )
-    management = NoopManagement(options, SystemClock())
-    await management.start(dashboard_root="http://localhost:1")
-    print(management.address, flush=True)
-    while await asyncio.to_thread(sys.stdin.readline):
-        print(*_cycles(), flush=True)
-    await management.stop()
+    rest = RestPlace(url="http://localhost:1")
+    launcher = NoopLauncher()
+    pods = PodSide(launcher=launcher, coordinators=NoopCoordinators(launcher))
+    async with running_management(
+        options, SystemClock(), rest, open_pods=lambda *_: pods
+    ) as management:
+        launcher.registered = management.services.jobs.coordinator_registered
+        print(management.address, flush=True)
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(*_cycles(), flush=True)
 
 
 def _cycles() -> tuple[int, float]:

@@ -14,7 +14,7 @@ from appliance.core.cluster.requirements import PodDemand, Requirements
 from appliance.core.ids import Role
 from appliance.management.pods import pod_specs
 from appliance.management.pods.pod_specs import plan_pods
-from tests.unit.management.test_gang import SURROUNDINGS, record
+from tests.unit.management.test_gang import RUNS, SURROUNDINGS, record
 
 ROOT = Path(__file__).parents[2]
 SDK = "sdk"
@@ -78,12 +78,13 @@ def given(role: str) -> set[str]:
     demand = PodDemand(role="management", memory_bytes=1)
     requirements = Requirements(num_shards=2, pods=(demand,))
     keys: set[str] = {MEMORY_OPTION}
+    networked = replace(RUNS, streams="network")
     for type_ in JobType:
         job = replace(record(type_, num_systems=2, workers=1), requirements=requirements)
         pods = plan_pods(
             job,
             Path("/run/j"),
-            replace(SURROUNDINGS, has_network=True, is_remote=True, otlp="http://here"),
+            replace(SURROUNDINGS, runs=networked, is_remote=True, otlp="http://here"),
             driver="{}" if type_ is JobType.DRIVER else "",
         )
         for pod in pods:

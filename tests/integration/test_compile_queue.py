@@ -8,7 +8,7 @@ import pytest
 
 from protos.appliance import appliance_service_pb2 as pb
 from protos.appliance import appliance_service_pb2_grpc
-from tests.support.appliance_process import running_appliance, wait_for
+from tests.support.appliance_process import REAL_COORDINATOR, running_appliance, wait_for
 from tests.support.rest import rest_client
 
 pytestmark = pytest.mark.slow
@@ -27,8 +27,7 @@ PROGRAM = (Path(__file__).parents[1] / "unit" / "compiler" / "programs" / "mlp.m
 def appliance(tmp_path):
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     arguments = ("--cluster", str(tmp_path / "cluster.yaml"), "--lease-seconds", "900")
-    entry = ("--test-entry", "coordinator=appliance.coordinator.__main__")
-    with running_appliance(tmp_path / "data", *arguments, *entry) as running:
+    with running_appliance(tmp_path / "data", *arguments, coordinator=REAL_COORDINATOR) as running:
         yield running
 
 

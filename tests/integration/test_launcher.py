@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit
-from appliance.cluster.processes import ProcessLauncher, ProcessOptions
+from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
@@ -25,8 +25,9 @@ def launcher(tmp_path, tmp_path_factory):
             runtime_root=runtime_root,
             log_path=tmp_path / "fork-server.log",
             node="here",
-            preload=(),
-            entry_modules=dict.fromkeys(Role, "tests.support.idle_pod"),
+            programs=PodPrograms(
+                preload=(), entry_modules=dict.fromkeys(Role, "tests.support.idle_pod")
+            ),
         )
     )
     yield launcher

@@ -24,7 +24,9 @@ import pytest
 from appliance.cluster.processes import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase, may_follow
-from appliance.core.ids import Role
+from appliance.core.dataclass_json import to_json
+from appliance.management.options.groups import ListenOptions, QueueOptions
+from appliance.management.options.management_options import ManagementOptions
 from appliance.management.store.state import State
 from appliance.storage.database import Database
 from appliance.storage.jobs import JobFilter
@@ -56,18 +58,16 @@ class Zygote:
 
     def __init__(self, data_dir: Path, port: int) -> None:
         self.runtime_root = Path(f"/tmp/wsc-k{os.getpid()}")
-        options = {
-            "data_dir": str(data_dir),
-            "runtime_root": str(self.runtime_root),
-            "port": port,
-            "num_systems": NUM_SYSTEMS,
-            "lease_seconds": 600,
-            "entry_modules": [[role.value, "tests.support.counted_pod"] for role in Role],
-            "preload": ["grpc"],
-        }
+        options = ManagementOptions(
+            data_dir=data_dir,
+            runtime_root=self.runtime_root,
+            num_systems=NUM_SYSTEMS,
+            listen=ListenOptions(port=port),
+            queue=QueueOptions(lease_seconds=600),
+        )
         self._log = (data_dir / "zygote.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.management_zygote", json.dumps(options)],
+            [sys.executable, "-m", "tests.support.management_zygote", to_json(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from protos.cluster import cluster_pb2
+from tests.support.appliance_of_fakes import NAME, words_of
 from tests.support.appliance_process import (
-    TEST_ROLES,
+    FAKES,
     ApplianceProcess,
     pods_of,
     run_command,
@@ -33,14 +34,6 @@ from tests.support.rest import rest_client
 
 pytestmark = pytest.mark.slow
 
-ENTRIES = [
-    word
-    for role, module in (
-        ("coordinator", "fake_coordinator"),
-        *((role, "idle_pod") for role in TEST_ROLES),
-    )
-    for word in ("--test-entry", f"{role}=tests.support.{module}")
-]
 ORPHANS = ("--orphan-seconds", "600")
 LONG_GRACE, SHORT_GRACE = "300", "10"
 
@@ -69,7 +62,8 @@ class Cluster:
             join=f"127.0.0.1:{self.node_port}",
             token=self.token,
             directory=self.directory,
-            extra=(*ENTRIES, *ORPHANS),
+            extra=ORPHANS,
+            program=(NAME, *words_of(FAKES)),
             prefix=prefix,
         )
 
@@ -271,7 +265,7 @@ def test_a_node_without_a_token_does_not_join(cluster, tmp_path):
             join=f"127.0.0.1:{cluster.node_port}",
             token=path,
             directory=tmp_path / "logs",
-            extra=ENTRIES,
+            program=(NAME, *words_of(FAKES)),
         )
         for path in (stranger, other)
         if (tmp_path / "logs").mkdir(exist_ok=True) is None
@@ -293,7 +287,7 @@ def test_a_second_node_of_a_name_is_turned_away(cluster, tmp_path):
         join=f"127.0.0.1:{cluster.node_port}",
         token=cluster.token,
         directory=tmp_path,
-        extra=ENTRIES,
+        program=(NAME, *words_of(FAKES)),
     )
     try:
         wait_for(lambda: "is there already, at 127.0.0.3" in twin.log(), seconds=300)

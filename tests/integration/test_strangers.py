@@ -14,12 +14,11 @@ from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc
 from tests.support.appliance import ROOT
-from tests.support.appliance_process import running_appliance
+from tests.support.appliance_process import REAL_COORDINATOR, running_appliance
 from tests.support.rest import mint
 
 SECONDS = 120
 NOBODY = 65534
-REAL_COORDINATOR = ("--test-entry", "coordinator=appliance.coordinator.__main__")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 PING = ws_common_pb2.PingRequest()
 
@@ -41,7 +40,7 @@ def stranger(appliance, job: str, ingress, uid: int) -> dict:
 
 @needs_root
 def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
-    with running_appliance(tmp_path / "data", *REAL_COORDINATOR) as appliance:
+    with running_appliance(tmp_path / "data", coordinator=REAL_COORDINATOR) as appliance:
         job = appliance.submit_compile()
         ingress = appliance.wait_ready(job)[-1]
         got = stranger(appliance, job, ingress, NOBODY)
@@ -54,7 +53,9 @@ def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
 
 @needs_root
 def test_every_user_of_the_machine_may_be_served_as_who_the_kernel_says(tmp_path):
-    with running_appliance(tmp_path / "data", "--local-users", *REAL_COORDINATOR) as appliance:
+    with running_appliance(
+        tmp_path / "data", "--local-users", coordinator=REAL_COORDINATOR
+    ) as appliance:
         job = appliance.submit_compile()  # root submits it for uid 1000
         ingress = appliance.wait_ready(job)[-1]
         got = stranger(appliance, job, ingress, NOBODY)
@@ -65,7 +66,7 @@ def test_every_user_of_the_machine_may_be_served_as_who_the_kernel_says(tmp_path
 
 
 def test_a_coordinator_answers_nobody_who_does_not_know_its_authority(tmp_path):
-    with running_appliance(tmp_path / "data", *REAL_COORDINATOR) as appliance:
+    with running_appliance(tmp_path / "data", coordinator=REAL_COORDINATOR) as appliance:
         job = appliance.submit_compile()
         ingress = appliance.wait_ready(job)[-1]
         guesses = (
@@ -112,8 +113,10 @@ class Person:
 
 
 def test_with_tokens_only_the_owners_connection_is_told_the_authority(tmp_path):
-    arguments = ("--tls", "--tokens", *REAL_COORDINATOR)
-    with running_appliance(tmp_path / "data", *arguments) as appliance:
+    arguments = ("--tls", "--tokens")
+    with running_appliance(
+        tmp_path / "data", *arguments, coordinator=REAL_COORDINATOR
+    ) as appliance:
         ada, bob = (
             Person(appliance, mint(appliance, name, "--uid", str(uid)))
             for name, uid in (("ada", 1000), ("bob", 1001))

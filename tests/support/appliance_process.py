@@ -20,16 +20,24 @@ from appliance.management.store.instance import Instance
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
 from protos.csctl import api_pb2_grpc
+from tests.support import appliance_of_fakes
+from tests.support.appliance_of_fakes import words_of
 from tests.support.processes import command_of, variables_of
 
 ROOT = Path(__file__).parents[2]
-TEST_ROLES = ("weight", "broadcastreduce", "chief", "activation", "worker")
+FAKE_COORDINATOR = "tests.support.fake_coordinator"
+REAL_COORDINATOR = "appliance.coordinator.__main__"
+_IDLE_ROLES = ("weight", "broadcastreduce", "chief", "activation", "worker")
+FAKES = {"coordinator": FAKE_COORDINATOR, **dict.fromkeys(_IDLE_ROLES, "tests.support.idle_pod")}
+"""Programs of pods that run nothing, by role."""
 
 
-def run_command(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run_command(
+    *arguments: str, timeout: float = 300, program: str = "appliance"
+) -> subprocess.CompletedProcess[str]:
     """Run `appliance ...` from the source tree."""
     return subprocess.run(
-        [sys.executable, "-m", "appliance", *arguments],
+        [sys.executable, "-m", program, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -44,15 +52,15 @@ class ApplianceProcess:
 
     data_dir: Path
     arguments: tuple[str, ...] = ()
+    coordinator: str = FAKE_COORDINATOR
 
     def up(self) -> subprocess.CompletedProcess[str]:
-        entries = ["--test-entry", "coordinator=tests.support.fake_coordinator"]
-        for role in TEST_ROLES:
-            entries += ["--test-entry", f"{role}=tests.support.idle_pod"]
         # Nobody renews these jobs' leases, and a test says when they end.
         common = ["--port", "0", "--rest-port", "0", "--lease-seconds", "900"]
         answer = run_command(
-            "up", "--data-dir", str(self.data_dir), *common, *entries, *self.arguments
+            *words_of({**FAKES, "coordinator": self.coordinator}),
+            *("up", "--data-dir", str(self.data_dir), *common, *self.arguments),
+            program=appliance_of_fakes.NAME,
         )
         assert answer.returncode == 0, answer.stderr + self.log()
         self.channel = self.connect()
@@ -200,8 +208,10 @@ def shared_memory_of(job: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def running_appliance(data_dir: Path, *arguments: str) -> Iterator[ApplianceProcess]:
-    appliance = ApplianceProcess(data_dir, arguments)
+def running_appliance(
+    data_dir: Path, *arguments: str, coordinator: str = FAKE_COORDINATOR
+) -> Iterator[ApplianceProcess]:
+    appliance = ApplianceProcess(data_dir, arguments, coordinator)
     try:
         appliance.up()
         yield appliance

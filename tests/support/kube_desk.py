@@ -19,7 +19,7 @@ from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes.wscsystems import WscSystems
-from appliance.management.kubernetes.wsjobs import Services, WsJobs
+from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from tests.support.management import make_model, opened_state
@@ -76,7 +76,7 @@ class KubeDesk:
         self.watch.listen(self.wsjobs.look_at)
         self.watch.listen(self.wscsystems.look)
         self.reconciler.start()
-        services = Services(
+        services = JobServices(
             state=self.state,
             jobs=self.jobs,
             edits=self.edits,

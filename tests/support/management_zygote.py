@@ -7,25 +7,32 @@ and waits until it is gone. What is answered: `ready PID` once it serves.
 
 import asyncio
 import ctypes
-import json
+import functools
 import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 from typing import NoReturn
 
+from appliance.cluster.processes import PodPrograms
 from appliance.core.clock import SystemClock
-from appliance.management.options import ManagementOptions
-from appliance.management.server import Management
+from appliance.core.dataclass_json import from_json
+from appliance.core.ids import Role
+from appliance.management.options.management_options import ManagementOptions
+from appliance.management.pod_side import open_pod_side
+from appliance.management.server import RestPlace, running_management
 from tests.support.zygote import fork_by_order
 
 
 async def serve(options: ManagementOptions) -> None:
-    management = Management(options, SystemClock())
-    await management.start(dashboard_root="http://localhost:1")
-    os.write(1, f"ready {os.getpid()}\n".encode())
-    await asyncio.Event().wait()
+    rest = RestPlace(url="http://localhost:1")
+    programs = PodPrograms(
+        entry_modules=dict.fromkeys(Role, "tests.support.counted_pod"), preload=("grpc",)
+    )
+    open_pods = functools.partial(open_pod_side, programs=programs)
+    async with running_management(options, SystemClock(), rest, open_pods=open_pods):
+        os.write(1, f"ready {os.getpid()}\n".encode())
+        await asyncio.Event().wait()
 
 
 def be_management(options: ManagementOptions) -> NoReturn:
@@ -40,14 +47,7 @@ def be_management(options: ManagementOptions) -> NoReturn:
 
 
 def main() -> None:
-    fields = json.loads(sys.argv[1])
-    fields["data_dir"], fields["runtime_root"] = (
-        Path(fields["data_dir"]),
-        Path(fields["runtime_root"]),
-    )
-    fields["entry_modules"] = tuple(map(tuple, fields["entry_modules"]))
-    fields["preload"] = tuple(fields["preload"])
-    options = ManagementOptions(**fields)
+    options = from_json(ManagementOptions, sys.argv[1])
     fork_by_order(lambda: be_management(options))
 
 

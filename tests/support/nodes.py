@@ -41,6 +41,7 @@ class NodeProcess:
         directory: Where its log goes.
         extra: Further arguments.
         prefix: What to put before the command.
+        program: The program that has the commands of `appliance`, and its own arguments.
     """
 
     def __init__(
@@ -54,12 +55,13 @@ class NodeProcess:
         directory: Path,
         extra: Sequence[str] = (),
         prefix: Sequence[str] = (),
+        program: Sequence[str] = ("appliance",),
     ) -> None:
         self.name, self.log_path = name, directory / f"{name}.log"
         self.runtime_root = Path(f"/tmp/wsc-n{uuid.uuid4().hex[:10]}")
         self._command = [
             *prefix,
-            *(sys.executable, "-m", "appliance", "node", "--join", join),
+            *(sys.executable, "-m", *program, "node", "--join", join),
             *("--name", name, "--address", address, "--token-file", str(token)),
             *("--runtime-dir", str(self.runtime_root)),
             *(word for role in roles for word in ("--role", role)),

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import httpx
 
 from appliance.api.app import create_app
-from appliance.api.services import ApiServices
 from appliance.core.clock import SystemClock
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import open_access
 from appliance.management.background.estimates import Estimates
 from appliance.management.rpc.access_edge import Gate
+from appliance.management.services import Services
 from appliance.management.store.state import State
 from appliance.storage.database import Database
 from tests.support.appliance_process import ApplianceProcess, run_command
@@ -28,7 +28,7 @@ def described_app(path, **services):
         path, state.database, clock, needs_token=services.pop("needs_token", False)
     )
     gate = Gate(access, state, None, Allowances(clock), services.get("exports"))
-    others = dict.fromkeys(ApiServices.__dataclass_fields__)
+    others = dict.fromkeys(Services.__dataclass_fields__)
     of_operator = SimpleNamespace(uid_of=lambda *_: os.getuid())
     fields = {
         **others,
@@ -37,9 +37,8 @@ def described_app(path, **services):
         "state": state,
         "gate": gate,
         "estimates": Estimates(),
-        "has_tls": False,
     }
-    return create_app(ApiServices(**{**fields, **services}))
+    return create_app(Services(**{**fields, **services}))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ _OWNER = "the user that runs it"
 FILES: tuple[File, ...] = (
     File(
         place="DATA/",
-        module="appliance.management.server",
+        module="appliance.management.foundation",
         holds="everything that is kept",
         mode=0o700,
         who=_OWNER,
@@ -90,7 +90,7 @@ FILES: tuple[File, ...] = (
     ),
     File(
         place="DATA/management.log",
-        module="appliance.__main__",
+        module="appliance.cli.up",
         holds="management's own log",
         mode=0o600,
         who=_OWNER,
@@ -132,7 +132,7 @@ FILES: tuple[File, ...] = (
     ),
     File(
         place="RUNTIME/",
-        module="appliance.management.server",
+        module="appliance.management.foundation",
         holds="sockets, for as long as the appliance runs",
         mode=0o700,
         who=_OWNER,

@@ -11,7 +11,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="clients",
         place="--host : --port",
-        module="appliance.management.server",
+        module="appliance.management.listeners",
         speaks="gRPC (TLS with --tls); with TLS it listens on loopback, behind `front`",
         who="the table of gRPC methods says it",
         check="management.access_edge.Gate, before a message is read",
@@ -31,7 +31,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="rest",
         place="--host : --rest-port",
-        module="appliance.__main__",
+        module="appliance.cli.rest_shell",
         speaks="HTTP/1.1 (TLS with --tls)",
         who="the table of REST routes says it",
         check="api.entry, before the body is read",
@@ -61,7 +61,7 @@ SOCKETS: tuple[Socket, ...] = (
     Socket(
         name="management",
         place="RUNTIME/management.sock",
-        module="appliance.management.server",
+        module="appliance.management.listeners",
         speaks="gRPC",
         who=f"{_OWNER}; pods on other nodes through `inner`",
         check=_BY_DIRECTORY,

@@ -17,7 +17,7 @@ from appliance.observability.tracing import Tracing, start_tracing, stop_tracing
 _OWN_LOGS = ("management.log", "fork-server.log")
 
 
-class Attendants:
+class BackgroundServices:
     """All of them.
 
     Args:

@@ -26,7 +26,6 @@ class NodePool:
         identity: File with the identity for encrypted streams; None for plain ones.
         grace_seconds: How long a node may be away before its pods count as lost.
         clock: Source of time.
-        on_change: Called when a node has come or gone.
     """
 
     def __init__(
@@ -37,7 +36,6 @@ class NodePool:
         identity: Path | None,
         grace_seconds: float,
         clock: Clock,
-        on_change: Callable[[], None],
     ) -> None:
         self._tokens = JoinTokens(data_dir, clock)
         self._socket = runtime_root / "nodes.sock"
@@ -48,7 +46,16 @@ class NodePool:
             stream_identity=b"" if identity is None else identity.read_bytes(),
             grace_seconds=grace_seconds,
         )
-        self.launcher = AgentLauncher(options, clock, on_change)
+        self._listeners: list[Callable[[], None]] = []
+        self.launcher = AgentLauncher(options, clock, self._changed)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call somebody when a node has come or gone, in any thread."""
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def open(self, host: str, port: int) -> str:
         """Let agents join; return host:port at which they do.

@@ -14,7 +14,7 @@ from appliance.core.clock import Clock
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.kubernetes.wscsystems import WscSystems
-from appliance.management.kubernetes.wsjobs import Services, WsJobs
+from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
 from appliance.management.store.own_process import end_at_once
 from appliance.management.store.state import State
 
@@ -88,7 +88,7 @@ class KubernetesSide:
 
     def start(
         self,
-        services: Services,
+        services: JobServices,
         inventory: Inventory,
         systems: SystemService,
         *,

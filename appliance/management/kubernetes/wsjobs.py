@@ -48,7 +48,7 @@ _EVERYTHING = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class JobServices:
     """What jobs are asked of, and changed by.
 
     Attributes:
@@ -79,7 +79,7 @@ class WsJobs:
     def __init__(self, api: ApiServer, state: State, clock: Clock, *, kept_seconds: float) -> None:
         self._api, self._state, self._clock = api, state, clock
         self._kept_seconds = kept_seconds
-        self._services: Services | None = None
+        self._services: JobServices | None = None
         self._stop_pods: Callable[[JobId], None] = lambda _: None
         self._work = WorkQueue(clock)
         self._names: dict[JobId, str] = {}
@@ -88,11 +88,11 @@ class WsJobs:
         self._thread = threading.Thread(target=self._run, name="wsjobs", daemon=True)
         self._informer.start(timeout_seconds=_SYNC_SECONDS)
 
-    def start(self, services: Services, *, stop_pods: Callable[[JobId], None]) -> None:
+    def start(self, services: JobServices, *, stop_pods: Callable[[JobId], None]) -> None:
         """Begin to keep both sides in step.
 
         Args:
-            services: See `Services`.
+            services: See `JobServices`.
             stop_pods: Ends what runs of a job that nobody knows any more.
         """
         self._services, self._stop_pods = services, stop_pods
@@ -315,7 +315,7 @@ class WsJobs:
     def _owner(self, record: JobRecord) -> Principal:
         return self._present().access.vouched(record.user)
 
-    def _present(self) -> Services:
+    def _present(self) -> JobServices:
         if self._services is None:
             raise ClusterError("The wsjobs are looked at before the appliance has started.")
         return self._services

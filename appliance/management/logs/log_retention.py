@@ -32,7 +32,6 @@ _DAY_SECONDS = 86_400.0
 _REQUEST_SECONDS = 3600.0
 """How long the directory of a job stays that ended without having been started."""
 _GIB = 1 << 30
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +47,9 @@ class LogLimits:
             limit. File systems have a limit to the number of files, and a job has some ten.
     """
 
-    pod_bytes: int = 256 * _MIB
-    total_bytes: int = 50 * _GIB
-    age_seconds: float = 90 * _DAY_SECONDS
+    pod_bytes: int
+    total_bytes: int
+    age_seconds: float
     num_jobs: int = 50_000
 
     def __post_init__(self) -> None:

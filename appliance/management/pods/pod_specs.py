@@ -16,7 +16,6 @@ from appliance.core.cluster.pods import (
     MEMORY_OPTION,
     SYSTEMS_OPTION,
     THREADS_OPTION,
-    Device,
     PodSpec,
     member_name,
 )
@@ -28,6 +27,7 @@ from appliance.core.plans.shard_count import MEMORY_NODES_OPTION, ONE_NODE, Memo
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.access.stream_secrets import job_key
 from appliance.management.cluster.demands import main_pod_kind
+from appliance.management.options.groups import RunOptions
 from appliance.observability.tracing import OTLP_OPTION, place_of_job
 from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
 from appliance.streams.topology import STREAMS_OPTION, StreamMode
@@ -43,28 +43,18 @@ class Surroundings:
     Attributes:
         management_address: gRPC target of management's inner service.
         compile_root: Directory of the compile cache.
-        precision: `f32` or `exact`.
-        wafer_bytes: Memory for activations of one system; 0 for no limit.
-        execution: How the wafer is used unless a job says it.
-        cluster_systems: Systems that exist; a compile for more is refused.
+        runs: How jobs are run.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
+        driver_tokens: Makes the tokens by which the scripts of drivers are known.
         tls_cert: Certificate for coordinators; empty for plain text.
         tls_key: Its key.
         client_githash: The client's own git hash, which it demands of coordinators.
         client_version: The client's release.
+        cluster_systems: Systems that exist; a compile for more is refused.
         num_cores: CPU cores to share out.
-        machine: Name or JSON table of the machine whose times are simulated.
-        pace: Wall seconds per simulated second; 0 sets no pace.
-        memoryx_bytes: Memory that MemoryX of a job may use on a node; 0 for what there is.
-        memory_nodes: Nodes that MemoryX of a job may have.
-        driver_tokens: Makes the tokens by which the scripts of drivers are known.
-        stall_seconds: Longest wait of a system for one batch before its job counts as stalled.
-        streams: How weights reach the systems on one host: `ring` or `mapped`.
-        csx_device: What systems compute on: `cpu` or `cuda`.
-        has_network: Whether every pod counts as a host of its own, so that all streams cross the
-            network.
         node_cores: CPU cores of each node, where there are several.
+        memory_nodes: Nodes that MemoryX of a job may have.
         has_pod_limits: Whether each pod has a limit of its memory for itself.
         is_remote: Whether management is on another host than any pod; its address is then host:port
             of its network server.
@@ -76,29 +66,20 @@ class Surroundings:
 
     management_address: str
     compile_root: Path
-    precision: str
-    wafer_bytes: int
-    execution: str
-    cluster_systems: int
+    runs: RunOptions
     bind_host: str
     public_host: str
-    tls_cert: str
-    tls_key: str
-    client_githash: str
-    client_version: str
-    num_cores: int
-    machine: str
-    pace: float
     driver_tokens: DriverTokens
-    stall_seconds: float
-    streams: str
-    csx_device: Device = Device.CPU
-    memoryx_bytes: int = 0
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_githash: str = ""
+    client_version: str = ""
+    cluster_systems: int = 0
+    num_cores: int = 1
+    node_cores: Mapping[str, int] = field(default_factory=dict)
     memory_nodes: MemoryNodes = ONE_NODE
-    has_network: bool = False
     has_pod_limits: bool = False
     is_remote: bool = False
-    node_cores: Mapping[str, int] = field(default_factory=dict)
     stream_secret: bytes = b""
     stream_identity: str = ""
     otlp: str = ""
@@ -130,9 +111,9 @@ def plan_pods(
         "workers_per_system": str(job.workers_per_system),
         "num_shards": str(job.requirements.num_shards),
         "request_path": f"{job.work_dir}/{REQUEST_FILE}",
-        "precision": surroundings.precision,
-        STREAMS_OPTION: StreamMode.RING if hosts else surroundings.streams,
-        STALL_OPTION: f"{surroundings.stall_seconds:g}",
+        "precision": surroundings.runs.precision,
+        STREAMS_OPTION: StreamMode.RING if hosts else surroundings.runs.streams,
+        STALL_OPTION: f"{surroundings.runs.stall_seconds:g}",
         "user_uid": _user_id(job.user.uid),
         "user_gid": _user_id(job.user.gid),
     }
@@ -173,7 +154,7 @@ def _hosts(
     job: JobRecord, surroundings: Surroundings, nodes: Mapping[str, str]
 ) -> Mapping[str, str]:
     hosts = dict(nodes)
-    if not hosts and surroundings.has_network:
+    if not hosts and surroundings.runs.has_network:
         names = [member_name(role, index) for role, index in _members(job)]
         hosts = dict(zip(names, names, strict=True))
     if hosts and surroundings.is_remote:
@@ -243,12 +224,12 @@ def _options(
     if role is Role.COORDINATOR:
         return {
             **_served(job, surroundings),
-            "wafer_bytes": str(surroundings.wafer_bytes or ""),
-            "execution": surroundings.execution,
+            "wafer_bytes": str(surroundings.runs.wafer_bytes or ""),
+            "execution": surroundings.runs.execution,
             FAN_OUT_OPTION: str(job.requirements.fan_out),
             "cluster_systems": str(surroundings.cluster_systems),
             MEMORY_NODES_OPTION: str(surroundings.memory_nodes),
-            "machine": surroundings.machine,
+            "machine": surroundings.runs.machine,
             "client_githash": surroundings.client_githash,
             "client_version": surroundings.client_version,
             THREADS_OPTION: "1",
@@ -264,12 +245,12 @@ def _options(
     if role in (Role.WEIGHT, Role.CHIEF):
         options[MACHINE_CODE_OPTION] = str(surroundings.compile_root.parent / "machine-code")
     if role is Role.WEIGHT:
-        options["memory_bytes"] = str(surroundings.memoryx_bytes)
+        options["memory_bytes"] = str(surroundings.runs.memoryx_bytes)
         options["pods_here"] = str(1 if surroundings.has_pod_limits else share.num_alike)
     if role is Role.CHIEF:
-        options[DEVICE_OPTION] = surroundings.csx_device
-        options["machine"] = surroundings.machine
-        options["pace"] = f"{surroundings.pace:g}" if surroundings.pace else ""
+        options[DEVICE_OPTION] = surroundings.runs.csx_device
+        options["machine"] = surroundings.runs.machine
+        options["pace"] = f"{surroundings.runs.pace:g}" if surroundings.runs.pace else ""
     return options
 
 

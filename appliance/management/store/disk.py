@@ -17,7 +17,6 @@ from appliance.storage.integrity import sentence_of
 
 _MIB = 1 << 20
 
-RESERVE_BYTES = 512 * _MIB
 _RESERVE_SHARE = 0.05
 """Of a small disk no more than this is kept free."""
 _RESERVE_FILES = 1000
@@ -63,7 +62,7 @@ class DiskReserve:
         num_bytes: So many bytes, and at most a twentieth of the disk; 0 sets no limit.
     """
 
-    num_bytes: int = RESERVE_BYTES
+    num_bytes: int
 
     def __post_init__(self) -> None:
         if self.num_bytes < 0:

@@ -12,30 +12,23 @@ from appliance.core.cluster.records import JobRecord, User
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.management.access.driver_tokens import DriverTokens
+from appliance.management.options.groups import RunOptions
 from appliance.management.pods.pod_specs import Surroundings, plan_pods
 from tests.support.clock import FakeClock
 from workers.csx.role import threads_of
 
+RUNS = RunOptions(execution="auto", machine="CS-3", pace=2.5, streams="mapped")
 SURROUNDINGS = Surroundings(
-    stall_seconds=630.0,
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
-    precision="f32",
-    wafer_bytes=1000,
-    execution="auto",
+    runs=RUNS,
     cluster_systems=4,
     bind_host="127.0.0.1",
     public_host="localhost",
-    tls_cert="",
-    tls_key="",
     client_githash="abc",
     client_version="2.10.0",
     num_cores=8,
-    machine="CS-3",
-    pace=2.5,
     driver_tokens=DriverTokens(b"key"),
-    streams="mapped",
-    memoryx_bytes=0,
 )
 
 
@@ -129,7 +122,9 @@ def test_pods_are_told_the_machine_and_pace_that_concern_them():
 @pytest.mark.parametrize("device", Device)
 def test_systems_alone_are_told_what_to_compute_on(device) -> None:
     job = record(JobType.EXECUTE, num_systems=2, workers=1)
-    pods = plan_pods(job, Path("/run/j"), replace(SURROUNDINGS, csx_device=device))
+    pods = plan_pods(
+        job, Path("/run/j"), replace(SURROUNDINGS, runs=replace(RUNS, csx_device=device))
+    )
     told = {pod.role: pod.options.get("device") for pod in pods}
     assert told.pop(Role.CHIEF) == device.value
     assert set(told.values()) == {None}

@@ -3,22 +3,25 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.management.options import ManagementOptions
+from appliance.management.options.groups import NodeOptions, RunOptions
+from appliance.management.options.management_options import ManagementOptions
 
 SETTINGS = "image: a\ndataVolume: {claim: data, path: /data}\n"
 
 
 def options(tmp_path, **changes):
-    fields = {"launcher": "kubernetes", "inner_host": "here", "streams": "network"}
+    streams = changes.pop("streams", "network")
+    nodes = {"launcher": "kubernetes", "inner_host": "here", "kubernetes": SETTINGS, **changes}
     return ManagementOptions(
         data_dir=tmp_path,
         runtime_root=tmp_path,
-        **{**fields, "kubernetes": SETTINGS, **changes},
+        runs=RunOptions(streams=streams),
+        nodes=NodeOptions(**nodes),
     )
 
 
 def test_settings_an_address_and_network_streams_are_enough(tmp_path):
-    assert options(tmp_path).kubernetes == SETTINGS
+    assert options(tmp_path).nodes.kubernetes == SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,6 @@ def test_settings_an_address_and_network_streams_are_enough(tmp_path):
     ],
 )
 def test_what_is_missing_is_said(tmp_path, story):
-    changes, message = story
+    changes, message = dict(story[0]), story[1]
     with pytest.raises(UserError, match=message):
         options(tmp_path, **changes)

@@ -4,8 +4,34 @@ from pathlib import Path
 
 import pytest
 
-from appliance.core.errors import UserError
-from appliance.management.options import ManagementOptions
+from appliance.core.dataclass_json import from_json, to_json
+from appliance.core.errors import InternalError, UserError
+from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.setting import from_settings, settings_of
+
+
+def made(**changes) -> ManagementOptions:
+    values = {each.name: each.default for each in settings_of(ManagementOptions)}
+    assert set(changes) <= set(values)
+    return from_settings(
+        ManagementOptions,
+        {**values, **changes},
+        data_dir=Path("/d"),
+        runtime_root=Path("/r"),
+    )
+
+
+def test_options_come_back_from_what_is_handed_to_another_process() -> None:
+    options = made(num_systems=3, pace=2, has_tls=True, machine='{"base": "cs3"}')
+    assert from_json(ManagementOptions, to_json(options)) == options
+    assert options != made()
+    with pytest.raises(InternalError, match="queue has no field 'lease'"):
+        from_json(ManagementOptions, to_json(options).replace("lease_seconds", "lease"))
+
+
+def test_no_two_settings_have_one_name() -> None:
+    names = [each.name for each in settings_of(ManagementOptions)]
+    assert len(names) == len(set(names)) > 30
 
 
 @pytest.mark.parametrize(
@@ -20,4 +46,4 @@ from appliance.management.options import ManagementOptions
 )
 def test_an_option_that_makes_no_sense_is_named_with_what_would(options, message) -> None:
     with pytest.raises(UserError, match=message):
-        ManagementOptions(data_dir=Path("/d"), runtime_root=Path("/r"), **options)
+        made(**options)

@@ -1,0 +1,52 @@
+"""REST and the dashboard, served beside management in its process."""
+
+import asyncio
+import socket
+
+import uvicorn
+
+from appliance.api.app import create_app
+from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
+from appliance.dashboard.pages import install_pages
+from appliance.management.access.certificate_reload import Renewal
+from appliance.management.server import Management
+
+_GRACE_SECONDS = 3
+"""How long requests may take to end when the appliance does."""
+
+
+def let_in(listener: socket.socket) -> None:
+    """Let callers connect, before anybody is told where: who calls at once waits a moment."""
+    listener.listen()
+
+
+async def serve_rest(
+    management: Management, listener: socket.socket, is_ended: asyncio.Event
+) -> None:
+    """Serve until the end is asked for."""
+    services = management.services
+    rest, tls = create_app(services, hosts=management.rest_hosts), services.tls
+    install_pages(rest)
+    config = uvicorn.Config(
+        rest,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http=TimedHttp,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
+    )
+    if tls is not None:
+        config.load()
+        assert config.ssl is not None
+        Renewal(tls).follow(config.ssl)
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
+    serving = asyncio.create_task(server._serve(sockets=[listener]))
+    await is_ended.wait()
+    services.estimates.close()
+    services.feed.close()  # or open streams would keep the server from ending
+    server.should_exit = True
+    await serving

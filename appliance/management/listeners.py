@@ -1,0 +1,162 @@
+"""Where management listens: gRPC for clients, gRPC for pods, and clients' one port with TLS."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import grpc.aio
+
+from appliance.core.errors import ClusterError
+from appliance.management.access.certificate_reload import Renewal
+from appliance.management.foundation import Foundation
+from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
+from appliance.management.options.groups import PROCESSES, ListenOptions
+from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
+from appliance.management.rpc.client_streams import ClientStreams, Presence
+from appliance.management.rpc.cluster_servicer import ClusterServicer
+from appliance.management.rpc.connections import Connections
+from appliance.management.rpc.csctl_servicer import CsctlServicer
+from appliance.management.rpc.driver_servicer import (
+    DriverControlServicer,
+    DriverServicer,
+    LogServicer,
+)
+from appliance.management.rpc.event_servicer import EventServicer
+from appliance.management.rpc.inner_servicer import InnerServicer
+from appliance.management.rpc.queue_servicer import QueueServicer
+from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
+from appliance.management.services import Services
+from appliance.management.wiring import INNER_HOST
+from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
+from protos.csadm.csadm_pb2_grpc import add_CsAdmV1Servicer_to_server
+from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
+from protos.wsc.v1.drivers_pb2_grpc import (
+    add_DriverControlServicer_to_server,
+    add_DriversServicer_to_server,
+)
+from protos.wsc.v1.events_pb2_grpc import add_EventsServicer_to_server
+from protos.wsc.v1.logs_pb2_grpc import add_LogsServicer_to_server
+from protos.wsc.v1.maintenance_pb2_grpc import add_MaintenanceServicer_to_server
+from protos.wsc.v1.management_pb2_grpc import add_ManagementServicer_to_server
+from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
+
+
+def open_one_port(where: ListenOptions) -> socket.socket:
+    """Take the one port of clients; nobody is let in yet."""
+    return listen(where.bind_host, where.port, option="--port")
+
+
+def lead_on(
+    listener: socket.socket, services: Services, port: int, rest: Address | None
+) -> FrontPort:
+    """Lead clients' one port to management at an inner port, to REST and to coordinators."""
+    backends = Backends(
+        management=(INNER_HOST, port), rest=rest, find_coordinator=services.jobs.coordinator
+    )
+    front = FrontPort([listener], backends)
+    services.peers.follow(front.origin_of)
+    front.start()
+    return front
+
+
+async def serve_clients(
+    services: Services, presence: Presence, threads: ThreadPoolExecutor
+) -> tuple[grpc.aio.Server, int]:
+    """Serve clients, csctl and administrators; return the server and its port.
+
+    Raises:
+        ClusterError: The port is taken.
+    """
+    connections = Connections(services.clock)
+    edge = RpcEdge(threads, services.gate, services.peers, connections)
+    server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
+    _add_client_services(server, services, presence, connections)
+    listen_at, is_behind = services.options.listen, services.has_tls
+    address = f"{INNER_HOST}:0" if is_behind else f"{listen_at.bind_host}:{listen_at.port}"
+    port = _bind(server, address, services)
+    services.peers.serve_at(address.rpartition(":")[0], port)
+    await server.start()
+    return server, port
+
+
+def _add_client_services(
+    server: grpc.aio.Server, services: Services, presence: Presence, connections: Connections
+) -> None:
+    outer, needs_token = by_name(server), services.options.trust.needs_token
+    streams = ClientStreams(
+        services.state,
+        services.jobs,
+        services.inventory,
+        services.watch,
+        connections=connections,
+        presence=presence,
+    )
+    # The stubs call every method abstract; at run time the generated base refuses those that
+    # we do not serve, and `RpcEdge` says so in a sentence.
+    cluster = ClusterServicer(  # type: ignore[abstract]
+        jobs=services.jobs,
+        submissions=services.submissions,
+        inventory=services.inventory,
+        watch=services.watch,
+        streams=streams,
+        needs_token=needs_token,
+    )
+    csctl = CsctlServicer(
+        jobs=services.jobs,
+        views=services.views,
+        watch=services.watch,
+        exports=services.exports,
+        systems=services.systems,
+        clock=services.clock,
+        needs_token=needs_token,
+    )
+    admin = AdminServicer(
+        sessions=services.sessions,
+        systems=services.systems,
+        access=services.access,
+        clock=services.clock,
+    )
+    queue = QueueServicer(services.queue, services.jobs, services.edits)
+    add_ClusterManagementServicer_to_server(cluster, outer)
+    add_CsCtlV1Servicer_to_server(csctl, outer)
+    add_CsAdmV1Servicer_to_server(admin, outer)
+    add_MaintenanceServicer_to_server(MaintenanceServicer(services.systems), outer)
+    add_QueueServicer_to_server(queue, outer)
+    add_EventsServicer_to_server(EventServicer(services.jobs), outer)
+    add_DriversServicer_to_server(DriverServicer(services.drivers), outer)
+    add_LogsServicer_to_server(LogServicer(services.logs, services.watch), outer)
+
+
+async def serve_pods(
+    foundation: Foundation, services: Services, presence: Presence, threads: ThreadPoolExecutor
+) -> grpc.aio.Server:
+    """Serve the pods of this host, and through the inner door those of others."""
+    server = grpc.aio.server(interceptors=[RpcEdge(threads)], options=INNER_OPTIONS)
+    inner, is_alone = by_name(server), foundation.options.nodes.launcher == PROCESSES
+    servicer = InnerServicer(
+        services.jobs,
+        services.watch,
+        foundation.addresses,
+        services.clock,
+        presence,
+        key_of=None if is_alone else foundation.job_keys.text_of,
+    )
+    add_ManagementServicer_to_server(servicer, inner)
+    add_DriverControlServicer_to_server(DriverControlServicer(services.driver_restarts), inner)
+    server.add_insecure_port(foundation.inner_address)
+    await server.start()
+    return server
+
+
+def _bind(server: grpc.aio.Server, address: str, services: Services) -> int:
+    try:
+        if services.tls is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, Renewal(services.tls).credentials())
+    except RuntimeError as error:
+        where = services.options.listen
+        raise ClusterError(
+            f"Port {where.port} at {where.bind_host} cannot be used; most likely another program "
+            "listens there.",
+            hint="Choose another one with --port.",
+        ) from error

@@ -1,0 +1,69 @@
+"""Plans the pods of a job as the cluster is at that moment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.pods import PodSpec
+from appliance.core.cluster.records import JobRecord
+from appliance.core.ids import JobId
+from appliance.core.plans.shard_count import MemoryNodes
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.cluster.demands import memory_nodes
+from appliance.management.cluster.node_pool import NodePool
+from appliance.management.pods.coordinators import CoordinatorAddresses
+from appliance.management.pods.pod_specs import Surroundings, plan_pods
+from appliance.management.store.state import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlanner:
+    """Says which pods a job consists of, and where they run.
+
+    Attributes:
+        surroundings: What pods need to know of the appliance, all but what the cluster says.
+        state: What is kept.
+        model: What the cluster has.
+        addresses: Where coordinators are; that of an earlier run of a job is forgotten.
+        runtime_dir: Returns a job's directory for sockets.
+        nodes: The nodes of agents; None where pods do not run there.
+    """
+
+    surroundings: Surroundings
+    state: State
+    model: ClusterModel
+    addresses: CoordinatorAddresses
+    runtime_dir: Callable[[JobId], Path]
+    nodes: NodePool | None
+
+    def plan(self, job: JobRecord) -> tuple[PodSpec, ...]:
+        """Return the pods of a job, coordinator first.
+
+        Raises:
+            ClusterError: A node that it needs is away.
+        """
+        facts, nodes = self.model.facts, self.nodes
+        is_driver = job.type is JobType.DRIVER
+        surroundings = replace(self.surroundings, cluster_systems=len(facts.systems))
+        if not is_driver:  # that has no coordinator and no MemoryX
+            surroundings = replace(surroundings, memory_nodes=self._memory_nodes(job))
+            self.addresses.forget(job.id)
+        if nodes is not None:
+            surroundings = replace(surroundings, node_cores=nodes.cores())
+        return plan_pods(
+            job,
+            self.runtime_dir(job.id),
+            surroundings,
+            nodes.place(job, facts.description) if nodes else {},
+            driver=self.state.driver_specs.take_text(job.id) if is_driver else "",
+        )
+
+    def _memory_nodes(self, job: JobRecord) -> MemoryNodes:
+        cluster, limit_bytes = self.model.facts.description, self.surroundings.runs.memoryx_bytes
+        # A compile decides on the shards; and with one group no session's limit makes a difference.
+        if job.type is not JobType.COMPILE or len(cluster.node_groups) < 2:
+            return memory_nodes(cluster, limit_bytes)
+        session = self.state.sessions.find(job.session)
+        most = None if session is None else session.spec.max_node_groups
+        return memory_nodes(cluster, limit_bytes, max_groups=most)

@@ -1,0 +1,254 @@
+"""Makes everything that management consists of, each from what it needs, and nothing twice."""
+
+from dataclasses import dataclass
+
+from appliance.management.access.allowances import Allowances
+from appliance.management.access.local_users import LocalPeers
+from appliance.management.background.activity_service import ActivityService
+from appliance.management.background.background_services import BackgroundServices
+from appliance.management.background.estimates import Estimates
+from appliance.management.background.storage_watch import StorageWatch
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.cluster.collector import ApplianceCollector
+from appliance.management.cluster.inventory import Inventory, set_up_cluster, this_node
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.cluster.system_service import SystemService
+from appliance.management.foundation import Foundation
+from appliance.management.jobs.driver_restarts import DriverRestarts
+from appliance.management.jobs.driver_service import DriverService
+from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_service import JobService
+from appliance.management.jobs.queue_view import QueueService
+from appliance.management.jobs.submissions import SubmissionOptions, SubmissionService
+from appliance.management.logs.job_logs import LogService
+from appliance.management.logs.log_exports import LogExports
+from appliance.management.logs.log_retention import LogLimits
+from appliance.management.options.groups import DAY_SECONDS, KeepingOptions
+from appliance.management.pod_side import PodSide
+from appliance.management.pods.pod_planner import PodPlanner
+from appliance.management.pods.pod_specs import Surroundings
+from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
+from appliance.management.reconciler.transitions import Hooks
+from appliance.management.rpc.access_edge import Gate
+from appliance.management.rpc.resource_views import ResourceViews
+from appliance.management.services import Services
+from appliance.management.store.databases import sqlite_path
+from appliance.management.store.disk import DiskReserve
+from appliance.management.store.own_process import end_at_once, start_again
+from appliance.management.store.versions import NEWEST_CLIENT, client_build
+from appliance.scheduler.policy import Policy
+
+INNER_HOST = "127.0.0.1"
+"""Where what is behind clients' one port listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the appliance is, as others know it.
+
+    Attributes:
+        dashboard_root: URL of REST and the dashboard.
+        one_port: host:port of clients' one port; empty without TLS, where there are several.
+        inner_door: host:port for pods on other hosts; empty where all pods are on this one.
+    """
+
+    dashboard_root: str
+    one_port: str = ""
+    inner_door: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wired:
+    """What management consists of.
+
+    Attributes:
+        services: What it offers.
+        reconciler: Moves jobs.
+        background: Looks at jobs from beside.
+        storage_watch: Lets nothing start where there is no space.
+    """
+
+    services: Services
+    reconciler: Reconciler
+    background: BackgroundServices
+    storage_watch: StorageWatch
+
+
+def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
+    """Make management; nothing of it is started yet.
+
+    Args:
+        foundation: What everything is built on.
+        pods: Where pods run.
+        place: Where the appliance is.
+    """
+    state, options, clock = foundation.state, foundation.options, foundation.clock
+    model = _make_model(foundation, pods)
+    services = _make_services(foundation, pods, place, model)
+    background = BackgroundServices(
+        state,
+        data_dir=options.data_dir,
+        notify=foundation.notify,
+        log_limits=_log_limits(options.keeping),
+        otlp=options.telling.otlp,
+        page_of=services.jobs.dashboard,
+    )
+    planner = PodPlanner(
+        surroundings=_surroundings(foundation, pods, place),
+        state=state,
+        model=model,
+        addresses=foundation.addresses,
+        runtime_dir=pods.launcher.runtime_dir,
+        nodes=pods.nodes,
+    )
+    reconciler = Reconciler(
+        mailbox=foundation.mailbox,
+        state=state,
+        launcher=pods.launcher,
+        coordinators=pods.coordinators,
+        plan_pods=planner.plan,
+        watch=foundation.watch,
+        clock=clock,
+        model=model,
+        options=ReconcilerOptions(
+            policy=_policy(foundation),
+            lease_seconds=options.queue.lease_seconds,
+            history_seconds=options.keeping.history_seconds,
+            on_lost=end_at_once,
+            on_refused=start_again,
+            hooks=Hooks(pod_lost=services.driver_restarts.pod_lost, job_ended=background.job_ended),
+        ),
+    )
+    storage_watch = StorageWatch(
+        options.data_dir,
+        DiskReserve(num_bytes=options.keeping.disk_reserve_bytes),
+        sqlite_path(options.data_dir, options.keeping.database),
+        foundation.mailbox.stop_admissions,
+    )
+    return Wired(
+        services=services,
+        reconciler=reconciler,
+        background=background,
+        storage_watch=storage_watch,
+    )
+
+
+def _make_model(foundation: Foundation, pods: PodSide) -> ClusterModel:
+    options, nodes = foundation.options, pods.nodes
+    foundation.state.sessions.ensure()
+    model = ClusterModel(foundation.state, nodes.launcher.nodes if nodes else None)
+    set_up_cluster(model, options.cluster, options.num_systems)
+    model.on_change(foundation.mailbox.reschedule)
+    if nodes is not None:
+        nodes.on_change(model.reload)
+    return model
+
+
+def _make_services(
+    foundation: Foundation, pods: PodSide, place: Place, model: ClusterModel
+) -> Services:
+    state, mailbox, clock = foundation.state, foundation.mailbox, foundation.clock
+    options, access = foundation.options, foundation.access
+    sessions = SessionService(state, model)
+    drivers = DriverService(
+        state,
+        mailbox,
+        foundation.driver_tokens,
+        sessions,
+        options.data_dir,
+        model=model,
+        is_any_user=pods.kubernetes is not None,
+    )
+    jobs = JobService(
+        state,
+        mailbox,
+        f"https://{place.one_port}" if place.one_port else place.dashboard_root,
+        compile_root=options.compile_root,
+        watch=foundation.watch,
+        door=place.one_port,
+    )
+    inventory = Inventory(state, model, pods.nodes)
+    exports = LogExports(
+        state, options.data_dir / "exports", clock, compile_root=options.compile_root
+    )
+    submissions = SubmissionService(
+        state,
+        mailbox,
+        SubmissionOptions(
+            data_dir=options.data_dir,
+            lease_seconds=options.queue.lease_seconds,
+            notifies=foundation.notify.targets,
+        ),
+        drivers=drivers,
+        model=model,
+        sessions=sessions,
+    )
+    return Services(
+        options=options,
+        clock=clock,
+        tls=foundation.tls,
+        state=state,
+        watch=foundation.watch,
+        access=access,
+        gate=Gate(access, state, mailbox.keep, Allowances(clock), exports),
+        peers=LocalPeers(),
+        jobs=jobs,
+        edits=JobEdits(state, jobs, mailbox),
+        submissions=submissions,
+        drivers=drivers,
+        driver_restarts=DriverRestarts(state),
+        queue=QueueService(state, mailbox, model, sessions),
+        activity=ActivityService(state, _policy(foundation)),
+        inventory=inventory,
+        sessions=sessions,
+        systems=SystemService(state, model),
+        logs=LogService(state),
+        exports=exports,
+        views=ResourceViews(
+            state,
+            jobs,
+            inventory,
+            machine=options.runs.simulated_machine.name,
+            data_dir=options.data_dir,
+        ),
+        collector=ApplianceCollector(state, inventory, clock),
+        estimates=Estimates(),
+    )
+
+
+def _policy(foundation: Foundation) -> Policy:
+    return Policy(allows_preemption=foundation.options.queue.allows_preemption)
+
+
+def _log_limits(keeping: KeepingOptions) -> LogLimits:
+    return LogLimits(
+        pod_bytes=keeping.pod_log_bytes,
+        total_bytes=keeping.log_bytes,
+        age_seconds=keeping.log_days * DAY_SECONDS,
+    )
+
+
+def _surroundings(foundation: Foundation, pods: PodSide, place: Place) -> Surroundings:
+    """Return what pods need to know of the appliance, all but what the cluster says."""
+    options, tls = foundation.options, foundation.tls
+    version, githash = client_build(NEWEST_CLIENT)
+    is_on_kubernetes = pods.kubernetes is not None
+    return Surroundings(
+        management_address=place.inner_door or foundation.inner_address,
+        is_remote=bool(place.inner_door),
+        has_pod_limits=is_on_kubernetes,
+        compile_root=options.compile_root,
+        runs=options.runs,
+        bind_host=INNER_HOST if tls else options.listen.bind_host,
+        public_host=INNER_HOST if tls else options.listen.public_host,
+        tls_cert=str(tls.certificate) if tls else "",
+        tls_key=str(tls.key) if tls else "",
+        client_githash=githash,
+        client_version=version,
+        num_cores=this_node().num_cores,
+        driver_tokens=foundation.driver_tokens,
+        stream_secret=foundation.stream_secret,
+        stream_identity=str(foundation.job_keys.identity or ""),
+        otlp=options.telling.otlp,
+        client_config=str(options.config_path) if is_on_kubernetes else "",
+    )

@@ -1,0 +1,44 @@
+"""`appliance`, as tests start it where pods are to have other programs.
+
+`python -m tests.support.appliance_of_fakes [--pod ROLE=MODULE]... COMMAND ...`: the product's own
+command line, over a `Program` that the product never makes.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from appliance.__main__ import app
+from appliance.cli.program import Program
+from appliance.cluster.processes import PodPrograms
+from appliance.core.ids import Role
+from appliance.files.private import keep_private
+
+NAME = "tests.support.appliance_of_fakes"
+
+
+def words_of(modules: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the arguments that give roles other programs, by role."""
+    return tuple(w for role, module in modules.items() for w in ("--pod", f"{role}={module}"))
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments of this program, and those of the command line."""
+    count = 0
+    while words[count : count + 1] == ["--pod"]:
+        count += 2
+    return list(words[:count]), list(words[count:])
+
+
+def main() -> None:
+    own, others = split(sys.argv[1:])
+    entries = dict(word.split("=", 1) for word in own[1::2])
+    program = Program(
+        command=(sys.executable, "-m", NAME, *own),
+        pods=PodPrograms(entry_modules={Role(role): module for role, module in entries.items()}),
+    )
+    keep_private()
+    app(args=others, obj=program)
+
+
+if __name__ == "__main__":
+    main()
