@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.jobs import JobPath
 from appliance.api.problems import problems
-from appliance.api.services import ApiServices, Services
+from appliance.api.services import Services
 from appliance.core.entry_points import rules
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
@@ -122,7 +122,7 @@ def download_fabric_trace(
     return FileResponse(path, media_type=_BINARY, filename=f"{job_id}.trace")
 
 
-def _file(services: ApiServices, job_id: str, version: str) -> TraceFile:
+def _file(services: Services, job_id: str, version: str) -> TraceFile:
     path = _path(services, job_id)
     if _version(path) != version:
         raise ConflictError(
@@ -131,7 +131,7 @@ def _file(services: ApiServices, job_id: str, version: str) -> TraceFile:
     return TraceFile(path)
 
 
-def _path(services: ApiServices, job_id: str) -> FilePath:
+def _path(services: Services, job_id: str) -> FilePath:
     job = services.jobs.load(JobId(job_id))
     path = FilePath(job.work_dir) / TRACE_FILE
     if not path.is_file():
