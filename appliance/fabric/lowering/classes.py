@@ -1,5 +1,6 @@
 """Code classes: all functions, tables of tasks, memory image, start state."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,13 +44,13 @@ class LoweredClass:
 
     Attributes:
         image: A record of `CLASS_IMAGE` whose addresses point into `tables`.
-        tables: Owners of the memory that the image points at.
+        tables: By name, owners of the memory that the image points at.
         positions: Source position (file, line, column) of each instruction, or None.
         starts: First instruction of each function, ascending with the functions.
     """
 
     image: NDArray[np.void]
-    tables: tuple[NDArray[np.generic], ...]
+    tables: Mapping[str, NDArray[np.generic]]
     positions: tuple[tuple[int, int, int] | None, ...]
     starts: tuple[int, ...]
 
@@ -146,9 +147,7 @@ def _assemble(context: ClassContext, starts: tuple[int, ...], start: int) -> Low
     image["start"] = start
     _set_start_state(image, context)
     positions = tuple(context.code.positions)
-    return LoweredClass(
-        image=image, tables=tuple(tables.values()), positions=positions, starts=starts
-    )
+    return LoweredClass(image=image, tables=tables, positions=positions, starts=starts)
 
 
 def _function_table(context: ClassContext, starts: tuple[int, ...]) -> NDArray[np.uint32]:

@@ -138,7 +138,7 @@ static int issue_microthreads(Machine *m, Pe *pe, u32 priority, u64 now) {
         if (k >= pe->next_thread + MAIN_THREAD) return 0;
         const u32 number = k & 7;
         const Thread *t = pe->threads + number;
-        if (t->priority != priority || (pe->blocked_threads >> number & 1)) continue;
+        if (t->priority != priority || t->ready > now || (pe->blocked_threads >> number & 1)) continue;
         if (!issue_thread(m, pe, number, now)) continue;
         pe->next_thread = (u8)((number + 1) & 7);
         if (pe->busy_until > now) pe->busy_until += pe->slot_free - now;
@@ -196,6 +196,12 @@ static void schedule_next(Machine *m, Pe *pe, u64 now) {
         const Queue *q = k < NUM_QUEUES ? pe->inputs + k : pe->outputs + (k - NUM_QUEUES);
         const u64 ready = q->ring[q->head].ready;
         if (ready > now && ready < next) next = ready;
+    }
+    for (u32 starting = pe->starting; starting; starting &= starting - 1) {
+        const u32 k = (u32)__builtin_ctz(starting);
+        const u64 ready = pe->threads[k].ready;
+        if (ready <= now) pe->starting &= (u8)~(1u << k);
+        else if (ready < next) next = ready;
     }
     const HostPort *h = &pe->host_in;
     if (h->position < h->total) {

@@ -120,9 +120,13 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
     if (!asynchronous) t->completion = 0;
     t->priority = priority_of(pe, from, c);
     t->is_active = 1;
+    t->ready = now + site->cost;
     *to = *t;
     TRACE(m, now, pe->number, pc, t->remaining, TRACE_START, NONE8, (u8)number, 0);
-    if (asynchronous) pe->thread_mask |= (u8)(1u << number);
+    if (asynchronous) {
+        pe->thread_mask |= (u8)(1u << number);
+        pe->starting |= (u8)(1u << number);
+    }
     *cost += site->cost;
     if (asynchronous) return RAN;
     pe->in_operation = 1;
@@ -167,16 +171,24 @@ static void end_map(Pe *pe, MapState *map, const Site *site) {
     pe->map_depth--;
 }
 
-/* Reads the next element of every stepping input. Returns 2 at the end, WAITS, or RAN. */
-static int next_of_map(Machine *m, Pe *pe, u32 first_slot, u32 pc, u64 now) {
+INLINE int map_has_ended(const MapState *map, u32 cursors) {
+    for (u32 i = 0; i < cursors; i++) {
+        const Cursor *c = map->cursors + i;
+        if (c->kind != DSD_NONE && c->kind < CURSOR_SCALAR && c->remaining == 0) return 1;
+    }
+    return 0;
+}
+
+/* Reads the next element of every stepping input; a wavelet waits for its own cycle, which is not
+ * this one where the task has got `before` cycles ahead. Returns 2 at the end, WAITS, or RAN. */
+static int next_of_map(Machine *m, Pe *pe, u32 first_slot, u32 pc, u64 now, u64 before) {
     MapState *map = pe->maps + pe->map_depth - 1;
     const Site *site = pe->image->sites + map->site;
     Thread t = {.pc = pc};
-    for (u32 i = 0; i <= site->op; i++) {
+    if (map_has_ended(map, site->op + 1u)) { end_map(pe, map, site); return 2; }
+    for (u32 i = 0; i < site->op; i++) {
         const Cursor *c = map->cursors + i;
-        if (c->kind == DSD_NONE || c->kind >= CURSOR_SCALAR) continue;
-        if (c->remaining == 0) { end_map(pe, map, site); return 2; }
-        if (i < site->op && !can_give(pe, c, now)) return WAITS;
+        if (c->kind == DSD_FABRIC_IN && (before || !can_give(pe, c, now))) return WAITS;
     }
     u32 index = 0;
     for (u32 i = 0; i < site->op; i++) {
@@ -189,12 +201,12 @@ static int next_of_map(Machine *m, Pe *pe, u32 first_slot, u32 pc, u64 now) {
     return m->fault ? FAILED + 1 : RAN;
 }
 
-static int put_of_map(Machine *m, Pe *pe, u64 value, u32 pc, u64 now) {
+static int put_of_map(Machine *m, Pe *pe, u64 value, u32 pc, u64 now, u64 before) {
     MapState *map = pe->maps + pe->map_depth - 1;
     const Site *site = pe->image->sites + map->site;
     Cursor *c = map->cursors + site->op;
     Thread t = {.pc = pc, .remaining = 2};
-    if (!can_take(m, pe, c)) return WAITS;
+    if (c->kind == DSD_FABRIC_OUT && (before || !can_take(m, pe, c))) return WAITS;
     put(m, pe, &t, c, site->widths[site->op], (u32)value, 0, now);
     if (c->kind < CURSOR_SCALAR && c->remaining != NEVER32) c->remaining--;
     return RAN;
@@ -415,16 +427,18 @@ L_MAP_BEGIN:
     NEXT;
 L_MAP_NEXT: {
     const u32 pc = (u32)(i - code);
-    const int outcome = next_of_map(m, pe, i->a, pc, now + n - (u64)(i64)i->cost);
+    const u64 before = n - (u64)(i64)i->cost;
+    const int outcome = next_of_map(m, pe, i->a, pc, now, before);
     if (outcome == 2) goto jump;
-    if (outcome == WAITS) { if (n == (u64)(i64)i->cost) *state = WAITS; LEAVE; }
+    if (outcome == WAITS) { if (!before) *state = WAITS; LEAVE; }
     if (outcome) { pe->pc = pc; goto failed; }
     NEXT;
 }
 L_MAP_PUT: {
     const u32 pc = (u32)(i - code);
-    const int outcome = put_of_map(m, pe, R[i->a], pc, now + n - (u64)(i64)i->cost);
-    if (outcome == WAITS) { if (n == (u64)(i64)i->cost) *state = WAITS; LEAVE; }
+    const u64 before = n - (u64)(i64)i->cost;
+    const int outcome = put_of_map(m, pe, R[i->a], pc, now, before);
+    if (outcome == WAITS) { if (!before) *state = WAITS; LEAVE; }
     if (m->fault) { pe->pc = pc; goto failed; }
     NEXT;
 }

@@ -112,6 +112,7 @@ typedef struct Thread {
     u32 pc;
     u32 remaining, done, third, index, result;
     u64 since; /* cycle of its last progress */
+    u64 ready; /* its first element moves when it has been set up */
     Cursor cursors[3]; /* destination, source 0, source 1 */
 } Thread;
 
@@ -195,7 +196,7 @@ typedef struct Pe {
     u64 blocked_threads;
     u32 call_function, call_arguments[16];
     u8 main_priority, next_thread, carry, map_depth;
-    u8 thread_mask, has_swap, pad5[2]; /* microthreads at work; whether a color swaps here */
+    u8 thread_mask, starting, has_swap, pad5; /* microthreads at work, those being set up; whether a color swaps here */
     u32 teardown_pending, flush_pending; /* colors; queues: input bits 0-7, output bits 8-15 */
     u32 stack_top, stack_size;
     u64 *stack;

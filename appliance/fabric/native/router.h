@@ -124,11 +124,7 @@ static void arrive(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
     e.ready = now + 1;
     r->buffer[r->count++] = e;
     pe->buffered |= 1u << as;
-    if (e.control) {
-        const u32 command = command_group(e.data, 0) & 3;
-        if (command == COMMAND_TEARDOWN || (command && r->config.has_switch)) r->barrier = 1;
-    }
-    if (e.pad[0] && r->config.has_switch) r->barrier = 1;
+    set_barrier(r);
     schedule(m, pe, now + 1);
 }
 
@@ -171,7 +167,7 @@ static void commit_buffer(Machine *m, Pe *pe, u32 color, u64 now) {
     const int was_closed = r->barrier || r->count == BUFFER_DEPTH;
     r->buffer[0] = r->buffer[1];
     if (--r->count == 0) pe->buffered &= ~(1u << color);
-    r->barrier = 0;
+    set_barrier(r);
     TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_HOP, (u8)color, (u8)tx, trace_more(r->count, e.control));
     if (tx >> RAMP & 1 && !is_ce_ignored(&e)) {
         const u32 number = pe->queue_for[color];
@@ -217,7 +213,8 @@ static void commit(Machine *m, const Move *move, u64 now) {
               trace_more(pe->inputs[move->index].count, 0));
         deliver(m, pe, move->index, e, now);
         if (h->position == h->total) m->num_streams--;
-        break;
+        schedule(m, pe, now + 1);
+        return;
     }
     }
     pe->next_output = (u8)((move->index + 1) & (NUM_QUEUES - 1));

@@ -79,6 +79,20 @@ static u32 pop_command(u32 data) {
 
 enum { COMMAND_NOP, COMMAND_ADVANCE, COMMAND_RESET, COMMAND_TEARDOWN };
 
+/* Whether the route may be another one behind a wavelet. */
+INLINE int may_change_route(const Route *r, const Entry *e) {
+    if (LIKELY(!e->control)) return e->pad[0] && r->config.has_switch;
+    const u32 command = command_group(e->data, 0) & 3;
+    return command == COMMAND_TEARDOWN || (r->config.has_switch && (command || e->pad[0]));
+}
+
+/* Behind such a wavelet none of its color comes in until it has left. */
+INLINE void set_barrier(Route *r) {
+    r->barrier = 0;
+    for (u32 k = 0; k < r->count; k++)
+        if (may_change_route(r, r->buffer + k)) r->barrier = 1;
+}
+
 /* Whether the filter between router and CE lets a wavelet through; counts it. */
 static int passes_filter(Filter *filter, u32 data, int control) {
     if (filter->kind == 3) {

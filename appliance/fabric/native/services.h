@@ -110,6 +110,7 @@ static void configure_route(Machine *m, Pe *pe, u32 number, const u64 *a) {
         break;
     }
     select_position(r);
+    set_barrier(r);
     wake_around(m, pe);
 }
 

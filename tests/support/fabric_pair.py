@@ -1,0 +1,201 @@
+"""The kernel and the reference fabric side by side, cycle for cycle."""
+
+import ctypes
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from appliance.csl.program import Program
+from appliance.fabric.bytecode import NUM_QUEUES, Fault
+from appliance.fabric.loading import load_program
+from appliance.fabric.native.loader import load_kernel
+from tests.support.fabric_reference.core import Core
+from tests.support.fabric_reference.machine import Fabric
+
+_QUIET, _FAULT = 0, 2
+_NEVER = (1 << 64) - 1
+_ENDLESS = 0xFFFFFFFF
+_REST = 12
+"""Cycles in which nothing may happen any more once the kernel says that nothing can."""
+
+State = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a program: the fault, if any, the last cycle, memory and cycles by PE."""
+
+    fault: str
+    cycles: int
+    memory: tuple[bytes, ...] = ()
+    busy: tuple[int, ...] = ()
+    moves: int = 0
+
+
+@dataclass
+class FastFabric:
+    """The kernel with a program, and what can be seen of it."""
+
+    program: Program
+    order: int = 0
+    num_threads: int = 1
+    owners: list[object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kernel = load_kernel()
+        self.loaded = load_program(self.program, self.kernel, order=self.order)
+        self.handle = self.loaded.handle
+        self.kernel.start(self.handle)
+
+    def close(self) -> None:
+        """Give its memory back."""
+        self.kernel.free(self.handle)
+
+    def launch(self, functions: dict[int, int]) -> None:
+        """Have PEs call a function: its number by PE."""
+        for number, function in functions.items():
+            self.kernel.call(self.handle, number, function, None, 0)
+
+    def run(self, limit: int) -> int:
+        """Simulate up to and with the cycle before `limit`."""
+        return self.kernel.run(self.handle, limit, 0, 0, 1 << 40)
+
+    @property
+    def fault(self) -> str:
+        """The fault and its PE, empty without one."""
+        kind = Fault(self.kernel.value(self.handle, 1))
+        return f"{kind.name} on {self.kernel.value(self.handle, 2)}" if kind else ""
+
+    def look(self, number: int, what: int, index: int = 0) -> int:
+        """Read one number of a PE."""
+        return self.kernel.inspect(self.handle, number, what, index)
+
+    def is_touched(self, number: int) -> bool:
+        """Say whether a PE has ever done anything."""
+        return self.look(number, 0) != _NEVER
+
+    def state(self, number: int, colors: Iterable[int]) -> State:
+        """Return what can be seen of a PE."""
+        look = self.look
+        flags = look(number, 1)
+        state: State = {
+            "running": flags & 1,
+            "operation": flags >> 1 & 1,
+            "pc": look(number, 0),
+            "active": look(number, 2),
+            "blocked": (look(number, 3), look(number, 4)),
+            "busy": look(number, 17),
+            "inputs": [look(number, 10, queue) for queue in range(NUM_QUEUES)],
+            "outputs": [look(number, 12, queue) for queue in range(NUM_QUEUES)],
+            "threads": {t: look(number, 7, t) for t in range(9) if look(number, 5, t)},
+        }
+        for color in colors:
+            packed = look(number, 15, color)
+            if packed != _NEVER:
+                state[f"color {color}"] = (
+                    *(look(number, 14, color), packed & 0xFF, packed >> 8 & 0xFF),
+                    *(packed >> 16 & 0xFF, packed >> 24 & 0xFF),
+                )
+        return state
+
+    def memory(self, number: int, size: int) -> bytes:
+        """Return the memory of a PE."""
+        address = self.kernel.memory(self.handle, number)
+        assert address is not None
+        return ctypes.string_at(address, size)
+
+
+def slow_state(fabric: Fabric, number: int) -> State:
+    """Return the same of a PE of the reference."""
+    core, router = fabric.cores[number], fabric.routers[number]
+    assert core is not None
+    state: State = {
+        "running": int(core.runner.is_running),
+        "operation": int(core.runner.in_operation),
+        "pc": core.runner.pc,
+        "active": core.threads.active,
+        "blocked": (core.threads.blocked["local"], core.threads.blocked["data"]),
+        "busy": core.busy_cycles,
+        "inputs": [len(queue.wavelets) for queue in router.inputs],
+        "outputs": [len(queue.wavelets) for queue in router.outputs],
+        "threads": _threads(core),
+    }
+    for color, route in router.routes.items():
+        state[f"color {color}"] = (
+            *(len(route.buffer), route.rx, route.tx),
+            *(int(route.is_torn_down), route.position),
+        )
+    return state
+
+
+def _threads(core: Core) -> dict[int, int]:
+    running = core.threads.running
+    return {
+        number: _ENDLESS if running[number].remaining is None else int(running[number].remaining)  # type: ignore[arg-type]
+        for number in sorted(running)
+    }
+
+
+def differences(fast: FastFabric, slow: Fabric) -> Iterator[str]:
+    """Yield what is not the same in both, PE by PE."""
+    for number in range(len(slow.cores)):
+        wanted = slow_state(slow, number)
+        if not fast.is_touched(number):
+            if (
+                wanted["running"]
+                or wanted["threads"]
+                or any(len(slow.routers[number].inputs[q].wavelets) for q in range(8))
+            ):
+                yield f"PE {number} has not been touched: {wanted}"
+            continue
+        found = fast.state(number, slow.routers[number].routes)
+        for name, value in wanted.items():
+            if found.get(name) != value:
+                yield f"cycle {slow.now}, PE {number}, {name}: {found.get(name)}, not {value}"
+
+
+def run_both(program: Program, functions: dict[int, int], *, limit: int, order: int = 0) -> Outcome:
+    """Run a program on both and compare them after each cycle.
+
+    Args:
+        program: The program.
+        functions: What PEs call first: the function's number by PE.
+        limit: Cycles at most.
+        order: 1 lets tasks take turns downwards.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    fast = FastFabric(program, order)
+    try:
+        return _run_both(fast, Fabric(program, reverse_tasks=bool(order)), functions, limit)
+    finally:
+        fast.close()
+
+
+def _run_both(fast: FastFabric, slow: Fabric, functions: dict[int, int], limit: int) -> Outcome:
+    resting = 0
+    fast.launch(functions)
+    slow.launch(functions)
+    while slow.now < limit and resting < _REST:
+        reason = fast.run(slow.now + 2)
+        slow.step()
+        found = fast.fault if reason == _FAULT or fast.fault else ""
+        wanted = f"{slow.fault.kind} on {slow.fault.pe}" if slow.fault else ""
+        assert found == wanted, f"cycle {slow.now}: {found!r}, not {wanted!r}"
+        if found:
+            return Outcome(found, slow.now)
+        assert not [*differences(fast, slow)], "\n".join(differences(fast, slow))
+        resting = resting + 1 if reason == _QUIET else 0
+    return _outcome(fast, slow)
+
+
+def _outcome(fast: FastFabric, slow: Fabric) -> Outcome:
+    memories = []
+    for number, core in enumerate(slow.cores):
+        assert core is not None
+        wanted = bytes(core.threads.memory)
+        if fast.is_touched(number):
+            assert fast.memory(number, len(wanted)) == wanted, f"memory of PE {number}"
+        memories.append(wanted)
+    busy = tuple(core.busy_cycles for core in slow.cores if core)
+    return Outcome("", slow.now, tuple(memories), busy, fast.kernel.value(fast.handle, 7))
