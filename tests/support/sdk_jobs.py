@@ -148,13 +148,13 @@ def _execute_request(memory_bytes: int) -> SdkExecuteJobRequest:
     )
 
 
-CSL_EXAMPLE = Path(__file__).parents[2] / "examples" / "csl"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def example_sources() -> dict[str, bytes]:
-    """Return the files of the example in the documentation, as members of an artifact."""
+def example_sources(example: str = "csl") -> dict[str, bytes]:
+    """Return the files of an example of the documentation, as members of an artifact."""
     names = ("layout.csl", "pe.csl", "run.py")
-    return {name: (CSL_EXAMPLE / name).read_bytes() for name in names}
+    return {name: (EXAMPLES / example / name).read_bytes() for name in names}
 
 
 def compile_command(*, width: int, height: int, n: int) -> str:

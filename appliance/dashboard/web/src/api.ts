@@ -46,6 +46,14 @@ export async function ask<T>(path: string, options: Options = {}): Promise<{ val
 export const get = async <T>(path: string, abort?: AbortSignal): Promise<T> =>
   (await ask<T>(path, abort ? { signal: abort } : {})).value;
 
+/** The bytes of an answer. */
+export async function getBytes(path: string, abort?: AbortSignal): Promise<Uint8Array> {
+  const answer = await fetch(`/api/v1${path}`, { credentials: "same-origin", ...(abort ? { signal: abort } : {}) });
+  if (answer.status === 401) needsLogin.value = true;
+  if (!answer.ok) throw await problemOf(answer);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
 async function problemOf(answer: Response): Promise<Problem> {
   const text = await answer.text();
   try {

@@ -11,6 +11,7 @@ import { nextTheme, theme } from "./parts/theme";
 import { Toasts } from "./parts/toasts";
 import { Admin } from "./pages/Admin";
 import { Cluster } from "./pages/Cluster";
+import { Fabric } from "./pages/Fabric";
 import { Job } from "./pages/Job";
 import { Login } from "./pages/Login";
 import { Planner } from "./pages/Planner";
@@ -64,6 +65,7 @@ function App(): JSX.Element {
             <Route path="/queue" component={Queue} />
             <Route path="/jobs/:id">{({ id }) => <Job id={id} />}</Route>
             <Route path="/jobs/:id/wafer">{({ id }) => <Wafer id={id} />}</Route>
+            <Route path="/jobs/:id/fabric">{({ id }) => <Fabric id={id} />}</Route>
             <Route path="/planner" component={Planner} />
             <Route path="/admin" component={Admin} />
             <Route>

@@ -45,6 +45,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
       {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
       {job.type === "execute" && <SwarmxTree id={id} />}
+      {job.type.startsWith("sdk-") && <FabricCard id={id} />}
       <Pods job={job} shown={shown} onShow={setShown} />
       <Logs id={id} pod={shown} onChoose={setShown} />
       <Events events={job.events} />
@@ -164,6 +165,34 @@ function Simulated({ pods, id }: { pods: readonly Pod[]; id: string }): JSX.Elem
           ["Gradients out, each system", rate(of(GRADIENTS_OUT))],
         ]}
       />
+    </Card>
+  );
+}
+
+function FabricCard({ id }: { id: string }): JSX.Element {
+  const { value, problem } = useLive<Schemas["FabricTrace"]>(`/jobs/${id}/fabric`, { topics: ["job"], id });
+  const last = value?.blocks[value.blocks.length - 1];
+  return (
+    <Card
+      title="Trace of the fabric"
+      actions={
+        value && (
+          <Link class="button" href={`/jobs/${id}/fabric`}>
+            See wavelets move
+          </Link>
+        )
+      }
+    >
+      {!value && <Empty>{problem && problem.status !== 404 ? problem.message : "None was asked for: run the program with WSC_FABRIC_TRACE=1, or compile it with --fabric-trace."}</Empty>}
+      {value && last && (
+        <Facts
+          of={[
+            ["Events", value.blocks.reduce((sum, block) => sum + block.num_events, 0).toLocaleString()],
+            ["Simulated cycles", `${(value.blocks[0]?.first_cycle ?? 0).toLocaleString()} to ${last.last_cycle.toLocaleString()}`],
+            ["Size", bytes(value.num_bytes)],
+          ]}
+        />
+      )}
     </Card>
   );
 }

@@ -2,7 +2,7 @@
 
 import { heat } from "./heat";
 
-function save(blob: Blob, name: string): void {
+export function saveBlob(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
@@ -11,7 +11,7 @@ function save(blob: Blob, name: string): void {
 }
 
 export function savePng(canvas: HTMLCanvasElement, name: string): void {
-  canvas.toBlob((blob) => blob && save(blob, name), "image/png");
+  canvas.toBlob((blob) => blob && saveBlob(blob, name), "image/png");
 }
 
 interface HeatMap {
@@ -26,7 +26,7 @@ const CELL = 10;
 const TOP = 28;
 
 export function saveSvg(map: HeatMap, name: string): void {
-  save(new Blob([heatSvg(map)], { type: "image/svg+xml" }), name);
+  saveBlob(new Blob([heatSvg(map)], { type: "image/svg+xml" }), name);
 }
 
 /** A heat map as a file of its own, with title and scale. */
