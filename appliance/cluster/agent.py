@@ -23,10 +23,9 @@ from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOpt
 from appliance.core.clock import Clock
 from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.node_roles import NODE_ROLE
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName
-from appliance.streams.endpoint import IDENTITY_OPTION
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import NODES, Bridge
 from protos.wsc.v1 import nodes_pb2 as pb
@@ -220,9 +219,7 @@ class Agent:
 
     def _here(self, spec: PodSpec) -> PodSpec:
         """Return a pod's spec with what only its node knows."""
-        options = dict(spec.options)
-        if options.get(IDENTITY_OPTION):
-            options[IDENTITY_OPTION] = str(self._identity)
+        options = spec.options.with_files({"stream_identity": self._identity})
         here = replace(spec, options=options, runtime_dir=self._launcher.runtime_dir(spec.job))
         return here.at(self._options.address, self._options.public_host)
 

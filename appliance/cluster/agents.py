@@ -17,9 +17,9 @@ from appliance.cluster.known_nodes import KnownNode, NodePart
 from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
 from appliance.cluster.node_links import NodeLink, NodeView
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.pod_spec import PodSpec
 from protos.wsc.v1 import nodes_pb2 as pb
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.cluster.pod_process import become_subreaper, entry_module, run_role
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.children import ended_children
 
 _CHUNK_BYTES = 1 << 16

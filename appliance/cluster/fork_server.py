@@ -33,8 +33,8 @@ from appliance.cluster.pod_process import (
     run_forked,
 )
 from appliance.core.clock import Clock, SystemClock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 from appliance.pods.children import ended_children
 

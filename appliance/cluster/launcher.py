@@ -7,8 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.pod_spec import PodSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from appliance.cluster.process_tree import JOB_VARIABLE
-from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.pods import THREADS_OPTION, PodSpec
 from appliance.core.ids import Role
+from appliance.core.pods.pod_options import SdkPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 
 ENTRY_MODULES: Mapping[Role, str] = {
     Role.COORDINATOR: "appliance.coordinator.__main__",
@@ -45,8 +45,7 @@ def become_subreaper() -> None:
 
 def entry_module(spec: PodSpec, modules: Mapping[Role, str] = ENTRY_MODULES) -> str:
     """Return where a pod's `run_pod` is, given the modules of the roles."""
-    job_type = spec.options.get("job_type")
-    if spec.role is Role.COORDINATOR and job_type and JobType(job_type).is_sdk:
+    if isinstance(spec.options, SdkPodOptions):
         return SDK_MODULE
     return modules[spec.role]
 
@@ -132,9 +131,9 @@ def _set_command_line(text: str) -> None:
 
 
 def _run_role(spec: PodSpec, entry_module: str) -> int:
-    threads = spec.options.get(THREADS_OPTION)
+    threads = spec.options.torch_threads
     if threads and (torch := sys.modules.get("torch")):
-        torch.set_num_threads(int(threads))
+        torch.set_num_threads(threads)
     module = importlib.import_module(entry_module)
     return int(module.run_pod(spec) or 0)
 

@@ -22,9 +22,9 @@ import psutil
 from appliance.cluster import process_tree
 from appliance.cluster.launcher import Exits, JobStopped, LauncherLost, PodExit, Survivor
 from appliance.cluster.process_tree import remove_traces
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.pod_spec import PodSpec
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import sys
 from appliance.compiler.pipeline import compile_program, plan_key
 from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import run_coordinator
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.plans.plan_text import parse_plan, print_plan
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.shell import pod_main
 
 COMPILER = Compiler(

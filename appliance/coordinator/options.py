@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS, STALL_OPTION
-from appliance.core.cluster.pods import FAN_OUT_OPTION, PodSpec
+from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.errors import InternalError
 from appliance.core.plans.plan import Execution, Precision
-from appliance.core.plans.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
+from appliance.core.plans.shard_count import ONE_NODE, MemoryNodes
+from appliance.core.pods.pod_options import CoordinatorPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.wafer.machine import CS2, Machine, parse_machine
 from appliance.wire.cluster_details import GangSize
 from appliance.wire.executions import parse_execution
@@ -78,40 +79,34 @@ class CoordinatorOptions:
     @classmethod
     def of(cls, spec: PodSpec) -> "CoordinatorOptions":
         """Return the options in a pod's spec."""
-        options = spec.options
+        told = spec.told(CoordinatorPodOptions)
+        if told.request_path is None or told.compile_root is None:
+            raise InternalError("A coordinator is not told its request or the compile cache.")
         return cls(
-            job_type=JobType(options["job_type"]),
+            job_type=told.job_type,
             gang=GangSize(
                 # A compile job has none of either.
-                num_systems=max(1, int(options.get("num_systems") or 1)),
-                workers_per_system=max(1, int(options.get("workers_per_system") or 1)),
-                num_shards=int(options.get("num_shards") or 1),
+                num_systems=max(1, told.num_systems),
+                workers_per_system=max(1, told.workers_per_system),
+                num_shards=told.num_shards,
             ),
-            request_path=Path(options["request_path"]),
-            compile_root=Path(options["compile_root"]),
-            service_authority=options["service_authority"],
-            precision=Precision(options.get("precision") or Precision.F32),
-            machine=parse_machine(options.get("machine") or CS2.name),
-            wafer_bytes=_number(options.get("wafer_bytes", "")),
-            execution=parse_execution(options.get("execution") or Execution.WEIGHT_STREAMING),
-            fan_out=int(options.get(FAN_OUT_OPTION) or MAX_FAN_OUT),
-            client_version=options.get("client_version") or "2.10.0",
-            client_githash=options.get("client_githash", ""),
-            cluster_systems=int(options.get("cluster_systems") or 0),
-            memory_nodes=MemoryNodes.parse(options.get(MEMORY_NODES_OPTION, "")),
-            bind_host=options.get("bind_host") or "127.0.0.1",
-            public_host=options.get("public_host") or "localhost",
-            stall_seconds=float(options.get(STALL_OPTION) or DEFAULT_STALL_SECONDS),
-            tls_cert=_path(options.get("tls_cert", "")),
-            tls_key=_path(options.get("tls_key", "")),
-            user_uid=_number(options.get("user_uid", "")),
-            user_gid=_number(options.get("user_gid", "")),
+            request_path=told.request_path,
+            compile_root=told.compile_root,
+            service_authority=told.service_authority,
+            precision=told.precision,
+            machine=parse_machine(told.machine),
+            wafer_bytes=told.wafer_bytes,
+            execution=parse_execution(told.execution),
+            fan_out=told.fan_out,
+            client_version=told.client_version,
+            client_githash=told.client_githash,
+            cluster_systems=told.cluster_systems,
+            memory_nodes=told.memory_nodes,
+            bind_host=told.bind_host,
+            public_host=told.public_host,
+            stall_seconds=told.stall_seconds,
+            tls_cert=told.tls_cert,
+            tls_key=told.tls_key,
+            user_uid=told.user_uid,
+            user_gid=told.user_gid,
         )
-
-
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text else None

@@ -31,8 +31,8 @@ from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.weights.initializer import Initializer, is_expected
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.plans.micro_batches import WaferLimits
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod

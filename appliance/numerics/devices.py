@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import torch
 
-from appliance.core.cluster.pods import Device
 from appliance.core.errors import UserError
+from appliance.core.pods.pod_options import Device
 from appliance.numerics.groups import Group
 from appliance.numerics.kernels import Kernel
 

@@ -15,14 +15,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError
+from appliance.core.pods.pod_spec import PodSpec
 
 HEADER = "traceparent"
 """Key of gRPC metadata and HTTP header."""
-
-OTLP_OPTION = "otlp"
-"""Pod option with the address that takes traces."""
 
 _TRACE_FILE = "trace"
 """Name, in a job's work directory, of the file with its place in a trace and that of its parent."""
@@ -196,7 +193,7 @@ def traced_pod(spec: PodSpec) -> Iterator[None]:
         return
     fields = {"wsc.job": spec.job, "wsc.pod": spec.name}
     service = f"wsc-{spec.role.value}"
-    start_tracing(Tracing(endpoint=spec.options[OTLP_OPTION], service=service, fields=fields))
+    start_tracing(Tracing(endpoint=spec.options.otlp, service=service, fields=fields))
     try:
         with span(f"pod {spec.role.value}", parent=spec.trace):
             assert _backend is not None

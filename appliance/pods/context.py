@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError, WscError
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.streams.protocol import Store
 from appliance.streams.ring_reader import SharedMemoryRingReader

@@ -13,8 +13,8 @@ from pathlib import Path
 import grpc
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import MANAGEMENT, PodSpec, control_address, member_name
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import MANAGEMENT, PodSpec, control_address, member_name
 from appliance.streams.endpoint import network_options
 from appliance.streams.network.frames import ChannelBrokenError
 from appliance.streams.network.tunnel import Bridge, KnownOnce

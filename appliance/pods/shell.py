@@ -20,20 +20,15 @@ from pathlib import Path
 import grpc
 
 from appliance.core.clock import Clock, SystemClock
-from appliance.core.cluster.liveness import (
-    DEFAULT_STALL_SECONDS,
-    STALL_OPTION,
-    ListenedTime,
-    Silence,
-)
-from appliance.core.cluster.pods import (
+from appliance.core.cluster.liveness import ListenedTime, Silence
+from appliance.core.errors import PodFailedError, WscError
+from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import (
     EXIT_COORDINATOR_FROZEN,
     EXIT_COORDINATOR_LOST,
     PodSpec,
     member_name,
 )
-from appliance.core.errors import PodFailedError, WscError
-from appliance.core.ids import Role
 from appliance.observability.logging import configure_logging
 from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel, traced_server
@@ -176,7 +171,7 @@ class Heartbeats:
         self._interval_seconds = registration.heartbeat_seconds
         self._is_far = context.spec.is_elsewhere(member_name(Role.COORDINATOR, 0))
         self._coordinator = SilentProcess(pid=0 if self._is_far else registration.pid)
-        self._stall_seconds = float(context.spec.options.get(STALL_OPTION) or DEFAULT_STALL_SECONDS)
+        self._stall_seconds = context.spec.options.stall_seconds
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
         self._thread.start()

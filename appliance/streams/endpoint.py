@@ -7,11 +7,10 @@ by a thread of the reading pod, so whoever reads or writes cannot tell the diffe
 
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import HOST_OPTION, PodSpec, stream_address
 from appliance.core.errors import InternalError
+from appliance.core.pods.pod_spec import PodSpec, stream_address
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
 from appliance.streams.network.sender import RingService
@@ -28,24 +27,16 @@ from appliance.streams.topology import writer_of
 CONNECT_SECONDS = 10.0
 """Every stream is served since `Load`; only a dead or stopped pod keeps anyone waiting so long."""
 
-KEY_OPTION = "stream_key"
-IDENTITY_OPTION = "stream_identity"
-
 _DRAIN_SECONDS = 5.0
 
 
 def network_options(spec: PodSpec) -> NetworkOptions:
-    """Return what a pod's spec says of the network between hosts.
-
-    Options of the spec: `stream_host`, the address at which the pod listens and is reached (default
-    loopback); `stream_key`, the job's secret; `stream_identity`, file with the key and certificate
-    for encrypted connections (default: plain).
-    """
-    identity = spec.options.get(IDENTITY_OPTION, "")
+    """Return what a pod's spec says of the network between hosts."""
+    options = spec.options
     return NetworkOptions(
-        host=spec.options.get(HOST_OPTION) or NetworkOptions().host,
-        key=spec.options.get(KEY_OPTION, "").encode(),
-        identity=Path(identity) if identity else None,
+        host=options.stream_host or NetworkOptions().host,
+        key=options.stream_key.encode(),
+        identity=options.stream_identity,
     )
 
 

@@ -26,15 +26,14 @@ there. A shard's layouts are those of its own plan, `appliance.core.plans.shard_
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
 
-from appliance.core.cluster.pods import member_name
 from appliance.core.errors import InternalError
 from appliance.core.ids import Role
 from appliance.core.ir.sharding import BatchShard
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import num_micro_batches
 from appliance.core.plans.plan import LayerStep, Plan
+from appliance.core.pods.pod_spec import member_name
 from appliance.streams.layout import SlotLayout
 
 OUTPUTS = "outputs"
@@ -76,21 +75,6 @@ def writer_of(stream: str) -> str:
     if (first := _SERVED_BY_FIRST.get(kind or number)) is not None:
         return member_name(first, 0)
     raise InternalError(f"No pod serves a stream {stream!r}.")
-
-
-STREAMS_OPTION = "streams"
-"""Option of every pod that says which `StreamMode` the job's streams have."""
-
-
-class StreamMode(StrEnum):
-    """How the loads of a layer step reach the systems."""
-
-    RING = "ring"
-    """SwarmX copies them into a ring that all systems read: each byte once, and a system needs
-    memory for three layer steps only."""
-    MAPPED = "mapped"
-    """Every system maps MemoryX's store, read-only, and computes on it in place: no byte is copied.
-    An update overwrites a tensor only after every system has computed with it."""
 
 
 def adds_up(plan: Plan, num_systems: int, num_shards: int) -> bool:

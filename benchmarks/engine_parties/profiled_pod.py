@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.groups import Group
 from appliance.numerics.programs.program import Program
 from appliance.pods import shell

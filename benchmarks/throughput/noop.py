@@ -17,8 +17,8 @@ from pathlib import Path
 
 from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, PodName, Role, pod_name
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.options.groups import ListenOptions, QueueOptions
 from appliance.management.options.management_options import ManagementOptions
 from appliance.management.pod_side import PodSide

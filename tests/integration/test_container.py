@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, Role
+from appliance.core.pods.pod_spec import PodSpec
 from tests.support.appliance import ROOT
 from tests.support.waiting import wait_until
 
@@ -27,9 +26,10 @@ def spec(tmp_path):
     )
 
 
-def start(spec, tmp_path, **options):
+def start(spec, tmp_path, *, ends):
+    (spec.work_dir / "ends").write_text(ends)
     path = tmp_path / "spec.json"
-    path.write_text(replace(spec, options=options).to_json())
+    path.write_text(spec.to_json())
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "appliance.cluster.container", "--spec", str(path)),
@@ -49,7 +49,7 @@ def finish(process):
 
 
 def test_what_a_pod_prints_is_in_its_log_and_in_the_container_s(spec, tmp_path):
-    code, output = finish(start(spec, tmp_path, ends="by itself", code="3"))
+    code, output = finish(start(spec, tmp_path, ends="by itself"))
     assert code == 3
     assert f"chief-1 at 127.0.0.7 in {spec.work_dir}\n" in output
     assert "and what went wrong\n" in output

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from appliance.coordinator.weights.initializer import DeferredTensor, Initializer
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import PodFailedError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.user_code.programs import user_environment
 from appliance.wire.cluster_details import GangSize
 from protos.appliance.rtfx_pb2 import RtFxProto

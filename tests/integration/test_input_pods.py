@@ -10,9 +10,9 @@ import numpy as np
 import psutil
 import pytest
 
-from appliance.core.cluster.pods import stream_address
 from appliance.core.ir.sharding import split_batch
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.pods.pod_spec import stream_address
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import connect_ring
 from protos.appliance.appliance_service_pb2 import RunRequest

@@ -9,9 +9,9 @@ import pytest
 
 from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit
 from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
+from appliance.core.pods.pod_spec import PodSpec
 from tests.support.appliance_process import processes_of, shared_memory_of, wait_for, wait_pods
 
 ROLES = (Role.COORDINATOR, Role.WEIGHT, Role.WORKER)
@@ -47,6 +47,7 @@ def launch(launcher: ProcessLauncher, tmp_path: Path, **behaviours: str) -> tupl
 
 
 def spec_of(launcher, tmp_path, job, role, behaviour="wait") -> PodSpec:
+    (tmp_path / job / f"{role.value}.behaviour").write_text(behaviour)
     return PodSpec(
         job=job,
         role=role,
@@ -54,7 +55,6 @@ def spec_of(launcher, tmp_path, job, role, behaviour="wait") -> PodSpec:
         runtime_dir=launcher.runtime_dir(job),
         work_dir=tmp_path / job,
         management_address="",
-        options={"behaviour": behaviour, "exit_code": "3"},
     )
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import NotFoundError, StreamAbandonedError, StreamClosedError
 from appliance.core.ids import JobId, Role
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.access.stream_secrets import ensure_identity
 from appliance.streams import endpoint as endpoint_module
 from appliance.streams.endpoint import StreamEndpoint

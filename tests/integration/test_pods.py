@@ -7,8 +7,7 @@ import subprocess
 import grpc
 import pytest
 
-from appliance.core.cluster.liveness import STALL_OPTION
-from appliance.core.cluster.pods import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
+from appliance.core.pods.pod_spec import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
 from protos.wsc.v1 import pods_pb2
 from tests.support.pod_processes import SECONDS, make_job
 
@@ -136,7 +135,7 @@ def sleeper():
 
 def test_a_coordinator_that_is_stopped_is_waited_for_and_then_blamed(job, sleeper):
     job.coordinator.pid = sleeper.pid
-    trivial = job.launch("tests.support.trivial_pod", "chief", **{STALL_OPTION: "16"})
+    trivial = job.launch("tests.support.trivial_pod", "chief", stall_seconds=16)
     job.wait_until_registered()
     pod = trivial.spec.name
     sleeper.send_signal(signal.SIGSTOP)

@@ -9,7 +9,9 @@ import grpc
 import pytest
 
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.ids import Role
+from appliance.core.pods.pod_options import PodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.access.stream_secrets import ensure_identity
 from appliance.management.pods.coordinators import (
     CoordinatorAddresses,
@@ -180,12 +182,12 @@ def spec_of(tmp_path, role, management_address, hosts):
     return PodSpec.from_json(
         PodSpec(
             job="wsjob-a",
-            role=role,
+            role=Role(role),
             index=0,
             runtime_dir=tmp_path,
             work_dir=tmp_path,
             management_address=management_address,
-            options={"stream_key": JobKeys(b"secret", "").options_of("wsjob-a").key.decode()},
+            options=PodOptions(stream_key=JobKeys(b"secret", "").text_of("wsjob-a")),
             hosts=hosts,
         ).to_json()
     )

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -21,8 +22,8 @@ from appliance.cluster.kubernetes.resources import (
     WSJOB,
     name_of,
 )
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import PodSpec
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_jobs import (
     make_gang,
@@ -115,13 +116,7 @@ def test_every_object_belongs_to_the_wsjob_and_has_no_rights(api, admin, options
 
 def test_specs_are_in_a_secret_alone(api, admin, options, tmp_path):
     first, *others = make_gang(tmp_path)
-    keyed = PodSpec.from_json(first.to_json())
-    keyed = type(keyed)(
-        **{
-            **{name: getattr(first, name) for name in first.__slots__},
-            "options": {**first.options, "stream_key": "not-for-everybody"},
-        }
-    )
+    keyed = replace(first, options=replace(first.options, stream_key="not-for-everybody"))
     with running_launcher(api, options) as launcher, FakeNodes(admin):
         launcher.launch((keyed, *others))
         wait_running(admin, (keyed, *others))

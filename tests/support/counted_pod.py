@@ -6,8 +6,8 @@ from concurrent import futures
 
 import grpc
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import PodSpec
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from appliance.core.cluster.pods import stream_address
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, swarmx_tree
 from appliance.core.errors import StreamClosedError
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan_text import print_plan
 from appliance.core.plans.shard_plans import shard_plans
+from appliance.core.pods.pod_spec import stream_address
 from appliance.streams import topology
 from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import attach_store

@@ -7,9 +7,8 @@ from concurrent import futures
 import grpc
 
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import JOB_KEY_METADATA, PodSpec
+from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
 from appliance.pods.peers import Peers
-from appliance.streams.endpoint import KEY_OPTION
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 from tests.support.files import put
@@ -30,7 +29,7 @@ class _JobControl(management_pb2_grpc.JobControlServicer):
 def run_pod(spec: PodSpec) -> int:
     """Serve until told to end; a file `exit` in the runtime directory holds an exit code."""
     ends = threading.Event()
-    who = ((JOB_KEY_METADATA, spec.options.get(KEY_OPTION, "")),)
+    who = ((JOB_KEY_METADATA, spec.options.stream_key),)
     server = grpc.server(futures.ThreadPoolExecutor(2))
     management_pb2_grpc.add_JobControlServicer_to_server(_JobControl(spec, ends), server)
     server.add_insecure_port(spec.control_address())

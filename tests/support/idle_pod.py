@@ -1,4 +1,4 @@
-"""A pod role for tests: does what its options say, without any of the real roles' imports."""
+"""A pod role for tests: does what a file says, without any of the real roles' imports."""
 
 import os
 import subprocess
@@ -6,15 +6,16 @@ import sys
 import time
 from pathlib import Path
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from tests.support.files import put
 
 
 def run_pod(spec: PodSpec) -> int:
     print("pod", spec.name, "runs", flush=True)
-    match spec.options.get("behaviour", "wait"):
+    told = spec.work_dir / f"{spec.role.value}.behaviour"
+    match told.read_text() if told.exists() else "wait":
         case "exit":
-            return int(spec.options["exit_code"])
+            return 3
         case "raise":
             raise RuntimeError("the test role raises")
         case "streamer":

@@ -6,8 +6,9 @@ from pathlib import Path
 from appliance.cluster.kubernetes.launcher import KubernetesLauncher
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import Role
+from appliance.core.pods.pod_options import PodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import open_driver_tokens
 from appliance.management.changes.feed import Topic
@@ -113,7 +114,7 @@ class KubeDesk:
                 runtime_dir=self.directory / "run" / job.id,
                 work_dir=self.directory / "jobs" / job.id,
                 management_address="",
-                options={"user_uid": str(job.user.uid)},
+                options=PodOptions(user_uid=job.user.uid),
             )
             for role, index in members
         )

@@ -9,8 +9,9 @@ from appliance.cluster.kubernetes.options import DataVolume, KubernetesOptions
 from appliance.cluster.kubernetes.resources import WSJOB
 from appliance.cluster.launcher import JobStopped, PodExit
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.ids import JobId, Role, new_job_id
+from appliance.core.pods.pod_options import PodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.kubernetes.wsjob_objects import owner_reference
 
 MEMBERS = (
@@ -42,7 +43,7 @@ def make_gang(directory: Path, job: JobId | None = None, members=MEMBERS) -> tup
             runtime_dir=directory / "run" / job,
             work_dir=directory / "jobs" / job,
             management_address="",
-            options={"user_uid": "1000", "user_gid": "100"},
+            options=PodOptions(user_uid=1000, user_gid=100),
         )
         for role, index in members
     )

@@ -14,12 +14,14 @@ import numpy as np
 from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import Coordinator
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec, control_address, stream_address
+from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import NotFoundError, ProgramError
 from appliance.core.ids import JobId, Role, new_authority, pod_name
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import InputTensor, Output, Plan, Precision, StateTensor
+from appliance.core.pods.pod_options import CoordinatorPodOptions
+from appliance.core.pods.pod_spec import PodSpec, control_address, stream_address
 from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import serve_ring
 from appliance.streams.store import StoreServer
@@ -317,16 +319,16 @@ class PlayedJob:
             runtime_dir=self.runtime_dir,
             work_dir=self.work_dir,
             management_address=target,
-            options={
-                "job_type": job_type,
-                "num_systems": str(num_systems),
-                "workers_per_system": str(workers),
-                "request_path": str(request_path),
-                "compile_root": str(directory / "compiled"),
-                "service_authority": AUTHORITY,
-                "client_githash": "abc123",
-                "cluster_systems": "2",
-            },
+            options=CoordinatorPodOptions(
+                job_type=JobType(job_type),
+                num_systems=num_systems,
+                workers_per_system=workers,
+                request_path=request_path,
+                compile_root=directory / "compiled",
+                service_authority=AUTHORITY,
+                client_githash="abc123",
+                cluster_systems=2,
+            ),
         )
         self.coordinator = Coordinator(self.spec, TOY_COMPILER, SystemClock())
         self._thread = threading.Thread(target=self.coordinator.run)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import grpc
 
-from appliance.core.cluster.pods import PodSpec, control_address
 from appliance.core.ids import JobId, Role
+from appliance.core.pods.options_text import read_options
+from appliance.core.pods.pod_spec import PodSpec, control_address
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 SECONDS = 240.0
@@ -130,7 +131,7 @@ class Job:
             runtime_dir=self.runtime_dir,
             work_dir=self.work_dir,
             management_address="",
-            options=options,
+            options=read_options(Role(role), {n: str(o) for n, o in options.items()}),
             hosts=self.hosts,
         )
 

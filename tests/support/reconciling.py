@@ -7,9 +7,9 @@ from pathlib import Path
 
 from appliance.cluster.launcher import Exits, JobStopped, Survivor
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.job_edits import JobEdits

@@ -6,17 +6,15 @@ import subprocess
 import sys
 import threading
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 
 
 def run_pod(spec: PodSpec) -> int:
-    print(
-        f"{spec.member} at {spec.options.get('stream_host', 'home')} in {os.getcwd()}", flush=True
-    )
+    print(f"{spec.member} at {spec.options.stream_host or 'home'} in {os.getcwd()}", flush=True)
     print("and what went wrong", file=sys.stderr, flush=True)
-    match spec.options["ends"]:
+    match (spec.work_dir / "ends").read_text():
         case "by itself":
-            return int(spec.options["code"])
+            return 3
         case "by a signal":
             os.kill(os.getpid(), signal.SIGKILL)
         case "after an orphan":

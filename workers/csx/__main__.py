@@ -11,7 +11,8 @@ have compiled (default: none is kept).
 import sys
 from collections.abc import Sequence
 
-from appliance.core.cluster.pods import MACHINE_CODE_OPTION, PodSpec
+from appliance.core.pods.pod_options import ChiefPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.loops.machine_code import keep_machine_code
 from appliance.pods import shell
 from appliance.pods.allocator import keep_freed_memory, use_one_arena
@@ -22,7 +23,7 @@ def run_pod(spec: PodSpec) -> int:
     """Be the chief pod that the spec describes; return the exit code."""
     use_one_arena()
     keep_freed_memory()
-    keep_machine_code(spec.options.get(MACHINE_CODE_OPTION))
+    keep_machine_code(spec.told(ChiefPodOptions).machine_code)
     return shell.run_pod(spec, CsxRole)
 
 

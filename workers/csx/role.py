@@ -6,16 +6,17 @@ from collections.abc import Callable
 
 import grpc
 
-from appliance.core.cluster.pods import DEVICE_OPTION, THREADS_OPTION, Device, PodSpec
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, pod_above, swarmx_tree
 from appliance.core.errors import InternalError
 from appliance.core.ir.graph_text import parse_type
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
+from appliance.core.pods.pod_options import ChiefPodOptions, StreamMode
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.devices import find_device
 from appliance.pods.context import PodContext
-from appliance.streams.topology import STREAMS_OPTION, StreamMode, broadcast
+from appliance.streams.topology import broadcast
 from protos.wsc.v1 import pods_pb2
 from workers.csx.executor import set_compute_threads
 from workers.csx.repack import Packed
@@ -32,8 +33,7 @@ def threads_of(spec: PodSpec, *, num_systems: int) -> int:
         spec: The system's pod.
         num_systems: Systems that share this machine if the spec says nothing.
     """
-    threads = spec.options.get(THREADS_OPTION)
-    return int(threads) if threads else default_threads(num_systems)
+    return spec.options.torch_threads or default_threads(num_systems)
 
 
 class CsxRole:
@@ -57,7 +57,7 @@ class CsxRole:
             InternalError: The system has no share of the batch.
         """
         spec = self._context.spec
-        device = find_device(Device(spec.options.get(DEVICE_OPTION) or Device.CPU), spec.index)
+        device = find_device(spec.told(ChiefPodOptions).device, spec.index)
         num_threads = threads_of(spec, num_systems=request.num_systems)
         set_compute_threads(num_threads)
         packed = self._read(request, num_threads, is_on_cpu=device is None)
@@ -82,7 +82,7 @@ class CsxRole:
     ) -> Packed[tuple[SystemPart, SimulatedTime]]:
         """Read the plan and write down what this system keeps of it."""
         spec, num_systems = self._context.spec, request.num_systems
-        mode = StreamMode(spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        mode = spec.told(ChiefPodOptions).streams
         num_shards = request.num_shards or 1
         # Only who maps the shards of MemoryX asks where a value lies; that takes the updates.
         asks_where = mode is StreamMode.MAPPED and num_shards > 1

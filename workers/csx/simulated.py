@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.readings import (
     SIMULATED_GRADIENT_STREAM,
     SIMULATED_RATE,
@@ -13,11 +12,10 @@ from appliance.core.cluster.readings import (
     SIMULATED_WEIGHT_STREAM,
 )
 from appliance.core.plans.plan import Plan
-from appliance.wafer.machine import CS2, parse_machine
+from appliance.core.pods.pod_options import ChiefPodOptions
+from appliance.core.pods.pod_spec import PodSpec
+from appliance.wafer.machine import parse_machine
 from appliance.wafer.timing.system_timing import SystemTiming, system_timing
-
-MACHINE_OPTION = "machine"
-PACE_OPTION = "pace"
 
 
 class SimulatedTime:
@@ -38,18 +36,18 @@ class SimulatedTime:
         Raises:
             UserError: There is no such machine.
         """
-        pace = spec.options.get(PACE_OPTION)
+        options = spec.told(ChiefPodOptions)
         timing = None
         if plan.layer_steps:
             timing = system_timing(
                 plan,
-                machine=parse_machine(spec.options.get(MACHINE_OPTION) or CS2.name),
+                machine=parse_machine(options.machine),
                 num_systems=num_systems,
                 index=spec.index,
             )
             # Of its layers nothing is reported, and they would keep memory of the plan.
             timing = replace(timing, layers=())
-        return cls(timing, float(pace) if pace else None)
+        return cls(timing, options.pace or None)
 
     @property
     def paced_step_seconds(self) -> float:

@@ -8,8 +8,9 @@ from appliance.core.ir.sharding import BatchShard
 from appliance.core.plans.micro_batches import Visit, num_micro_batches, visits
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.residency import Deliveries, deliveries
+from appliance.core.pods.pod_options import StreamMode
 from appliance.streams.layout import SlotLayout, Span
-from appliance.streams.topology import StreamMode, batch_layout, largest, load_layout, sum_layout
+from appliance.streams.topology import batch_layout, largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors
 from workers.csx.mapped_loads import MappedLoads
 from workers.csx.micro_batches import SharePart, share_parts

@@ -1,15 +1,14 @@
 """`python -m workers.driver --spec FILE`: a driver pod.
 
-Options: `driver` (the run's `DriverSpec` as JSON), `user_uid`, `user_gid` and `user_name`
-(whom to run the script as; empty for ourselves), and `token`, by which the jobs of the script are
-known as the driver's; `client_config`, the client's configuration file for scripts without one.
+Options: `DriverPodOptions`.
 """
 
 import sys
 
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.drivers import DriverSpec
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_options import DriverPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods import shell
 from appliance.pods.job_user import JobUser
 from appliance.pods.peers import Peers
@@ -19,13 +18,10 @@ from workers.driver.supervisor import ManagementLink, supervise
 
 def run_pod(spec: PodSpec) -> int:
     """Run the script until it has ended for good; return its exit code."""
-    driver = DriverSpec.from_json(spec.options["driver"])
-    options = spec.options
-    uid, gid = (options.get(name, "") for name in ("user_uid", "user_gid"))
-    user = JobUser.of(
-        int(uid) if uid else None, int(gid) if gid else None, options.get("user_name", "")
-    )
-    script = Script(spec, driver, user, token=spec.options.get("token", ""))
+    options = spec.told(DriverPodOptions)
+    driver = DriverSpec.from_json(options.driver)
+    user = JobUser.of(options.user_uid, options.user_gid, options.user_name)
+    script = Script(spec, driver, user, token=options.token)
     peers = Peers(spec, SystemClock())
     try:
         with ManagementLink(peers.management(), spec.job) as management:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 
 from appliance.core.cluster.drivers import DriverSpec
-from appliance.core.cluster.pods import CLIENT_CONFIG_OPTION, PodSpec
+from appliance.core.pods.pod_options import DriverPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.job_user import JobUser
 from appliance.user_code import user_exec
 from appliance.user_code.user_exec import CannotStartError, Order
@@ -83,8 +84,8 @@ class Script:
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
         theirs = {"PATH": _PATH, "LANG": "C.UTF-8", **self._driver.environment}
-        if config := self._pod.options.get(CLIENT_CONFIG_OPTION):
-            theirs.setdefault("CSCONFIG_PATH", config)
+        if config := self._pod.told(DriverPodOptions).client_config:
+            theirs.setdefault("CSCONFIG_PATH", str(config))
         user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._user.home}
         return {**theirs, **user, **ours}
 

@@ -6,9 +6,9 @@ index is its rank in the whole job, system by system; an activation pod's is its
 
 import sys
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import InternalError
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods import shell
 from workers.input.activation import ActivationRole
 from workers.input.supervisor import WorkerRole

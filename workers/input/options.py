@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.errors import InternalError
+from appliance.core.pods.pod_options import WorkerPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.wire.cluster_details import GangSize
 
 
@@ -27,17 +29,12 @@ class WorkerOptions:
     @classmethod
     def of(cls, spec: PodSpec) -> "WorkerOptions":
         """Return the options in a pod's spec."""
-        options = spec.options
+        told = spec.told(WorkerPodOptions)
+        if told.request_path is None:
+            raise InternalError("A worker is not told its job's request.")
         return cls(
-            request_path=Path(options["request_path"]),
-            gang=GangSize(
-                num_systems=int(options["num_systems"]),
-                workers_per_system=int(options["workers_per_system"]),
-            ),
-            uid=_number(options.get("user_uid", "")),
-            gid=_number(options.get("user_gid", "")),
+            request_path=told.request_path,
+            gang=GangSize(num_systems=told.num_systems, workers_per_system=told.workers_per_system),
+            uid=told.user_uid,
+            gid=told.user_gid,
         )
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text else None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from google.protobuf import json_format
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.shared_blocks import SharedBlock, create_blocks
 from appliance.user_code.programs import UserEnvironment, UserProgram
 from appliance.wire import rtfx

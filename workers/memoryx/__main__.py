@@ -9,7 +9,8 @@ that pods before this one have compiled (default: none is kept).
 import sys
 from collections.abc import Sequence
 
-from appliance.core.cluster.pods import MACHINE_CODE_OPTION, PodSpec
+from appliance.core.pods.pod_options import WeightPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.loops.machine_code import keep_machine_code
 from appliance.pods import shell
 from workers.memoryx.role import WeightRole
@@ -17,7 +18,7 @@ from workers.memoryx.role import WeightRole
 
 def run_pod(spec: PodSpec) -> int:
     """Be the weight pod that the spec describes; return the exit code."""
-    keep_machine_code(spec.options.get(MACHINE_CODE_OPTION))
+    keep_machine_code(spec.told(WeightPodOptions).machine_code)
     return shell.run_pod(spec, WeightRole)
 
 

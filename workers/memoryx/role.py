@@ -9,11 +9,11 @@ import threading
 
 import grpc
 
-from appliance.core.cluster.pods import THREADS_OPTION
 from appliance.core.errors import ConflictError, WscError
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
 from appliance.core.plans.shard_plans import shard_plans
+from appliance.core.pods.pod_options import WeightPodOptions
 from appliance.pods.allocator import return_freed_memory
 from appliance.pods.context import PodContext
 from appliance.streams.topology import store
@@ -23,8 +23,6 @@ from workers.memoryx.persistent import PersistentTensors
 from workers.memoryx.session import SessionSteps, WeightSession
 from workers.memoryx.tensor_store import TensorStore, tensor_bytes
 
-MEMORY_OPTION = "memory_bytes"
-ALIKE_OPTION = "pods_here"
 """Weight pods of the job on this pod's node, which share its memory."""
 
 _RETURNED_BYTES = 1 << 20
@@ -40,10 +38,9 @@ class WeightRole:
 
     def __init__(self, context: PodContext) -> None:
         self._context = context
-        default = max(1, (os.cpu_count() or 1) // 2)
-        self._num_threads = int(context.spec.options.get(THREADS_OPTION, default))
-        self._limit_bytes = int(context.spec.options.get(MEMORY_OPTION) or 0)
-        self._num_alike = int(context.spec.options.get(ALIKE_OPTION) or 1)
+        options = context.spec.told(WeightPodOptions)
+        self._num_threads = options.torch_threads or max(1, (os.cpu_count() or 1) // 2)
+        self._limit_bytes, self._num_alike = options.memory_bytes, options.pods_here
         self._lock = threading.Lock()
         self._number = 0
         self._store: TensorStore | None = None

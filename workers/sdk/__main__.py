@@ -2,7 +2,7 @@
 
 import sys
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods import shell
 from workers.sdk.process import run_sdk
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import grpc
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import JOB_KEY_METADATA, PodSpec
+from appliance.core.pods.pod_spec import JOB_KEY_METADATA, PodSpec
 from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel
-from appliance.streams.endpoint import KEY_OPTION
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 
 logger = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class ManagementLink:
         self._has_client = has_client
         self._channel = traced_channel(grpc.insecure_channel(target))
         self._stub = management_pb2_grpc.ManagementStub(self._channel)
-        self._metadata = ((JOB_KEY_METADATA, spec.options.get(KEY_OPTION, "")),)
+        self._metadata = ((JOB_KEY_METADATA, spec.options.stream_key),)
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._events: list[management_pb2.JobEventReport] = []
         self._num_events = 0

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.pods import SYSTEMS_OPTION, PodSpec
 from appliance.core.errors import InternalError
+from appliance.core.pods.pod_options import SdkPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from protos.cluster.cluster_pb2 import SdkCompileJobRequest, SdkExecuteJobRequest
 
 _SYSTEM_PORT = 9000
@@ -89,30 +90,29 @@ class SdkOptions:
     @classmethod
     def of(cls, spec: PodSpec) -> "SdkOptions":
         """Return the options in a pod's spec, and what the client's request adds."""
-        options = spec.options
-        job_type = JobType(options["job_type"])
-        if not job_type.is_sdk:
-            raise InternalError(f"The pod of an SDK job cannot serve a {job_type.value} job.")
-        data = Path(options["request_path"]).read_bytes()
+        told = spec.told(SdkPodOptions)
+        job_type = told.job_type
+        if told.request_path is None or told.compile_root is None:
+            raise InternalError("An SDK pod is not told its request or the compile cache.")
+        data = told.request_path.read_bytes()
         kind = SdkCompileJobRequest if job_type is JobType.SDK_COMPILE else SdkExecuteJobRequest
         request = kind.FromString(data)
-        systems = [name for name in options.get(SYSTEMS_OPTION, "").split(",") if name]
         return cls(
             job_type=job_type,
-            compile_root=Path(options["compile_root"]),
+            compile_root=told.compile_root,
             compile_dir=(
                 request.compile_dir_relative_path
                 if isinstance(request, SdkCompileJobRequest)
                 else ""
             ),
-            service_authority=options["service_authority"],
-            bind_host=options.get("bind_host") or "127.0.0.1",
-            public_host=options.get("public_host") or "localhost",
-            tls_cert=_path(options.get("tls_cert", "")),
-            tls_key=_path(options.get("tls_key", "")),
-            user_uid=_number(options.get("user_uid", "")),
-            user_gid=_number(options.get("user_gid", "")),
-            system_address=f"{systems[0]}:{_SYSTEM_PORT}" if systems else "",
+            service_authority=told.service_authority,
+            bind_host=told.bind_host,
+            public_host=told.public_host,
+            tls_cert=told.tls_cert,
+            tls_key=told.tls_key,
+            user_uid=told.user_uid,
+            user_gid=told.user_gid,
+            system_address=f"{told.systems[0]}:{_SYSTEM_PORT}" if told.systems else "",
             is_traced=request.debug_args.debug_mgr.labels.get(_TRACE_LABEL, "") in _YES,
             limits=SdkLimits(memory_bytes=_most_memory(request)),
         )
@@ -122,11 +122,3 @@ def _most_memory(request: SdkCompileJobRequest | SdkExecuteJobRequest) -> int:
     """Return the memory that the request asks for, which is the most that its programs may use."""
     tasks = request.job_mode.cluster_details.tasks
     return max((int(task.resource_info.memory_bytes) for task in tasks), default=0)
-
-
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text else None

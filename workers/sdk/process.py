@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 
 from appliance.core.clock import Clock, SystemClock
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.files.beneath import Beneath
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.job_user import JobUser
 from appliance.sdk import cs_python
 from appliance.sdk.cs_python import SYSTEM_VARIABLE

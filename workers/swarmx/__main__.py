@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from appliance.core.cluster.pods import PodSpec
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods import shell
 from workers.swarmx.role import BroadcastReduceRole
 

@@ -11,13 +11,12 @@ from appliance.core.plans.micro_batches import Visit, visits
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.residency import deliveries
 from appliance.core.plans.shard_plans import shard_plans
+from appliance.core.pods.pod_options import StreamMode, SwarmxPodOptions
 from appliance.pods.context import PodContext
 from appliance.pods.sessions import Loops
 from appliance.streams.layout import SlotLayout
 from appliance.streams.protocol import RingReader, RingWriter
 from appliance.streams.topology import (
-    STREAMS_OPTION,
-    StreamMode,
     adds_up,
     announce,
     broadcast,
@@ -76,7 +75,7 @@ class BroadcastReduceSession:
         self._place = swarmx_tree(num_systems, fan_out=fan_out)[context.spec.index]
         self._visits = visits(plan, num_systems)
         self._deliveries = deliveries(plan, num_systems)
-        mode = StreamMode(context.spec.options.get(STREAMS_OPTION) or StreamMode.RING)
+        mode = context.spec.told(SwarmxPodOptions).streams
         rows = self._deliveries.rows if mode is StreamMode.RING else ()
         shards = [shard.plan for shard in shard_plans(plan, num_shards)]
         self._copies = broadcast_copies(plan, shards, rows)

@@ -34,9 +34,9 @@ from appliance.cluster.kubernetes.resources import (
 from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName
+from appliance.core.pods.pod_spec import PodSpec
 
 logger = logging.getLogger(__name__)
 
@@ -383,8 +383,7 @@ class KubernetesLauncher:
 def _share_directories(spec: PodSpec, group_id: int) -> None:
     """Let a pod, which has a user of its own, write where management has made directories."""
     paths = {spec.work_dir, spec.log_path.parent}
-    shared = (spec.options.get(name, "") for name in manifests.SHARED_DIRECTORIES)
-    paths |= {Path(path) for path in shared if path}
+    paths |= set(spec.options.directories())
     for path in paths:
         path.mkdir(parents=True, exist_ok=True)
     for path in (*paths, *(each for each in spec.work_dir.iterdir() if not each.is_symlink())):

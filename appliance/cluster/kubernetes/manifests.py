@@ -16,7 +16,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
@@ -27,15 +27,9 @@ from appliance.cluster.kubernetes.resources import (
     ROLE_LABEL,
     Resource,
 )
-from appliance.core.cluster.pods import (
-    CLIENT_CONFIG_OPTION,
-    MACHINE_CODE_OPTION,
-    MEMORY_OPTION,
-    THREADS_OPTION,
-    PodSpec,
-)
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
+from appliance.core.pods.pod_spec import PodSpec
 
 START_KEY = "start"
 """Key of the record that lets the pods start."""
@@ -54,12 +48,6 @@ SPEC_DIRECTORY = "/etc/wsc"
 
 ADDRESS_VARIABLE = "WSC_POD_ADDRESS"
 """Environment variable with the address at which other pods reach this one."""
-
-_FILE_OPTIONS = ("tls_cert", "tls_key", "stream_identity", CLIENT_CONFIG_OPTION)
-"""Options with paths of files that only management has."""
-
-SHARED_DIRECTORIES = ("compile_root", MACHINE_CODE_OPTION)
-"""Options with directories of the data volume that jobs share."""
 
 _CORES = {Role.CHIEF: "100m", Role.WEIGHT: "100m", Role.COORDINATOR: "100m"}
 _CORES_OF_OTHERS = "50m"
@@ -103,10 +91,10 @@ def service_account(job: JobId, owner: Resource) -> Resource:
 
 def fitted(spec: PodSpec, options: KubernetesOptions) -> PodSpec:
     """Return a pod's spec with as many threads as it asks cores for, at least one."""
-    if THREADS_OPTION not in spec.options:
+    if spec.options.torch_threads is None:
         return spec
-    threads = str(max(1, int(_num_cores(_cpu(spec, options)))))
-    return replace(spec, options={**spec.options, THREADS_OPTION: threads})
+    threads = max(1, int(_num_cores(_cpu(spec, options))))
+    return replace(spec, options=replace(spec.options, torch_threads=threads))
 
 
 def specs_secret(pods: Sequence[PodSpec], files: Mapping[str, bytes], owner: Resource) -> Resource:
@@ -118,11 +106,11 @@ def specs_secret(pods: Sequence[PodSpec], files: Mapping[str, bytes], owner: Res
         owner: The job's wsjob.
     """
     job = pods[0].job
-    moved = {name: f"{SPEC_DIRECTORY}/{name}" for name in files}
+    moved = {name: Path(SPEC_DIRECTORY) / name for name in files}
     contents = dict(files)
     for spec in pods:
-        options = {**spec.options, **{k: v for k, v in moved.items() if spec.options.get(k)}}
-        contents[spec.member] = replace(spec, options=options).to_json().encode()
+        told = replace(spec, options=spec.options.with_files(moved))
+        contents[spec.member] = told.to_json().encode()
     return {
         "metadata": _metadata(secret_name(job), job, owner),
         "type": "Opaque",
@@ -130,14 +118,9 @@ def specs_secret(pods: Sequence[PodSpec], files: Mapping[str, bytes], owner: Res
     }
 
 
-def files_of(pods: Sequence[PodSpec]) -> Mapping[str, str]:
+def files_of(pods: Sequence[PodSpec]) -> Mapping[str, Path]:
     """Return the files of management's own that pods are to have: paths by option."""
-    return {
-        name: path
-        for spec in pods
-        for name in _FILE_OPTIONS
-        if (path := spec.options.get(name, ""))
-    }
+    return {name: path for spec in pods for name, path in spec.options.files().items()}
 
 
 def gang_record(pods: Sequence[PodSpec], owner: Resource, options: KubernetesOptions) -> Resource:
@@ -193,8 +176,8 @@ def _metadata(name: str, job: JobId, owner: Resource) -> dict[str, Any]:
 
 def _user_of(spec: PodSpec, options: KubernetesOptions) -> tuple[int, int]:
     """Return whom a pod runs as: its job's user, but never root."""
-    uid = int(spec.options.get("user_uid") or 0) or options.default_uid
-    gid = int(spec.options.get("user_gid") or 0) or options.group_id
+    uid = spec.options.user_uid or options.default_uid
+    gid = spec.options.user_gid or options.group_id
     return uid, gid
 
 
@@ -245,7 +228,7 @@ def _resources(spec: PodSpec, options: KubernetesOptions) -> Resource:
     what nobody else uses is there to be used. Devices have to be both, as in `nvidia.com/gpu`.
     """
     asked = dict(options.resources.get(spec.role, {}))
-    if memory := int(spec.options.get(MEMORY_OPTION) or 0):
+    if memory := spec.options.pod_memory_bytes:
         asked["memory"] = str(memory)
     asked["cpu"] = _cpu(spec, options)
     limits = {name: amount for name, amount in asked.items() if name == "memory" or "/" in name}
@@ -279,9 +262,8 @@ def _spread(spec: PodSpec) -> list[Resource]:
 
 
 def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
-    files = [name for name in _FILE_OPTIONS if spec.options.get(name)]
     items = [{"key": spec.member, "path": "spec.json"}]
-    items += [{"key": name, "path": name} for name in files]
+    items += [{"key": name, "path": name} for name in spec.options.files()]
     start = {"key": START_KEY, "path": START_KEY}
     yield {
         "name": "spec",
@@ -326,9 +308,7 @@ def _mounts(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
 def _data_paths(spec: PodSpec) -> Iterator[PurePosixPath]:
     """Yield what a pod sees of the data volume: nothing of other jobs'."""
     yield PurePosixPath(spec.work_dir)
-    for name in SHARED_DIRECTORIES:
-        if path := spec.options.get(name):
-            yield PurePosixPath(path)
+    yield from (PurePosixPath(path) for path in spec.options.directories())
 
 
 def _data_mount(path: PurePosixPath, options: KubernetesOptions) -> Resource:

@@ -8,8 +8,8 @@ from appliance.coordinator.console import Console
 from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.weights.initializer import Initializer
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.plans.plan import Plan
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.wafer.machine import Machine
 from protos.wsc.v1.management_pb2 import JobEventReport
 

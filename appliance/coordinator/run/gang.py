@@ -20,7 +20,6 @@ from appliance.core.cluster.liveness import (
     describe,
     patience_seconds,
 )
-from appliance.core.cluster.pods import PodSpec, member_name
 from appliance.core.cluster.swarmx_tree import swarmx_tree
 from appliance.core.errors import (
     ConflictError,
@@ -30,6 +29,7 @@ from appliance.core.errors import (
     WscError,
 )
 from appliance.core.ids import PodName, Role, pod_name
+from appliance.core.pods.pod_spec import PodSpec, member_name
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.peers import Peers
 from appliance.pods.process_looks import SilentProcess, named_processes

@@ -13,9 +13,9 @@ import numpy as np
 from google.protobuf import json_format
 from numpy.typing import NDArray
 
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError
 from appliance.core.ir.tensors import TensorType
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.shared_blocks import SharedBlock
 from appliance.user_code.programs import UserEnvironment, UserProgram
 from appliance.wire.cluster_details import GangSize, TaskType, cluster_details

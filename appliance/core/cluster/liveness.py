@@ -18,9 +18,6 @@ from appliance.core.clock import Clock
 DEFAULT_STALL_SECONDS = 630.0
 """How long a job may not move before it fails; what the real cluster gives it."""
 
-STALL_OPTION = "stall_seconds"
-"""Option of every pod with that time."""
-
 AWAKE_SECONDS = 30.0
 """Silence after which a process that could answer is given up, and one on another host, which may
 be cut off for a while as a stream may."""

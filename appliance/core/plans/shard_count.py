@@ -7,8 +7,6 @@ from appliance.core.plans.plan import Plan
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.core.plans.state_shards import place_state
 
-MEMORY_NODES_OPTION = "memory_nodes"
-"""Option of a coordinator: a `MemoryNodes` as text."""
 MAX_SHARDS = 64
 """More would be more pods than a job's other roles have on the largest cluster that was shown."""
 _FILL = 0.6

@@ -6,7 +6,7 @@ import grpc
 
 from appliance.cluster.nodes_servicer import NodesServicer
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import MANAGEMENT
+from appliance.core.pods.pod_spec import MANAGEMENT
 from appliance.management.access.join_tokens import JoinTokens
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.server import NetworkServer

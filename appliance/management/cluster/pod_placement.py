@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from appliance.cluster.node_links import NodeView
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.node_roles import NODE_ROLE
-from appliance.core.cluster.pods import member_name
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.swarmx_tree import swarmx_tree
 from appliance.core.cluster.systems import ClusterDescription, Node
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
+from appliance.core.pods.pod_spec import member_name
 
 COMPILE_ROLES = (NODE_ROLE[Role.COORDINATOR],)
 """Roles of nodes without which nothing can be started, not even a compile."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from appliance.core.cluster.identity import ROOT
 from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
-from appliance.core.cluster.pods import Device
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution, Precision
+from appliance.core.pods.pod_options import Device, StreamMode
 from appliance.management.options.setting import setting
-from appliance.streams.topology import StreamMode
 from appliance.wafer.machine import Machine, parse_machine
 from appliance.wafer.timing.sample_memory import free_bytes
 from appliance.wire.executions import parse_execution

@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import MANAGEMENT, control_address
 from appliance.core.ids import JobId, Role
+from appliance.core.pods.pod_spec import MANAGEMENT, control_address
 from appliance.files.beneath import Beneath, read_file
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.tunnel import Bridge

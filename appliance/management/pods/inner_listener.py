@@ -8,8 +8,8 @@ Unix socket.
 from pathlib import Path
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.pods import MANAGEMENT
 from appliance.core.ids import JobId
+from appliance.core.pods.pod_spec import MANAGEMENT
 from appliance.management.access.stream_secrets import job_key
 from appliance.streams.handshake import Message
 from appliance.streams.network.options import NetworkOptions

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId
 from appliance.core.plans.shard_count import MemoryNodes
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import memory_nodes
 from appliance.management.cluster.node_pool import NodePool

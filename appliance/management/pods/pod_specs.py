@@ -2,35 +2,36 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.liveness import STALL_OPTION
-from appliance.core.cluster.pods import (
-    CLIENT_CONFIG_OPTION,
-    DEVICE_OPTION,
-    FAN_OUT_OPTION,
-    MACHINE_CODE_OPTION,
-    MANAGEMENT,
-    MEMORY_OPTION,
-    SYSTEMS_OPTION,
-    THREADS_OPTION,
-    PodSpec,
-    member_name,
-)
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.swarmx_tree import swarmx_tree
 from appliance.core.cluster.systems import POD_KINDS
 from appliance.core.ids import Role
-from appliance.core.plans.shard_count import MEMORY_NODES_OPTION, ONE_NODE, MemoryNodes
+from appliance.core.plans.plan import Precision
+from appliance.core.plans.shard_count import ONE_NODE, MemoryNodes
+from appliance.core.pods.pod_options import (
+    ActivationPodOptions,
+    ChiefPodOptions,
+    CoordinatorPodOptions,
+    Device,
+    DriverPodOptions,
+    PodOptions,
+    SdkPodOptions,
+    StreamMode,
+    SwarmxPodOptions,
+    WeightPodOptions,
+    WorkerPodOptions,
+)
+from appliance.core.pods.pod_spec import MANAGEMENT, PodSpec, member_name
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.access.stream_secrets import job_key
 from appliance.management.cluster.demands import main_pod_kind
 from appliance.management.options.groups import RunOptions
-from appliance.observability.tracing import OTLP_OPTION, place_of_job
-from appliance.streams.endpoint import IDENTITY_OPTION, KEY_OPTION
-from appliance.streams.topology import STREAMS_OPTION, StreamMode
+from appliance.observability.tracing import place_of_job
 
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
@@ -47,7 +48,7 @@ class Surroundings:
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
         driver_tokens: Makes the tokens by which the scripts of drivers are known.
-        tls_cert: Certificate for coordinators; empty for plain text.
+        tls_cert: Certificate for coordinators; None for plain text.
         tls_key: Its key.
         client_githash: The client's own git hash, which it demands of coordinators.
         client_version: The client's release.
@@ -59,7 +60,7 @@ class Surroundings:
         is_remote: Whether management is on another host than any pod; its address is then host:port
             of its network server.
         stream_secret: What the keys of the jobs' streams are made from.
-        stream_identity: File with the identity for encrypted streams; empty for plain ones.
+        stream_identity: File with the identity for encrypted streams; None for plain ones.
         otlp: Where traces go; empty for nowhere.
         client_config: The client's configuration file, where drivers have no other way to it.
     """
@@ -70,8 +71,8 @@ class Surroundings:
     bind_host: str
     public_host: str
     driver_tokens: DriverTokens
-    tls_cert: str = ""
-    tls_key: str = ""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     client_githash: str = ""
     client_version: str = ""
     cluster_systems: int = 0
@@ -81,9 +82,9 @@ class Surroundings:
     has_pod_limits: bool = False
     is_remote: bool = False
     stream_secret: bytes = b""
-    stream_identity: str = ""
+    stream_identity: Path | None = None
     otlp: str = ""
-    client_config: str = ""
+    client_config: Path | None = None
 
 
 def plan_pods(
@@ -105,29 +106,15 @@ def plan_pods(
     """
     hosts = _hosts(job, surroundings, nodes)
     work_dir = Path(job.work_dir)
-    common = {
-        "job_type": job.type.value,
-        "num_systems": str(job.num_systems),
-        "workers_per_system": str(job.workers_per_system),
-        "num_shards": str(job.requirements.num_shards),
-        "request_path": f"{job.work_dir}/{REQUEST_FILE}",
-        "precision": surroundings.runs.precision,
-        STREAMS_OPTION: StreamMode.RING if hosts else surroundings.runs.streams,
-        STALL_OPTION: f"{surroundings.runs.stall_seconds:g}",
-        "user_uid": _user_id(job.user.uid),
-        "user_gid": _user_id(job.user.gid),
-    }
-    if hosts:
-        common |= {
-            KEY_OPTION: job_key(surroundings.stream_secret, job.id),
-            IDENTITY_OPTION: surroundings.stream_identity,
-        }
-    if driver:
-        common["driver"] = driver
     shares = _shares(job, surroundings, nodes)
     trace, _ = place_of_job(work_dir)
-    if trace:
-        common[OTLP_OPTION] = surroundings.otlp
+    common = _Common(
+        job=job,
+        surroundings=surroundings,
+        options=_common(job, surroundings, is_spread=bool(hosts), is_traced=bool(trace)),
+        streams=StreamMode.RING if hosts else StreamMode(surroundings.runs.streams),
+        driver=driver,
+    )
     return tuple(
         PodSpec(
             job=job.id,
@@ -136,17 +123,55 @@ def plan_pods(
             runtime_dir=runtime_dir,
             work_dir=work_dir,
             management_address=surroundings.management_address,
-            options={
-                **common,
-                **_memory(role, job),
-                **_options(role, job, surroundings, shares[role, node]),
-            },
+            options=_options(role, common, shares[role, node]),
             hosts=hosts,
             node=node,
             trace=trace,
         )
         for role, index in _members(job)
         for node in (nodes.get(member_name(role, index), ""),)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Common:
+    """What all pods of a job have in common.
+
+    Attributes:
+        job: The job.
+        surroundings: What pods need to know of the appliance.
+        options: What every pod is told.
+        streams: How weights reach the systems.
+        driver: What a driver runs, as JSON.
+    """
+
+    job: JobRecord
+    surroundings: Surroundings
+    options: PodOptions
+    streams: StreamMode
+    driver: str
+
+
+def _common(
+    job: JobRecord, surroundings: Surroundings, *, is_spread: bool, is_traced: bool
+) -> PodOptions:
+    """Return what every pod of a job is told.
+
+    Args:
+        job: The job.
+        surroundings: What pods need to know of the appliance.
+        is_spread: Whether they are on several hosts.
+        is_traced: Whether they are traced.
+    """
+    identity = surroundings.stream_identity
+    return PodOptions(
+        job_type=job.type,
+        user_uid=_user_id(job.user.uid),
+        user_gid=_user_id(job.user.gid),
+        stall_seconds=surroundings.runs.stall_seconds,
+        stream_key=job_key(surroundings.stream_secret, job.id) if is_spread else "",
+        stream_identity=identity if is_spread else None,
+        otlp=surroundings.otlp if is_traced else "",
     )
 
 
@@ -162,8 +187,8 @@ def _hosts(
     return hosts
 
 
-def _user_id(number: int) -> str:
-    return str(number) if number >= 0 else ""
+def _user_id(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
@@ -184,11 +209,11 @@ def _members(job: JobRecord) -> Iterator[tuple[Role, int]]:
         yield Role.WORKER, index
 
 
-def _memory(role: Role, job: JobRecord) -> Mapping[str, str]:
+def _memory_bytes(role: Role, job: JobRecord) -> int:
     """Return what a pod counts for on its node; of alike nodes' pods the largest is known."""
     kind = POD_KINDS.get(main_pod_kind(job.type) if role is Role.COORDINATOR else role.value)
-    demands = [each.memory_bytes for each in job.requirements.pods if each.role == kind]
-    return {MEMORY_OPTION: str(max(demands))} if any(demands) else {}
+    demands = (each.memory_bytes for each in job.requirements.pods if each.role == kind)
+    return max(demands, default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +229,85 @@ class _Share:
     num_alike: int
 
 
-def _served(job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
+def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
+    """Return what a pod is told."""
+    job, surroundings = common.job, common.surroundings
+    told = _fields(common.options) | {"pod_memory_bytes": _memory_bytes(role, job)}
+    if job.type.is_sdk:
+        return SdkPodOptions(**told, **_served(common), systems=tuple(job.systems))
+    if role is Role.COORDINATOR:
+        return _coordinator(common, told)
+    if role is Role.DRIVER:
+        return DriverPodOptions(
+            **told,
+            driver=common.driver,
+            token=surroundings.driver_tokens.mint(job.id),
+            user_name=job.user.name,
+            client_config=surroundings.client_config,
+        )
+    return _of_gang(role, common, told | {"torch_threads": share.num_threads}, share)
+
+
+# `Any`: keyword arguments, each of the type of its field.
+def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share) -> PodOptions:
+    runs, job = common.surroundings.runs, common.job
+    machine_code = common.surroundings.compile_root.parent / "machine-code"
+    if role is Role.WEIGHT:
+        return WeightPodOptions(
+            **told,
+            machine_code=machine_code,
+            memory_bytes=runs.memoryx_bytes,
+            pods_here=1 if common.surroundings.has_pod_limits else share.num_alike,
+        )
+    if role is Role.CHIEF:
+        return ChiefPodOptions(
+            **told,
+            machine_code=machine_code,
+            streams=common.streams,
+            device=Device(runs.csx_device),
+            machine=runs.machine,
+            pace=runs.pace,
+        )
+    if role is Role.BROADCASTREDUCE:
+        return SwarmxPodOptions(**told, streams=common.streams)
+    if role is Role.WORKER:
+        return WorkerPodOptions(
+            **told,
+            request_path=_request_path(job),
+            num_systems=job.num_systems,
+            workers_per_system=job.workers_per_system,
+        )
+    return ActivationPodOptions(**told)
+
+
+def _coordinator(common: _Common, told: Mapping[str, Any]) -> CoordinatorPodOptions:
+    job, surroundings = common.job, common.surroundings
+    runs = surroundings.runs
+    return CoordinatorPodOptions(
+        **{**told, "torch_threads": 1},
+        **_served(common),
+        num_systems=job.num_systems,
+        workers_per_system=job.workers_per_system,
+        num_shards=job.requirements.num_shards,
+        fan_out=job.requirements.fan_out,
+        precision=Precision(runs.precision),
+        machine=runs.machine,
+        wafer_bytes=runs.wafer_bytes or None,
+        execution=runs.execution,
+        cluster_systems=surroundings.cluster_systems,
+        memory_nodes=surroundings.memory_nodes,
+        client_version=surroundings.client_version,
+        client_githash=surroundings.client_githash,
+    )
+
+
+def _served(common: _Common) -> Mapping[str, Any]:
     """Return what a pod needs that clients speak to."""
+    surroundings = common.surroundings
     return {
-        "compile_root": str(surroundings.compile_root),
-        "service_authority": job.service_authority,
+        "request_path": _request_path(common.job),
+        "compile_root": surroundings.compile_root,
+        "service_authority": common.job.service_authority,
         "bind_host": surroundings.bind_host,
         "public_host": surroundings.public_host,
         "tls_cert": surroundings.tls_cert,
@@ -216,42 +315,12 @@ def _served(job: JobRecord, surroundings: Surroundings) -> Mapping[str, str]:
     }
 
 
-def _options(
-    role: Role, job: JobRecord, surroundings: Surroundings, share: _Share
-) -> Mapping[str, str]:
-    if job.type.is_sdk:
-        return {**_served(job, surroundings), SYSTEMS_OPTION: ",".join(job.systems)}
-    if role is Role.COORDINATOR:
-        return {
-            **_served(job, surroundings),
-            "wafer_bytes": str(surroundings.runs.wafer_bytes or ""),
-            "execution": surroundings.runs.execution,
-            FAN_OUT_OPTION: str(job.requirements.fan_out),
-            "cluster_systems": str(surroundings.cluster_systems),
-            MEMORY_NODES_OPTION: str(surroundings.memory_nodes),
-            "machine": surroundings.runs.machine,
-            "client_githash": surroundings.client_githash,
-            "client_version": surroundings.client_version,
-            THREADS_OPTION: "1",
-        }
-    if role is Role.DRIVER:
-        token = surroundings.driver_tokens.mint(job.id)
-        return {
-            "token": token,
-            "user_name": job.user.name,
-            CLIENT_CONFIG_OPTION: surroundings.client_config,
-        }
-    options = {THREADS_OPTION: str(share.num_threads)}
-    if role in (Role.WEIGHT, Role.CHIEF):
-        options[MACHINE_CODE_OPTION] = str(surroundings.compile_root.parent / "machine-code")
-    if role is Role.WEIGHT:
-        options["memory_bytes"] = str(surroundings.runs.memoryx_bytes)
-        options["pods_here"] = str(1 if surroundings.has_pod_limits else share.num_alike)
-    if role is Role.CHIEF:
-        options[DEVICE_OPTION] = surroundings.runs.csx_device
-        options["machine"] = surroundings.runs.machine
-        options["pace"] = f"{surroundings.runs.pace:g}" if surroundings.runs.pace else ""
-    return options
+def _request_path(job: JobRecord) -> Path:
+    return Path(job.work_dir) / REQUEST_FILE
+
+
+def _fields(options: PodOptions) -> dict[str, Any]:
+    return {each.name: getattr(options, each.name) for each in fields(options)}
 
 
 def _shares(

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.pods import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
 from appliance.core.ids import JobId, PodName, Role, pod_name
+from appliance.core.pods.pod_spec import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
 
 FAILURE_GRACE_SECONDS = 5.0
 """From a failure to the kill: the client learns of it and calls UnaryDone and CancelJobV2."""

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from appliance.cluster.launcher import Launcher
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ClusterError, WscError
 from appliance.core.ids import JobId
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import Live, granted, pod_record

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.scheduler_snapshots import holding_of
 from appliance.scheduler.admission import Admit, Reject

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
-from appliance.core.cluster.pods import JOB_KEY_METADATA
 from appliance.core.cluster.records import EventRecord, PodRecord
 from appliance.core.errors import ForbiddenError, UserError
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.pod_spec import JOB_KEY_METADATA
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses

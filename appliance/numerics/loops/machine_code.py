@@ -108,14 +108,14 @@ def compile_text(text: str, num_pointers: int) -> MachineCode:
     return MachineCode(engine, num_pointers)
 
 
-def keep_machine_code(directory: str | None) -> None:
+def keep_machine_code(directory: Path | None) -> None:
     """Have this process look for machine code in a directory, and leave there what it compiles.
 
     Whoever can write there decides what this process executes. A directory that cannot be made is
     done without: this process then compiles for itself.
 
     Args:
-        directory: Its path; empty or None keeps nothing.
+        directory: It; None keeps nothing.
     """
     _DIRECTORIES.clear()
     if not directory:

@@ -10,9 +10,10 @@ import pytest
 from appliance.cluster.agents import AgentLauncher, AgentsOptions, ExpectedPod
 from appliance.cluster.launcher import JobStopped, PodExit
 from appliance.core.clock import SystemClock
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.pod_options import PodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from protos.wsc.v1 import nodes_pb2 as pb
 
 JOB = JobId("wsjob-a")
@@ -85,7 +86,10 @@ def specs(*places):
         management_address="",
     )
     roles = (Role.COORDINATOR, Role.CHIEF)
-    return [replace(common, role=role, node=node) for role, node in zip(roles, places, strict=True)]
+    return [
+        replace(common, role=role, node=node, options=PodOptions())
+        for role, node in zip(roles, places, strict=True)
+    ]
 
 
 def next_end(launcher):

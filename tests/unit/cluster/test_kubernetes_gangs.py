@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -14,9 +15,10 @@ from appliance.cluster.kubernetes import gangs, manifests
 from appliance.cluster.kubernetes.gangs import Progress, Seen
 from appliance.cluster.kubernetes.options import UserVolume
 from appliance.cluster.kubernetes.resources import CONFIG_MAP, POD, SECRET, SERVICE_ACCOUNT
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
+from appliance.core.pods.pod_options import DriverPodOptions, PodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from tests.support.kube_jobs import make_gang, make_options
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -193,7 +195,7 @@ def test_a_gang_too_large_for_one_object_is_refused(tmp_path, options):
 
 def test_a_pod_sees_its_own_job_s_directories_alone(tmp_path, options):
     spec = make_gang(tmp_path)[0]
-    options_of = {**spec.options, "compile_root": str(tmp_path / "compile")}
+    options_of = replace(spec.options, compile_root=tmp_path / "compile")
     body = manifests.pod(replace(spec, options=options_of), OWNER, options)
     mounts = body["spec"]["containers"][0]["volumeMounts"]
     data = {each["subPath"]: each["mountPath"] for each in mounts if each["name"] == "data"}
@@ -205,14 +207,15 @@ def test_a_pod_sees_its_own_job_s_directories_alone(tmp_path, options):
 
 def test_files_of_management_s_own_go_with_the_specs(tmp_path):
     plain, *others = make_gang(tmp_path)
-    driver = replace(plain, options={"client_config": "/data/config_v2"})
-    assert manifests.files_of([driver, *others]) == {"client_config": "/data/config_v2"}
+    told = DriverPodOptions(client_config=Path("/data/config_v2"))
+    driver = replace(plain, role=Role.DRIVER, options=told)
+    assert manifests.files_of([driver, *others]) == {"client_config": Path("/data/config_v2")}
     secret = manifests.specs_secret([driver, *others], {"client_config": b"{}"}, OWNER)
     texts = {name: base64.b64decode(text) for name, text in secret["data"].items()}
     assert texts["client_config"] == b"{}"
-    told = PodSpec.from_json(texts["coordinator-0"].decode())
-    assert told.options["client_config"] == "/etc/wsc/client_config"
-    assert "client_config" not in PodSpec.from_json(texts["chief-0"].decode()).options
+    told = PodSpec.from_json(texts["driver-0"].decode())
+    assert told.options.client_config == Path("/etc/wsc/client_config")
+    assert not hasattr(PodSpec.from_json(texts["chief-0"].decode()).options, "client_config")
 
 
 @pytest.mark.parametrize("version", kubernetes_validate.utils.all_versions()[-3:])
@@ -241,8 +244,8 @@ def test_every_object_is_right_for_recent_kubernetes(tmp_path, version):
 
 
 def test_nobody_runs_as_root(tmp_path, options):
-    for uid in ("", "0"):
-        spec = replace(make_gang(tmp_path)[0], options={"user_uid": uid, "user_gid": "0"})
+    for uid in (None, 0):
+        spec = replace(make_gang(tmp_path)[0], options=PodOptions(user_uid=uid, user_gid=0))
         security = manifests.pod(spec, OWNER, options)["spec"]["securityContext"]
         assert security["runAsUser"] == options.default_uid
         assert security["runAsGroup"] == options.group_id
@@ -250,7 +253,7 @@ def test_nobody_runs_as_root(tmp_path, options):
 
 
 def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):
-    spec = replace(make_gang(tmp_path)[1], options={"pod_memory_bytes": "123"})
+    spec = replace(make_gang(tmp_path)[1], options=PodOptions(pod_memory_bytes=123))
     (container,) = manifests.pod(spec, OWNER, options)["spec"]["containers"]
     assert container["resources"] == {
         "requests": {"memory": "123", "cpu": "100m"},
@@ -266,9 +269,9 @@ def test_a_device_is_request_and_limit(tmp_path):
     assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
 
 
-@pytest.mark.parametrize("story", [("500m", "1"), ("1", "1"), ("3500m", "3"), (4, "4")])
+@pytest.mark.parametrize("story", [("500m", 1), ("1", 1), ("3500m", 3), (4, 4)])
 def test_a_pod_has_as_many_threads_as_it_asks_cores_for(tmp_path, story):
     cpu, threads = story
     options = make_options(tmp_path, resources={Role.WEIGHT: {"cpu": cpu}})
-    spec = replace(make_gang(tmp_path)[1], options={"torch_threads": "64"})
-    assert manifests.fitted(spec, options).options["torch_threads"] == threads
+    spec = replace(make_gang(tmp_path)[1], options=PodOptions(torch_threads=64))
+    assert manifests.fitted(spec, options).options.torch_threads == threads

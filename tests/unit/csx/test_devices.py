@@ -18,10 +18,10 @@ from torch.utils.backend_registration import (
 )
 
 from appliance.compiler.pipeline import compile_program
-from appliance.core.cluster.pods import Device
 from appliance.core.errors import UserError
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import Precision
+from appliance.core.pods.pod_options import Device
 from appliance.numerics import devices
 from appliance.numerics.devices import find_device, to_device
 from appliance.numerics.programs.pool import TensorPool

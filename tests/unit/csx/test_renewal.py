@@ -9,7 +9,8 @@ import torch
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Execution
-from appliance.streams.topology import StreamMode, load_layout, sum_layout
+from appliance.core.pods.pod_options import StreamMode
+from appliance.streams.topology import load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
 from workers.csx.micro_batches import MicroBatches

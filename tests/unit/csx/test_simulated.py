@@ -4,16 +4,17 @@ from pathlib import Path
 import pytest
 
 from appliance.core.cluster import readings
-from appliance.core.cluster.pods import PodSpec
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role
+from appliance.core.pods.pod_options import ChiefPodOptions
+from appliance.core.pods.pod_spec import PodSpec
 from appliance.wafer.machine import CS2
 from appliance.wafer.timing.system_timing import system_timing
 from tests.support.plans import two_layer_plan
 from workers.csx.simulated import SimulatedTime
 
 
-def spec(index: int = 0, **options: str) -> PodSpec:
+def spec(index: int = 0, **options) -> PodSpec:
     here = Path("/run")
     return PodSpec(
         job=JobId("wsjob-a"),
@@ -22,7 +23,7 @@ def spec(index: int = 0, **options: str) -> PodSpec:
         runtime_dir=here,
         work_dir=here,
         management_address="",
-        options=options,
+        options=ChiefPodOptions(**options),
     )
 
 
@@ -57,7 +58,7 @@ def test_a_faster_machine_takes_less_time() -> None:
 
 def test_a_pace_is_a_multiple_of_the_simulated_step() -> None:
     plan = two_layer_plan()
-    paced = SimulatedTime.of(plan, spec(pace="10"), 1)
+    paced = SimulatedTime.of(plan, spec(pace=10.0), 1)
     step = paced.readings(1)[readings.SIMULATED_STEP]
     assert paced.paced_step_seconds == pytest.approx(10 * step)
     assert SimulatedTime.of(plan, spec(pace=""), 1).paced_step_seconds == 0.0

@@ -11,8 +11,9 @@ from appliance.core.errors import InternalError
 from appliance.core.ir.sharding import split_batch
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import num_micro_batches, visits
+from appliance.core.pods.pod_options import StreamMode
 from appliance.streams.layout import SlotLayout, Span
-from appliance.streams.topology import StreamMode, largest, load_layout, sum_layout
+from appliance.streams.topology import largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors, tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
 from workers.csx.micro_batches import share_parts

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.cluster.pods import Device
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
+from appliance.core.pods.pod_options import Device
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.options.groups import RunOptions
 from appliance.management.pods.pod_specs import Surroundings, plan_pods
@@ -57,9 +57,9 @@ def record(type_: JobType, *, num_systems: int = 0, workers: int = 0) -> JobReco
 def test_a_compile_job_is_a_coordinator_alone():
     (pod,) = plan_pods(record(JobType.COMPILE), Path("/run/j"), SURROUNDINGS)
     assert pod.role is Role.COORDINATOR
-    assert pod.options["job_type"] == "compile"
-    assert pod.options["cluster_systems"] == "4"
-    assert pod.options["request_path"] == "/data/jobs/wsjob-a/request.bin"
+    assert pod.options.job_type == JobType.COMPILE
+    assert pod.options.cluster_systems == 4
+    assert pod.options.request_path == Path("/data/jobs/wsjob-a/request.bin")
 
 
 def test_an_execute_job_has_one_chief_for_each_system_and_all_its_workers():
@@ -74,7 +74,9 @@ def test_an_execute_job_has_one_chief_for_each_system_and_all_its_workers():
         Role.WORKER: 6,
     }
     assert [pod.index for pod in pods if pod.role is Role.WORKER] == list(range(6))
-    assert all(pod.options["num_systems"] == "3" for pod in pods)
+    assert all(
+        pod.options.num_systems == 3 for pod in pods if pod.role in (Role.COORDINATOR, Role.WORKER)
+    )
 
 
 def test_beyond_the_fan_out_swarmx_is_a_tree_of_pods_that_the_coordinator_knows():
@@ -83,7 +85,7 @@ def test_beyond_the_fan_out_swarmx_is_a_tree_of_pods_that_the_coordinator_knows(
     )
     pods = plan_pods(job, Path("/run/j"), SURROUNDINGS)
     assert [pod.index for pod in pods if pod.role is Role.BROADCASTREDUCE] == [0, 1, 2, 3]
-    assert pods[0].options["fan_out"] == "2"
+    assert pods[0].options.fan_out == 2
     (only,) = (
         pod
         for pod in plan_pods(replace(job, requirements=Requirements()), Path("/r"), SURROUNDINGS)
@@ -97,11 +99,12 @@ def test_weight_pods_share_cores_and_memory_of_their_node():
     job = replace(record(JobType.EXECUTE, num_systems=1, workers=1), requirements=requirements)
     around = replace(SURROUNDINGS, node_cores={"a": 16, "b": 8})
     nodes = {"weight-0": "a", "weight-1": "a", "weight-2": "b"}
-    weights = [p for p in plan_pods(job, Path("/r"), around, nodes) if p.role is Role.WEIGHT]
+    pods = plan_pods(job, Path("/r"), around, nodes)
+    weights = [pod for pod in pods if pod.role is Role.WEIGHT]
     assert [pod.index for pod in weights] == [0, 1, 2]
-    assert [pod.options["torch_threads"] for pod in weights] == ["4", "4", "4"]
-    assert [pod.options["pods_here"] for pod in weights] == ["2", "2", "1"]
-    assert weights[0].options["num_shards"] == "3"
+    assert [pod.options.torch_threads for pod in weights] == [4, 4, 4]
+    assert [pod.options.pods_here for pod in weights] == [2, 2, 1]
+    assert pods[0].options.num_shards == 3
 
 
 def test_the_longest_socket_path_fits_an_address():
@@ -113,10 +116,10 @@ def test_the_longest_socket_path_fits_an_address():
 def test_pods_are_told_the_machine_and_pace_that_concern_them():
     job = record(JobType.EXECUTE, num_systems=2, workers=1)
     pods = plan_pods(job, Path("/run/j"), SURROUNDINGS)
-    told = {pod.role: (pod.options.get("machine"), pod.options.get("pace")) for pod in pods}
-    assert told[Role.CHIEF] == ("CS-3", "2.5")
-    assert told[Role.COORDINATOR] == ("CS-3", None)
-    assert told[Role.WEIGHT] == (None, None)
+    told = {pod.role: pod.options for pod in pods}
+    assert (told[Role.CHIEF].machine, told[Role.CHIEF].pace) == ("CS-3", 2.5)
+    assert told[Role.COORDINATOR].machine == "CS-3"
+    assert not hasattr(told[Role.WEIGHT], "machine")
 
 
 @pytest.mark.parametrize("device", Device)
@@ -125,8 +128,8 @@ def test_systems_alone_are_told_what_to_compute_on(device) -> None:
     pods = plan_pods(
         job, Path("/run/j"), replace(SURROUNDINGS, runs=replace(RUNS, csx_device=device))
     )
-    told = {pod.role: pod.options.get("device") for pod in pods}
-    assert told.pop(Role.CHIEF) == device.value
+    told = {pod.role: getattr(pod.options, "device", None) for pod in pods}
+    assert told.pop(Role.CHIEF) is device
     assert set(told.values()) == {None}
 
 
@@ -136,8 +139,8 @@ def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
     )
 
     assert pod.role is Role.DRIVER
-    assert pod.options["driver"] == '{"argv": []}'
-    assert SURROUNDINGS.driver_tokens.find(pod.options["token"]) == "wsjob-a"
+    assert pod.options.driver == '{"argv": []}'
+    assert SURROUNDINGS.driver_tokens.find(pod.options.token) == "wsjob-a"
 
 
 def test_a_system_computes_with_its_share_of_its_own_node():

@@ -3,53 +3,27 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
+from appliance.core.errors import InternalError
 from appliance.core.ids import JobId, PodName, Role, pod_name
+from appliance.core.pods.options_text import read_options, write_options
+from appliance.core.pods.pod_options import PodOptions, for_role, options_type
+
+Told = TypeVar("Told", bound=PodOptions)
 
 JOB_KEY_METADATA = "wsc-job-key"
 """gRPC metadata by which a coordinator shows management that it knows its job's key."""
 
-MACHINE_CODE_OPTION = "machine_code"
-"""Option of pods that compute: directory of machine code that pods before them have compiled."""
-
 MANAGEMENT = "management"
 """How `PodSpec.hosts` calls management."""
-
-HOST_OPTION = "stream_host"
-"""Option of every pod with the address at which it listens for, and is reached by, other hosts."""
-
-CLIENT_CONFIG_OPTION = "client_config"
-"""Option of a driver with the client's configuration file, for scripts that do not name one."""
-
-DEVICE_OPTION = "device"
-"""Option of a system with the `Device` that it computes on."""
-
-FAN_OUT_OPTION = "fan_out"
-"""Option of a coordinator with the children that a SwarmX pod of its job has at most."""
-
-THREADS_OPTION = "torch_threads"
-"""Option of a pod with its threads for computing: its share of its node's cores."""
-
-SYSTEMS_OPTION = "systems"
-"""Option of an SDK job's pod with the names of the systems that the job holds, joined by commas."""
-
-MEMORY_OPTION = "pod_memory_bytes"
-"""Option of a pod with the memory that it counts for on its node; absent for none."""
 
 EXIT_COORDINATOR_LOST = 75
 """Exit code of a pod whose coordinator is gone; EX_TEMPFAIL of sysexits.h: the pod is well."""
 
 EXIT_COORDINATOR_FROZEN = 76
 """Exit code of a pod whose coordinator was frozen for too long."""
-
-
-class Device(StrEnum):
-    """What a simulated system computes on."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +38,7 @@ class PodSpec:
             socket's path holds at most 107 bytes.
         work_dir: The job's directory, kept after the job ends: logs, specs.
         management_address: gRPC target of management's inner service.
-        options: What only this role needs, as strings (documented at the role's `__main__`).
+        options: How its role does its work.
         hosts: Host of each pod of the job, by member name as in `chief-0`, and of `management`; who
             is not named runs on this one's host.
         node: The node that it was placed on; empty where there is only one.
@@ -78,10 +52,30 @@ class PodSpec:
     runtime_dir: Path
     work_dir: Path
     management_address: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: PodOptions = field(default_factory=PodOptions)
     hosts: Mapping[str, str] = field(default_factory=dict)
     node: str = ""
     trace: str = ""
+
+    def __post_init__(self) -> None:
+        wanted = options_type(self.role, self.options.job_type)
+        if type(self.options) is PodOptions:
+            object.__setattr__(self, "options", for_role(self.role, self.options))
+        elif type(self.options) is not wanted:
+            raise InternalError(
+                f"{self.name} is told what {type(self.options).__name__} says, not "
+                f"{wanted.__name__}."
+            )
+
+    def told(self, kind: type[Told]) -> Told:
+        """Return the options, which are of a role's own class.
+
+        Raises:
+            InternalError: They are of another one, as the pod has another role.
+        """
+        if not isinstance(self.options, kind):
+            raise InternalError(f"{self.name} is not told what {kind.__name__} says.")
+        return self.options
 
     @property
     def member(self) -> str:
@@ -117,10 +111,7 @@ class PodSpec:
         """
         if not address:
             return self
-        options = {**self.options, HOST_OPTION: address}
-        if self.role is Role.COORDINATOR:
-            options |= {"bind_host": address, "public_host": public_host or address}
-        return replace(self, options=options)
+        return replace(self, options=self.options.at(address, public_host))
 
     def control_address(self) -> str:
         """Return the gRPC target of this pod's own inner service, for whoever is on its host."""
@@ -130,6 +121,7 @@ class PodSpec:
         """Return the JSON text of the spec."""
         fields = asdict(self)
         fields["runtime_dir"], fields["work_dir"] = str(self.runtime_dir), str(self.work_dir)
+        fields["options"] = write_options(self.options)
         return json.dumps(fields, indent=1, sort_keys=True)
 
     @classmethod
@@ -138,6 +130,7 @@ class PodSpec:
         fields = json.loads(text)
         fields["job"] = JobId(fields["job"])
         fields["role"] = Role(fields["role"])
+        fields["options"] = read_options(fields["role"], fields["options"])
         fields["runtime_dir"] = Path(fields["runtime_dir"])
         fields["work_dir"] = Path(fields["work_dir"])
         return cls(**fields)
