@@ -135,6 +135,9 @@ function View({ trace }: { trace: Trace }): JSX.Element {
       </Card>
       {selected >= 0 && <PeCard trace={trace} state={state} pe={selected} time={time} first={first} last={last} onTime={setTime} />}
       <Stuck trace={trace} onSelect={setSelected} />
+      <p class="quiet small">
+        Without a browser: <code>cs_trace svg FILE --cycle {Math.floor(time)}</code>
+      </p>
     </>
   );
 }
