@@ -38,8 +38,17 @@ def machine_of(program: Program) -> Machine:
     return find_machine({"wse2": "CS-2", "wse3": "CS-3"}[program.architecture])
 
 
-def load_program(program: Program, kernel: Kernel, *, order: int) -> LoadedProgram:
-    """Lower a program and give it to the kernel."""
+def load_program(
+    program: Program, kernel: Kernel, *, order: int, num_threads: int = 1
+) -> LoadedProgram:
+    """Lower a program and give it to the kernel.
+
+    Args:
+        program: The program.
+        kernel: The kernel.
+        order: 1 lets tasks take turns downwards.
+        num_threads: Bands of rows that the grid is cut into, each for a thread.
+    """
     _check_layout(kernel)
     machine = machine_of(program)
     classes = tuple(
@@ -67,6 +76,7 @@ def load_program(program: Program, kernel: Kernel, *, order: int) -> LoadedProgr
             machine.task_start_cycles,
             max(1, program.channels),
             order,
+            max(1, num_threads),
         ],
         dtype=np.uint32,
     )

@@ -39,7 +39,7 @@ _NO_STOP, _UNTIL_UNBLOCKED, _UNTIL_STREAMED = range(3)
 _NOW, _STEPS, _MOVES, _TOUCHED, _NUM_UNBLOCKED, _CONSOLE_SIZE, _CONSOLE, _LAST_MOVE = (
     *(0, 6, 7, 8, 9, 11, 12, 13),
 )
-_TRACE, _NUM_TRACED = 14, 15
+_TRACE, _NUM_TRACED, _NUM_BANDS = 14, 15, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,8 @@ class SimulatorOptions:
         reverse_tasks: Let tasks take turns by descending instead of ascending ids, to
             find programs that depend on an order that the machine does not promise.
         trace_events: Events of a trace that are kept, the latest; 0 for no trace.
+        num_threads: Threads that simulate bands of rows while there is enough to do; results,
+            cycles and what is printed do not depend on it. A trace is made by one.
     """
 
     machine_code_directory: str | None = None
@@ -62,6 +64,7 @@ class SimulatorOptions:
     drain_cycles: int = 1_000_000
     reverse_tasks: bool = False
     trace_events: int = 0
+    num_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,12 @@ class Simulator:
         self._options = options or SimulatorOptions()
         self._program = program
         self._kernel = load_kernel(self._options.machine_code_directory)
-        self._loaded = load_program(program, self._kernel, order=int(self._options.reverse_tasks))
+        self._loaded = load_program(
+            program,
+            self._kernel,
+            order=int(self._options.reverse_tasks),
+            num_threads=1 if self._options.trace_events else self._options.num_threads,
+        )
         self._handle = self._loaded.handle
         self._inspector = Inspector(program, self._loaded, self._kernel)
         self._symbols = SymbolTable(program)
@@ -108,7 +116,8 @@ class Simulator:
         self._launch_name = ""
         self._failure: FabricError | None = None
         self._console: list[str] = []
-        self._console_read = 0
+        num_bands = self._kernel.value(self._loaded.handle, _NUM_BANDS)
+        self._console_read = [0] * num_bands
         if self._options.trace_events:
             self._begin_trace()
         self._kernel.start(self._handle)
@@ -197,11 +206,14 @@ class Simulator:
 
     def console(self) -> list[str]:
         """Return the lines that the program has printed so far; later calls only add to them."""
-        size = self._kernel.value(self._handle, _CONSOLE_SIZE)
-        if size > self._console_read:
-            start = self._kernel.value(self._handle, _CONSOLE) + self._console_read
-            self._console += _lines(ctypes.string_at(start, size - self._console_read))
-            self._console_read = size
+        found: list[tuple[int, int, str]] = []
+        for band, read in enumerate(self._console_read):
+            size = self._kernel.value(self._handle, _CONSOLE_SIZE | band << 16)
+            start = self._kernel.value(self._handle, _CONSOLE | band << 16) + read
+            found += _printed(ctypes.string_at(start, size - read)) if size > read else []
+            self._console_read[band] = size
+        found.sort(key=lambda record: record[:2])
+        self._console += [text for _, _, text in found]
         return self._console
 
     def stall_report(self, reason: str = "") -> StallReport:
@@ -425,12 +437,13 @@ class Simulator:
         return base + address
 
 
-def _lines(records: bytes) -> list[str]:
-    """Return what PEs printed: records of cycle, PE, length and text."""
-    lines, at = [], 0
+def _printed(records: bytes) -> list[tuple[int, int, str]]:
+    """Return what PEs printed, as cycle, PE and text: records of these and the text's length."""
+    found, at = [], 0
     while at < len(records):
-        length = int.from_bytes(records[at + 12 : at + 16], "little")
+        cycle = int.from_bytes(records[at : at + 8], "little")
+        number, length = (int.from_bytes(records[at + k : at + k + 4], "little") for k in (8, 12))
         at += 16
-        lines.append(records[at : at + length].decode("latin-1"))
+        found.append((cycle, number, records[at : at + length].decode("latin-1")))
         at += length
-    return lines
+    return found

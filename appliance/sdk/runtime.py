@@ -50,7 +50,8 @@ class SdkRuntime:
         bindir: Directory that `cslc` wrote; a relative one counts from where this is called.
         cmaddr: Address of the system to run on; empty for none, which the simulator does without.
         suppress_simfab_trace: Accepted; the fabric is traced only where `fabric_trace` asks for it.
-        simfab_numthreads: Accepted; results do not depend on threads.
+        simfab_numthreads: Threads that simulate a large program, at most as many as there are
+            processors; results do not depend on them.
         msg_level: Least level of the runtime's messages: `DEBUG`, `INFO`, `WARNING` or `ERROR`.
         memcpy_required: Whether the program must have been compiled with memcpy.
         fabric_trace: File for a trace of what happens on the fabric; empty for none. None leaves it
@@ -71,7 +72,8 @@ class SdkRuntime:
         memcpy_required: bool = True,
         fabric_trace: str | os.PathLike[str] | None = None,
     ) -> None:
-        del suppress_simfab_trace, simfab_numthreads
+        del suppress_simfab_trace
+        self._num_threads = min(simfab_numthreads, len(os.sched_getaffinity(0)))
         logger.setLevel(msg_level.upper())
         _check_system(cmaddr or "")
         self._directory = Path(bindir).resolve()
@@ -108,6 +110,7 @@ class SdkRuntime:
             order = self._trace_order
             options = SimulatorOptions(
                 machine_code_directory=machine_code_directory(),
+                num_threads=self._num_threads,
                 trace_events=order.events if order else 0,
             )
             self._simulator = Simulator(program, options=options)

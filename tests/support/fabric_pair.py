@@ -42,7 +42,9 @@ class FastFabric:
 
     def __post_init__(self) -> None:
         self.kernel = load_kernel()
-        self.loaded = load_program(self.program, self.kernel, order=self.order)
+        self.loaded = load_program(
+            self.program, self.kernel, order=self.order, num_threads=self.num_threads
+        )
         self.handle = self.loaded.handle
         self.kernel.start(self.handle)
 

@@ -157,7 +157,7 @@ static void end_operation(Pe *pe) {
 /* Whether the main thread used this cycle. */
 static int issue_main(Machine *m, Pe *pe, u64 now) {
     if (pe->busy_until > now) { schedule(m, pe, pe->busy_until); return 1; }
-    while (!m->fault) {
+    while (!pe->has_failed) {
         if (pe->in_operation) {
             if (!issue_thread(m, pe, MAIN_THREAD, now)) return 0;
             if (!pe->threads[MAIN_THREAD].is_active) end_operation(pe);

@@ -106,7 +106,7 @@ static int start_operation(Machine *m, Pe *pe, const Site *site, u32 pc, u64 now
             save_addresses(pe, t);
         } else {
             t->is_active = 1;
-            while (t->is_active && !m->fault) thread_step(m, pe, t, now);
+            while (t->is_active && !pe->has_failed) thread_step(m, pe, t, now);
         }
         return RAN;
     }
@@ -198,7 +198,7 @@ static int next_of_map(Machine *m, Pe *pe, u32 first_slot, u32 pc, u64 now, u64 
         if (c->remaining != NEVER32) c->remaining--;
         pe->frame[first_slot + i] = extend(value, site->widths[i] * 8, site->is_signed[i]);
     }
-    return m->fault ? FAILED + 1 : RAN;
+    return pe->has_failed ? FAILED + 1 : RAN;
 }
 
 static int put_of_map(Machine *m, Pe *pe, u64 value, u32 pc, u64 now, u64 before) {
@@ -414,7 +414,7 @@ L_VECTOR: {
     u64 cost = n - (u64)(i64)i->cost;
     const int outcome = start_operation(m, pe, pe->image->sites + i->imm, pc, now, &cost);
     if (outcome == WAITS) LEAVE;
-    if (outcome == FAILED || m->fault) { pe->pc = pc; goto failed; }
+    if (outcome == FAILED || pe->has_failed) { pe->pc = pc; goto failed; }
     n = cost;
     if (pe->in_operation) { pe->pc = pc; goto leave; }
     if (i->a) R[i->a] = 1;
@@ -439,14 +439,14 @@ L_MAP_PUT: {
     const u64 before = n - (u64)(i64)i->cost;
     const int outcome = put_of_map(m, pe, R[i->a], pc, now, before);
     if (outcome == WAITS) { if (!before) *state = WAITS; LEAVE; }
-    if (m->fault) { pe->pc = pc; goto failed; }
+    if (pe->has_failed) { pe->pc = pc; goto failed; }
     NEXT;
 }
 L_INTRINSIC: {
     const u64 before = n - (u64)(i64)i->cost;
     if (before && is_exact_service((u32)i->imm, pe)) LEAVE;
     R[i->a] = serve(m, pe, i, now + before);
-    if (m->fault) { pe->pc = (u32)(i - code); goto failed; }
+    if (pe->has_failed) { pe->pc = (u32)(i - code); goto failed; }
     NEXT;
 }
 

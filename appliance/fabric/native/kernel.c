@@ -1,8 +1,8 @@
 /* The simulated fabric: time, PEs as they are touched, and what Python calls. */
 #include "core.h"
+#include "team.h"
 
 enum { WHEEL = 256 };
-enum { STOP_QUIET, STOP_LIMIT, STOP_FAULT, STOP_UNBLOCKED, STOP_STREAMED };
 
 static void append(List *list, u32 item) {
     if (list->count == list->capacity) {
@@ -14,6 +14,10 @@ static void append(List *list, u32 item) {
 
 /* Has a PE look around in a cycle; earlier wishes win, since a PE that looks asks again. */
 static void schedule(Machine *m, Pe *pe, u64 cycle) {
+    if (UNLIKELY(pe->number - m->first >= m->span)) { /* always for the next cycle */
+        append(&m->wishes[m->turn & 1][pe->number < m->first ? ABOVE : BELOW], pe->number);
+        return;
+    }
     if (cycle >= pe->wake) return;
     pe->wake = cycle;
     if (cycle - m->now < WHEEL) {
@@ -49,7 +53,7 @@ static void set_up_router(Machine *m, Pe *pe) {
     if (routing == NEVER32) return;
     const ColorConfig *configs = m->routings[routing];
     for (u32 k = 0; k < m->routing_sizes[routing]; k++) {
-        Route *r = route_of(pe, configs[k].color);
+        Route *r = route_of(m, pe, configs[k].color);
         r->config = configs[k];
         r->config.filter.counter = r->config.filter.init_counter;
         select_position(r);
@@ -93,12 +97,12 @@ static void bind_free_queues(Machine *m, Pe *pe) {
 static void set_up_core(Machine *m, Pe *pe) {
     const ClassImage *image = pe->image;
     pe->memory_size = image->num_memory;
-    pe->memory = malloc(image->num_memory + 8);
+    pe->memory = allot(m, image->num_memory + 8);
     memcpy(pe->memory, image->memory, image->num_memory);
-    pe->frame = malloc(image->num_slots * sizeof(u64));
+    pe->frame = allot(m, image->num_slots * sizeof(u64));
     memcpy(pe->frame, image->frame, image->num_slots * sizeof(u64));
     if (image->num_fifos) {
-        pe->fifos = malloc(image->num_fifos * sizeof(Fifo));
+        pe->fifos = allot(m, image->num_fifos * sizeof(Fifo));
         memcpy(pe->fifos, image->fifos, image->num_fifos * sizeof(Fifo));
     }
     pe->active = image->active;
@@ -114,10 +118,8 @@ static void set_up_core(Machine *m, Pe *pe) {
     }
 }
 
-static Pe *pe_at(Machine *m, u32 number) {
-    if (m->pes[number]) return m->pes[number];
-    Pe *pe = calloc(1, sizeof(Pe));
-    m->pes[number] = pe;
+static Pe *make_pe(Machine *m, u32 number) {
+    Pe *pe = allot(m, sizeof(Pe));
     m->num_touched++;
     pe->number = number;
     pe->x = number % m->width;
@@ -131,6 +133,20 @@ static Pe *pe_at(Machine *m, u32 number) {
     set_up_router(m, pe);
     if (pe->image) bind_free_queues(m, pe);
     if (pe->image) set_up_core(m, pe);
+    return pe;
+}
+
+/* The PE, made when it is first touched, perhaps by the thread of the band beside its own. */
+static Pe *pe_at(Machine *m, u32 number) {
+    Pe *pe = __atomic_load_n(m->pes + number, __ATOMIC_ACQUIRE);
+    if (LIKELY(pe != 0)) return pe;
+    lock_team(m->team);
+    pe = m->pes[number];
+    if (!pe) {
+        pe = make_pe(m, number);
+        __atomic_store_n(m->pes + number, pe, __ATOMIC_RELEASE);
+    }
+    unlock_team(m->team);
     schedule(m, pe, m->now + 1);
     return pe;
 }
@@ -148,61 +164,118 @@ static void collect(Machine *m, u64 now) {
     slot->count = 0;
 }
 
-static void simulate_cycle(Machine *m) {
-    const u64 now = m->now;
+/* The next cycle in which a PE of this band looks around, perhaps in vain. */
+static u64 next_event(const Machine *m) {
+    u64 next = m->far_next;
+    if (!m->num_in_wheel) return next;
+    for (u64 cycle = m->now + 1; cycle < next; cycle++)
+        if (m->wheel[cycle % WHEEL].count) return cycle;
+    return next;
+}
+
+static void go_to(Machine *m, u64 cycle) {
+    m->now = cycle;
+    if (m->far_next != NEVER && m->far_next - cycle < WHEEL) bring_near(m);
+}
+
+/* --- ahead of what is looked at, its memory is fetched: a large grid does not lie in a cache */
+
+enum { FAR_AHEAD = 10, AHEAD = 5 };
+
+INLINE void fetch(const void *block, u32 lines) {
+    for (u32 k = 0; k < lines; k++) __builtin_prefetch((const char *)block + k * LINE, 1);
+}
+
+INLINE const Pe *ahead_of(const Machine *m, u32 k, u32 distance) {
+    return k + distance < m->run.count ? m->pes[m->run.items[k + distance]] : 0;
+}
+
+INLINE void foresee_decision(const Machine *m, u32 k) {
+    const Pe *far = ahead_of(m, k, FAR_AHEAD), *near = ahead_of(m, k, AHEAD);
+    if (far) fetch(far, 5);
+    if (!near) return;
+    if (near->buffered) fetch(near->routes[__builtin_ctz(near->buffered)], 2);
+    if (near->out_mask) fetch(near->outputs + __builtin_ctz(near->out_mask), 2);
+}
+
+INLINE void foresee_step(const Machine *m, u32 k) {
+    const Pe *far = ahead_of(m, k, FAR_AHEAD), *near = ahead_of(m, k, AHEAD);
+    if (far) fetch(far, 3);
+    if (!near) return;
+    if (near->thread_mask) fetch(near->threads + __builtin_ctz(near->thread_mask), 4);
+    if (near->in_mask) fetch(near->inputs + __builtin_ctz(near->in_mask), 2);
+}
+
+INLINE void foresee_move(const Machine *m, u32 k) {
+    if (k + AHEAD >= m->num_moves) return;
+    const Move *move = m->move_list + k + AHEAD;
+    const Pe *pe = m->pes[move->pe];
+    fetch(pe, 1);
+    if (move->source == FROM_BUFFER) fetch(pe->routes[move->color], 2);
+}
+
+/* --- the parts of a cycle; between them the bands meet */
+
+static void begin_cycle(Machine *m, u64 now) {
+    go_to(m, now);
+    m->turn++;
+    m->wishes[m->turn & 1][ABOVE].count = m->wishes[m->turn & 1][BELOW].count = 0;
     collect(m, now);
     m->num_moves = 0;
-    for (u32 k = 0; k < m->run.count; k++) decide(m, m->pes[m->run.items[k]], now);
-    for (u32 k = 0; k < m->num_moves; k++) commit(m, m->move_list + k, now);
     for (u32 k = 0; k < m->run.count; k++) {
+        foresee_decision(m, k);
+        decide(m, m->pes[m->run.items[k]], now);
+    }
+}
+
+static void move_wavelets(Machine *m) {
+    m->arrivals[ABOVE].count = m->arrivals[BELOW].count = 0;
+    for (u32 k = 0; k < m->num_moves; k++) {
+        foresee_move(m, k);
+        commit(m, m->move_list + k, m->now);
+    }
+}
+
+static void take_arrivals(Machine *m, const Arrivals *list) {
+    for (u32 k = 0; k < list->count; k++) {
+        const Arrival *a = list->items + k;
+        arrive(m, m->pes[a->pe], a->entry, a->color, a->port, m->now);
+    }
+}
+
+static void step_cores(Machine *m) {
+    Machine *const *bands = m->team->bands;
+    if (m->band > 0) take_arrivals(m, bands[m->band - 1]->arrivals + BELOW);
+    if (m->band + 1 < m->num_bands) take_arrivals(m, bands[m->band + 1]->arrivals + ABOVE);
+    for (u32 k = 0; k < m->run.count; k++) {
+        foresee_step(m, k);
         Pe *pe = m->pes[m->run.items[k]];
-        if (pe->image) core_step(m, pe, now);
+        if (pe->image) core_step(m, pe, m->now);
     }
+    m->num_active = m->run.count;
+    if (m->num_active) m->last_active = m->now;
+    const List *wishes = m->wishes[m->turn & 1];
+    m->next = wishes[ABOVE].count || wishes[BELOW].count ? m->now + 1 : next_event(m);
 }
 
-/* Goes to the next cycle in which a PE looks around; 0 if there is none up to the limit. */
-static int advance(Machine *m, u64 limit) {
-    for (;;) {
-        if (m->num_in_wheel == 0) {
-            if (m->far_next == NEVER) return 0;
-            if (m->far_next - m->now >= WHEEL) {
-                if (m->far_next >= limit) return 0;
-                m->now = m->far_next - 1;
-            }
-            bring_near(m);
-            if (m->num_in_wheel == 0) return 0;
-        }
-        if (m->now + 1 >= limit) return 0;
-        m->now++;
-        if (m->far_next != NEVER && m->far_next - m->now < WHEEL) bring_near(m);
-        if (m->wheel[m->now % WHEEL].count) return 1;
-    }
+static void take_wishes(Machine *m, const List *list) {
+    for (u32 k = 0; k < list->count; k++) schedule(m, m->pes[list->items[k]], m->now + 1);
 }
 
-static int is_pending(const Machine *m) { return m->num_in_wheel || m->far_next != NEVER; }
-
-/* Simulates until nothing happens any more, the limit, a fault, or what `stop` waits for:
- * 1: so many PEs have let the next command start; 2: the host's streams are done. After so much
- * work it returns as at the limit, so that whoever called can look around. */
-u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target, u64 work) {
-    const u64 end = m->steps + work;
-    for (;;) {
-        if (m->steps >= end) return STOP_LIMIT;
-        if (m->fault) return STOP_FAULT;
-        if (stop == 1 && m->num_unblocked >= target) return STOP_UNBLOCKED;
-        if (stop == 2 && m->num_streams == 0) return STOP_STREAMED;
-        if (!advance(m, limit)) return is_pending(m) ? STOP_LIMIT : STOP_QUIET;
-        simulate_cycle(m);
-    }
+static void end_cycle(Machine *m) {
+    Machine *const *bands = m->team->bands;
+    if (m->band > 0) take_wishes(m, bands[m->band - 1]->wishes[m->turn & 1] + BELOW);
+    if (m->band + 1 < m->num_bands) take_wishes(m, bands[m->band + 1]->wishes[m->turn & 1] + ABOVE);
 }
+
+#include "bands.h"
 
 u64 fabric_layout(u32 which) {
     const u64 sizes[] = {sizeof(Instruction), sizeof(Site), sizeof(Shape), sizeof(ColorConfig), sizeof(ClassImage), sizeof(Fifo), sizeof(Settings), sizeof(TraceEvent)};
     return which < sizeof(sizes) / sizeof(sizes[0]) ? sizes[which] : 0;
 }
 
-/* options: width, height, is_wse3, format, ramp cycles, task cycles, channel words, order. */
-Machine *fabric_new(const u32 *options, const ClassImage *classes, u32 *class_of, u32 *routing_of,
+static Machine *new_band(const u32 *options, const ClassImage *classes, u32 *class_of, u32 *routing_of,
                     const ColorConfig **routings, const u32 *routing_sizes) {
     Machine *m = calloc(1, sizeof(Machine));
     m->width = options[0];
@@ -214,61 +287,98 @@ Machine *fabric_new(const u32 *options, const ClassImage *classes, u32 *class_of
     m->channel_words = options[6];
     m->order = options[7];
     m->num_pes = m->width * m->height;
-    m->pes = calloc(m->num_pes, sizeof(Pe *));
     m->classes = classes;
     m->class_of = class_of;
     m->routing_of = routing_of;
     m->routings = routings;
     m->routing_sizes = routing_sizes;
     m->wheel = calloc(WHEEL, sizeof(List));
-    m->far_next = NEVER;
+    m->far_next = m->next = NEVER;
     return m;
 }
 
+/* options: width, height, is_wse3, format, ramp cycles, task cycles, channel words, order, bands.
+ * Returns the first band, which stands for all of them. */
+Machine *fabric_new(const u32 *options, const ClassImage *classes, u32 *class_of, u32 *routing_of,
+                    const ColorConfig **routings, const u32 *routing_sizes) {
+    Team *team = calloc(1, sizeof(Team));
+    const u32 height = options[1], most = options[8] < MAX_BANDS ? options[8] : MAX_BANDS;
+    team->count = most < 1 ? 1 : most < height ? most : height;
+    Pe **pes = calloc(options[0] * height, sizeof(Pe *));
+    for (u32 k = 0; k < team->count; k++) {
+        Machine *m = new_band(options, classes, class_of, routing_of, routings, routing_sizes);
+        const u64 row = (u64)k * height / team->count, end = (u64)(k + 1) * height / team->count;
+        m->pes = pes;
+        m->band = k;
+        m->num_bands = team->count;
+        m->team = team;
+        m->first = (u32)row * m->width;
+        m->span = (u32)(end - row) * m->width;
+        team->bands[k] = m;
+    }
+    return team->bands[0];
+}
+
 static void free_pe(Pe *pe) {
-    for (u32 k = 0; k < NUM_COLORS; k++) free(pe->routes[k]);
-    free(pe->memory);
-    free(pe->frame);
-    free(pe->fifos);
     free(pe->dsrs);
     free(pe->maps);
     free(pe->stack);
     free(pe->line);
     free(pe->configs);
-    free(pe);
 }
 
-void fabric_free(Machine *m) {
-    for (u32 k = 0; k < m->num_pes; k++)
-        if (m->pes[k]) free_pe(m->pes[k]);
+static void free_band(Machine *m) {
     for (u32 k = 0; k < WHEEL; k++) free(m->wheel[k].items);
+    for (u32 k = 0; k < 2; k++) {
+        free(m->arrivals[k].items);
+        free(m->wishes[0][k].items);
+        free(m->wishes[1][k].items);
+    }
     free(m->wheel);
     free(m->far.items);
     free(m->run.items);
     free(m->move_list);
     free(m->console.bytes);
     free(m->trace);
-    free(m->pes);
+    free_arena(m);
     free(m);
+}
+
+void fabric_free(Machine *m) {
+    Team *team = m->team;
+    for (u32 k = 0; k < m->num_pes; k++)
+        if (m->pes[k]) free_pe(m->pes[k]);
+    free(m->pes);
+    for (u32 k = 0; k < team->count; k++) free_band(team->bands[k]);
+    free(team);
+}
+
+static Machine *band_of(Machine *m, u32 number) {
+    for (u32 k = 0; k < m->num_bands; k++) {
+        Machine *band = m->team->bands[k];
+        if (number - band->first < band->span) return band;
+    }
+    return m;
 }
 
 /* Brings to life every PE that does something by itself. */
 void fabric_start(Machine *m) {
     for (u32 k = 0; k < m->num_pes; k++) {
         const u32 image = m->class_of[k];
-        if (image != NEVER32 && m->classes[image].active) pe_at(m, k);
+        if (image != NEVER32 && m->classes[image].active) pe_at(band_of(m, k), k);
     }
 }
 
 u32 fabric_trace(Machine *m, u64 capacity) { return (u32)begin_trace(m, capacity); }
 
 u8 *fabric_memory(Machine *m, u32 number) {
-    Pe *pe = pe_at(m, number);
+    Pe *pe = pe_at(band_of(m, number), number);
     return pe->memory;
 }
 
 /* Has the PE call a function when its main thread is free. */
-void fabric_call(Machine *m, u32 number, u32 function, const u32 *arguments, u32 count) {
+void fabric_call(Machine *all, u32 number, u32 function, const u32 *arguments, u32 count) {
+    Machine *m = band_of(all, number);
     Pe *pe = pe_at(m, number);
     pe->has_call = 1;
     pe->command_ready = 0;
@@ -277,7 +387,8 @@ void fabric_call(Machine *m, u32 number, u32 function, const u32 *arguments, u32
     schedule(m, pe, m->now + 1);
 }
 
-void fabric_stream(Machine *m, u32 number, u32 color, u32 is_in, u32 *data, u32 total, u32 first) {
+void fabric_stream(Machine *all, u32 number, u32 color, u32 is_in, u32 *data, u32 total, u32 first) {
+    Machine *m = band_of(all, number);
     Pe *pe = pe_at(m, number);
     HostPort *port = is_in ? &pe->host_in : &pe->host_out;
     *port = (HostPort){.data = data, .start = m->now + 1, .color = color, .total = total, .first = first};
@@ -287,33 +398,56 @@ void fabric_stream(Machine *m, u32 number, u32 color, u32 is_in, u32 *data, u32 
     schedule(m, pe, m->now + 1);
 }
 
-void fabric_reset_streams(Machine *m) { m->num_streams = 0; m->num_unblocked = 0; }
+void fabric_reset_streams(Machine *m) {
+    for (u32 k = 0; k < m->num_bands; k++) m->team->bands[k]->num_streams = m->team->bands[k]->num_unblocked = 0;
+}
 
 /* Lets time pass while nothing moves: the host's own work. */
 void fabric_pass(Machine *m, u64 cycles) {
-    if (!is_pending(m)) m->now += cycles;
+    for (u32 k = 0; k < m->num_bands; k++)
+        if (next_event(m->team->bands[k]) != NEVER) return;
+    for (u32 k = 0; k < m->num_bands; k++) m->team->bands[k]->now += cycles;
 }
 
-u64 fabric_value(const Machine *m, u32 which) {
+static u64 value_of(const Machine *m, u32 which) {
     switch (which) {
-    case 0: return m->now;
-    case 1: return m->fault;
-    case 2: return m->fault_pe;
-    case 3: return m->fault_pc;
-    case 4: return m->fault_a;
-    case 5: return m->fault_b;
     case 6: return m->steps;
     case 7: return m->moves;
     case 8: return m->num_touched;
     case 9: return m->num_unblocked;
     case 10: return m->num_streams;
-    case 11: return m->console.size;
-    case 12: return (u64)m->console.bytes;
-    case 13: return m->last_move;
-    case 14: return (u64)m->trace;
-    case 15: return m->trace_count;
     }
     return 0;
+}
+
+static u64 latest_move(const Team *team) {
+    u64 latest = 0;
+    for (u32 k = 0; k < team->count; k++)
+        if (team->bands[k]->last_move > latest) latest = team->bands[k]->last_move;
+    return latest;
+}
+
+/* A number of the whole machine; in the high half of `which` the band whose console is meant. */
+u64 fabric_value(const Machine *m, u32 which) {
+    const Team *team = m->team;
+    const Machine *failed = first_fault(team), *band = team->bands[(which >> 16) % team->count];
+    u64 sum = 0;
+    switch (which & 0xffff) {
+    case 0: return m->now;
+    case 1: return failed ? failed->fault : 0;
+    case 2: return failed ? failed->fault_pe : 0;
+    case 3: return failed ? failed->fault_pc : 0;
+    case 4: return failed ? failed->fault_a : 0;
+    case 5: return failed ? failed->fault_b : 0;
+    case 11: return band->console.size;
+    case 12: return (u64)band->console.bytes;
+    case 13: return latest_move(team);
+    case 14: return (u64)m->trace;
+    case 15: return m->trace_count;
+    case 16: return team->count;
+    }
+    for (u32 k = 0; k < team->count; k++) sum += value_of(team->bands[k], which);
+    return sum;
 }
 
 /* One number of a PE, for reports; all ones where the PE has never been touched. */

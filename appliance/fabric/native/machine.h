@@ -86,10 +86,10 @@ typedef struct Entry {
 } Entry;
 
 typedef struct Queue {
-    Entry ring[RING];
     u8 head, count, depth, color, is_bound, user, filtered, flushing;
     u8 priority, is_lent, pad[2]; /* lent: bound though the program did not ask */
     u32 reserved;
+    Entry ring[RING];
 } Queue;
 
 typedef struct Cursor {
@@ -149,7 +149,7 @@ typedef struct ColorConfig {
 typedef struct Route {
     ColorConfig config;
     u8 rx, tx; /* of the current position */
-    u8 count, barrier, arrival_port, pad[3];
+    u8 count, barrier, arrival_ports, pad[3];
     u64 arrival;
     Entry buffer[2];
 } Route;
@@ -181,47 +181,44 @@ typedef struct HostPort {
 } HostPort;
 
 typedef struct Pe {
+    /* what every cycle of an active PE reads, side by side */
+    u64 wake; /* the cycle in which it is looked at next */
     const ClassImage *image;
     u8 *memory;
     u64 *frame;
-    u32 x, y, number;
-    u32 memory_size;
-    /* main thread */
-    u32 pc;
-    u8 is_running, in_operation, is_asserting, command_ready;
-    u8 last_task_id, has_call, is_counting, pad6;
-    u64 busy_until, slot_free;
-    u64 wait_cycles, task_started;
-    u64 active, blocked_local, blocked_data, blocked_color, blocked_queue, high_priority;
-    u64 blocked_threads;
-    u32 call_function, call_arguments[16];
-    u8 main_priority, next_thread, carry, map_depth;
-    u8 thread_mask, starting, has_swap, pad5; /* microthreads at work, those being set up; whether a color swaps here */
+    u32 number, x, y, memory_size;
+    u32 buffered; /* colors with a wavelet in the router */
+    u8 next_color, next_output;
+    u8 in_mask, out_mask; /* queues that hold a wavelet */
+    u8 thread_mask, starting, has_swap, next_thread; /* microthreads at work, those being set up; whether a color swaps here */
+    u8 is_running, in_operation, has_failed, main_priority;
+    u64 busy_until, slot_free, busy_cycles;
+    u64 active, blocked_local, blocked_threads;
+    u32 pc, is_flushing;
     u32 teardown_pending, flush_pending; /* colors; queues: input bits 0-7, output bits 8-15 */
+    u32 teardown_seen; /* colors whose handler has been started */
+    u32 host_open; /* colors that the host drains here */
+    u8 has_call, last_task_id, carry, map_depth;
+    u8 queue_for[NUM_COLORS]; /* input queue bound to a color */
+    u64 instructions, wavelets;
+    u64 blocked_data, blocked_color, blocked_queue, high_priority;
+    Dsr *dsrs; /* DSR_FILES files of NUM_DSRS; allocated at the first load */
+    MapState *maps;
+    Fifo *fifos;
+    Route *routes[NUM_COLORS];
+    Queue inputs[NUM_QUEUES], outputs[NUM_QUEUES];
+    Thread threads[NUM_THREADS];
+    HostPort host_in, host_out;
+    /* what few cycles read */
+    u8 command_ready, is_counting, pad[6];
+    u64 task_started;
+    u32 call_function, call_arguments[16];
     u32 stack_top, stack_size;
     u64 *stack;
     u64 timer_start, timer_value;
     u32 prng[4];
     u32 active_prng, line_length, line_capacity;
     char *line;
-    Thread threads[NUM_THREADS];
-    Queue inputs[NUM_QUEUES], outputs[NUM_QUEUES];
-    Dsr *dsrs; /* DSR_FILES files of NUM_DSRS; allocated at the first load */
-    MapState *maps;
-    Fifo *fifos;
-    /* router */
-    Route *routes[NUM_COLORS];
-    u32 buffered; /* colors with a wavelet in the router */
-    u8 next_color, next_output;
-    u8 in_mask, out_mask; /* queues that hold a wavelet */
-    u8 queue_for[NUM_COLORS]; /* input queue bound to a color */
-    u32 host_open; /* colors that the host drains here */
-    u32 teardown_seen; /* colors whose handler has been started */
-    HostPort host_in, host_out;
-    u32 is_flushing, pad4;
-    /* schedule */
-    u64 wake;
-    u64 instructions, busy_cycles, wavelets;
     u16 *configs; /* pairs of address and value */
     u32 num_configs, pad3;
 } Pe;
@@ -242,7 +239,30 @@ typedef struct TraceEvent {
     u8 kind, color, ports, more;
 } TraceEvent;
 
+/* A wavelet on its way into another band. */
+typedef struct Arrival {
+    u32 pe;
+    u8 color, port, pad[2];
+    Entry entry;
+} Arrival;
+
+typedef struct Arrivals {
+    Arrival *items;
+    u32 count, capacity;
+} Arrivals;
+
+enum { ABOVE, BELOW };
+
+/* A band of rows with all that its thread writes. What it does to PEs of the bands above and below
+ * goes through lists: `arrivals` of this cycle, `wishes` to be looked at in the next one. */
 typedef struct Machine {
+    u32 first, span; /* PEs of this band */
+    u32 band, num_bands;
+    struct Team *team;
+    Arrivals arrivals[2];
+    List wishes[2][2]; /* by parity of `turn`, and side */
+    u64 turn;
+    u64 next, num_active, last_active; /* the cycle of its next wish, PEs of this cycle, its last busy cycle */
     u32 width, height, is_wse3, format, ramp_cycles, memory_bytes;
     u32 task_cycles, start_cycles, setup_cycles, channel_words;
     Pe **pes;
@@ -270,6 +290,10 @@ typedef struct Machine {
     u32 pad;
     TraceEvent *trace; /* 0: nobody asked for one */
     u64 trace_capacity, trace_count;
+    u8 *arena;
+    u64 arena_left;
+    void **chunks;
+    u64 num_chunks;
 } Machine;
 
 #endif

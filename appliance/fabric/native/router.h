@@ -13,7 +13,7 @@ enum { FROM_BUFFER, FROM_OUTPUT, FROM_HOST, TO_HOST };
 
 typedef struct Move {
     u32 pe;
-    u8 source, color, index, port;
+    u8 source, color, index, was_closed; /* closed: its senders may have been refused */
 } Move;
 
 INLINE u32 opposite(u32 port) { return port ^ 1; } /* west-east, south-north */
@@ -76,6 +76,7 @@ static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
         if (!can) continue;
         *used |= r->tx;
         add_move(m, pe->number, FROM_BUFFER, color, 0);
+        m->move_list[m->num_moves - 1].was_closed = r->barrier || r->count == BUFFER_DEPTH;
     }
 }
 
@@ -113,13 +114,22 @@ static void decide(Machine *m, Pe *pe, u64 now) {
     if (pe->host_in.total) decide_host(m, pe, &used, now);
 }
 
+/* Of several ports the two lowest are named, of several colors the lowest, in any order. */
+static void fail_arrival(Machine *m, Pe *pe, Route *r, u32 color, u32 port) {
+    r->arrival_ports |= (u8)(1u << port);
+    const u32 first = (u32)__builtin_ctz(r->arrival_ports);
+    const u32 second = (u32)__builtin_ctz(r->arrival_ports & (r->arrival_ports - 1u));
+    if (m->fault == FAULT_TWO_ARRIVALS && m->fault_pe == pe->number && m->fault_pc >= color) m->fault = 0;
+    fail(m, pe, FAULT_TWO_ARRIVALS, color, first, second);
+}
+
 /* A wavelet comes to a router; its entry can move in the next cycle. */
 static void arrive(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
     const u32 as = taken_as(pe, color, port);
     Route *r = pe->routes[as];
-    if (r->arrival == now + 1) { fail(m, pe, FAULT_TWO_ARRIVALS, as, r->arrival_port, port); return; }
+    if (r->arrival == now + 1) { fail_arrival(m, pe, r, as, port); return; }
     r->arrival = now + 1;
-    r->arrival_port = (u8)port;
+    r->arrival_ports = (u8)(1u << port);
     e.color = (u8)as;
     e.ready = now + 1;
     r->buffer[r->count++] = e;
@@ -132,6 +142,17 @@ static void deliver(Machine *m, Pe *pe, u32 number, Entry e, u64 now) {
     e.ready = now + m->ramp_cycles;
     push_queue(pe->inputs, number, &pe->in_mask, e);
     schedule(m, pe, e.ready);
+}
+
+/* To a router of this band at once; into another one through the list that its thread reads. */
+static void send(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
+    if (LIKELY(pe->number - m->first < m->span)) { arrive(m, pe, e, color, port, now); return; }
+    Arrivals *list = m->arrivals + (pe->number < m->first ? ABOVE : BELOW);
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity ? 2 * list->capacity : 64;
+        list->items = realloc(list->items, list->capacity * sizeof(Arrival));
+    }
+    list->items[list->count++] = (Arrival){.pe = pe->number, .color = (u8)color, .port = (u8)port, .entry = e};
 }
 
 static void wake_senders(Machine *m, Pe *pe, const Route *r, u32 rx) {
@@ -160,11 +181,11 @@ static u32 obey(Machine *m, Pe *pe, Route *r, u32 data) {
     return pops ? pop_command(data) : data;
 }
 
-static void commit_buffer(Machine *m, Pe *pe, u32 color, u64 now) {
+static void commit_buffer(Machine *m, Pe *pe, const Move *move, u64 now) {
+    const u32 color = move->color;
     Route *r = pe->routes[color];
     Entry e = r->buffer[0];
     const u32 tx = r->tx, rx = r->rx;
-    const int was_closed = r->barrier || r->count == BUFFER_DEPTH;
     r->buffer[0] = r->buffer[1];
     if (--r->count == 0) pe->buffered &= ~(1u << color);
     set_barrier(r);
@@ -178,8 +199,8 @@ static void commit_buffer(Machine *m, Pe *pe, u32 color, u64 now) {
     if (e.control) e.data = obey(m, pe, r, e.data);
     if (e.pad[0]) { if (r->config.has_switch) advance_switch(r); e.pad[0] = 0; }
     for (u32 port = WEST; port <= NORTH; port++)
-        if (tx >> port & 1) arrive(m, neighbour(m, pe, port, 1), e, color, opposite(port), now);
-    if (was_closed) wake_senders(m, pe, r, rx | r->rx);
+        if (tx >> port & 1) send(m, neighbour(m, pe, port, 1), e, color, opposite(port), now);
+    if (move->was_closed) wake_senders(m, pe, r, rx | r->rx);
     pe->next_color = (u8)(color + 1 == NUM_COLORS ? 0 : color + 1);
     schedule(m, pe, now + 1);
 }
@@ -189,7 +210,7 @@ static void commit(Machine *m, const Move *move, u64 now) {
     m->moves++;
     m->last_move = now;
     switch (move->source) {
-    case FROM_BUFFER: commit_buffer(m, pe, move->color, now); return;
+    case FROM_BUFFER: commit_buffer(m, pe, move, now); return;
     case FROM_OUTPUT: {
         const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
         TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_SEND, move->color, move->index,

@@ -2,6 +2,7 @@
 #ifndef FABRIC_ROUTES_H
 #define FABRIC_ROUTES_H
 
+#include "arena.h"
 #include "threads.h"
 
 static Pe *pe_at(Machine *m, u32 number);
@@ -15,7 +16,7 @@ INLINE Pe *neighbour(Machine *m, const Pe *pe, u32 port, int touch) {
     case NORTH: if (pe->y == 0) return 0; number -= m->width; break;
     default: return 0;
     }
-    return touch ? pe_at(m, number) : m->pes[number];
+    return touch ? pe_at(m, number) : __atomic_load_n(m->pes + number, __ATOMIC_ACQUIRE);
 }
 
 /* What this router's configuration says changed: whoever may now send to it looks again. */
@@ -39,10 +40,10 @@ static void select_position(Route *r) {
     }
 }
 
-static Route *route_of(Pe *pe, u32 color) {
+static Route *route_of(Machine *m, Pe *pe, u32 color) {
     Route *r = pe->routes[color];
     if (r) return r;
-    r = calloc(1, sizeof(Route));
+    r = allot(m, sizeof(Route));
     r->config.color = (u8)color;
     pe->routes[color] = r;
     return r;

@@ -38,11 +38,11 @@ static u32 random16(Pe *pe) {
     return state & 0xffff;
 }
 
-static void print_line(Machine *m, Pe *pe, u64 now) {
+static void print_line(Machine *m, Pe *pe) {
     Console *c = &m->console;
     const u64 need = c->size + 16 + pe->line_length;
     if (need > c->capacity) { c->capacity = 2 * need; c->bytes = realloc(c->bytes, c->capacity); }
-    memcpy(c->bytes + c->size, &now, 8);
+    memcpy(c->bytes + c->size, &m->now, 8);
     memcpy(c->bytes + c->size + 8, &pe->number, 4);
     memcpy(c->bytes + c->size + 12, &pe->line_length, 4);
     memcpy(c->bytes + c->size + 16, pe->line, pe->line_length);
@@ -50,8 +50,8 @@ static void print_line(Machine *m, Pe *pe, u64 now) {
     pe->line_length = 0;
 }
 
-static void print_character(Machine *m, Pe *pe, u32 byte, u64 now) {
-    if ((byte & 0xff) == '\n') { print_line(m, pe, now); return; }
+static void print_character(Machine *m, Pe *pe, u32 byte) {
+    if ((byte & 0xff) == '\n') { print_line(m, pe); return; }
     if (pe->line_length == pe->line_capacity) {
         pe->line_capacity = pe->line_capacity ? 2 * pe->line_capacity : 64;
         pe->line = realloc(pe->line, pe->line_capacity);
@@ -74,8 +74,8 @@ static f64 mathematics(u32 number, f64 x, f64 y) {
     return 0;
 }
 
-static void set_switch(Pe *pe, u32 color, u32 position, u32 rx, u32 tx) {
-    Route *r = route_of(pe, color);
+static void set_switch(Machine *m, Pe *pe, u32 color, u32 position, u32 rx, u32 tx) {
+    Route *r = route_of(m, pe, color);
     r->config.rx1[position & 3] = (u8)rx;
     r->config.tx1[position & 3] = (u8)tx;
     r->config.valid |= (u8)(1u << (position & 3));
@@ -84,12 +84,12 @@ static void set_switch(Pe *pe, u32 color, u32 position, u32 rx, u32 tx) {
 }
 
 static void configure_route(Machine *m, Pe *pe, u32 number, const u64 *a) {
-    Route *r = route_of(pe, (u32)a[0] % NUM_COLORS);
+    Route *r = route_of(m, pe, (u32)a[0] % NUM_COLORS);
     switch (number) {
     case SERVICE_set_routes: r->config.rx = (u8)a[1]; r->config.tx = (u8)a[2]; r->config.is_used = 1; break;
     case SERVICE_switch_clear_position: r->config.position = 0; break;
     case SERVICE_switch_invalidate: r->config.valid = 0; break;
-    case SERVICE_switch_set: set_switch(pe, (u32)a[0] % NUM_COLORS, (u32)a[1], (u32)a[2], (u32)a[3]); break;
+    case SERVICE_switch_set: set_switch(m, pe, (u32)a[0] % NUM_COLORS, (u32)a[1], (u32)a[2], (u32)a[3]); break;
     case SERVICE_switch_ring_mode: r->config.ring = a[1] != 0; break;
     case SERVICE_switch_pop_mode: r->config.pop_mode = (u8)a[1]; break;
     case SERVICE_teardown_exit:
@@ -194,7 +194,7 @@ static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {
     case SERVICE_random_select: pe->active_prng = (u32)a[0] & 3; break;
     case SERVICE_random_seed: pe->prng[pe->active_prng & 3] = (u32)a[0]; break;
     case SERVICE_unblock_command_stream: pe->command_ready = 1; m->num_unblocked++; break;
-    case SERVICE_print_character: print_character(m, pe, (u32)a[0], now); break;
+    case SERVICE_print_character: print_character(m, pe, (u32)a[0]); break;
     case SERVICE_task_priority:
         pe->high_priority = a[1] ? pe->high_priority | 1ull << (a[0] & 63) : pe->high_priority & ~(1ull << (a[0] & 63));
         break;

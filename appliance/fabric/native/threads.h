@@ -8,6 +8,7 @@ static void schedule(Machine *m, Pe *pe, u64 cycle);
 
 static void fail(Machine *m, Pe *pe, u32 fault, u32 pc, u32 a, u32 b) {
     /* The first of a cycle, by number of PE, whatever the order in which PEs were simulated. */
+    pe->has_failed = 1;
     if (m->fault && (m->fault_cycle < m->now || m->fault_pe <= pe->number)) return;
     m->fault = fault;
     m->fault_cycle = m->now;
