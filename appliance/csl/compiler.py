@@ -77,6 +77,9 @@ def compile_program(main: str, options: CompileOptions, loader: SourceLoader) ->
             program = None
         except TooManyErrorsError:
             program = None
+        except MemoryError:
+            program = None
+            _end_without_memory(session)
         except RecursionError:
             text = "the program nests too deeply at compile time"
             session.diagnostics.append(Diagnostic(Severity.ERROR, text, None))
@@ -85,6 +88,13 @@ def compile_program(main: str, options: CompileOptions, loader: SourceLoader) ->
     return Compilation(
         None if has_error else program, tuple(session.diagnostics), tuple(session.printed)
     )
+
+
+def _end_without_memory(session: Session) -> None:
+    session.units.clear()
+    session.printed.clear()
+    text = "the program needs more memory at compile time than there is"
+    session.diagnostics.append(Diagnostic(Severity.ERROR, text, None))
 
 
 def _guard_last(session: Session, error: CslError) -> None:

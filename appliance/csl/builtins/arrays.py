@@ -32,6 +32,7 @@ def _zeros(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value
     type_ = type_argument(node, 0, frame)
     if not isinstance(type_, t.ArrayType):
         frame.fail(node.arguments[0], f"expected an array type, got '{type_}'")
+    frame.spend_value(node, type_)
     return Const(type_, zero_value(type_))
 
 
@@ -40,6 +41,7 @@ def _constants(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     type_ = _array_type(node, frame)
     value = argument(node, 1, frame, type_.element)
     value = coerce(value, type_.element, node.arguments[1], frame, "@constants")
+    frame.spend_value(node, type_)
     if isinstance(value, Const):
         return Const(type_, [value.value] * type_.count)
     assert isinstance(value, Runtime)

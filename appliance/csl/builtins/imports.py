@@ -29,6 +29,10 @@ from appliance.csl.syntax import tree
 MAX_IMPORT_DEPTH = 64
 
 
+STEPS_OF_IMPORT = 1000
+"""What an instance of a module costs, in steps: it is kept."""
+
+
 @builtin("import_module", 1, 2)
 def _import_module(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     path = string_argument(node, 0, frame).decode("utf-8", "replace")
@@ -43,6 +47,7 @@ def _import_module(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
     if unit.has_errors:
         frame.silent()
     _check_depth(node, frame)
+    frame.spend(node, STEPS_OF_IMPORT)
     arguments = _parameters(node, frame)
     frame.world.effects += 1
     stem = full.strip("<>").rsplit("/", 1)[-1].removesuffix(".csl")

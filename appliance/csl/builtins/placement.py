@@ -41,6 +41,8 @@ def _set_tile_code(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
         is_struct = isinstance(type_, t.StructType) and not (type_.is_tuple and type_.field_types)
         if not is_struct and type_ is not t.VOID:
             frame.fail(node.arguments[3], f"the parameters of a PE are a struct, not '{type_}'")
+    if parameters is not None:
+        frame.spend_value(node, parameters.type)  # its key is made
     world.set_code(x, y, path, parameters, node, frame)
     return VOID
 

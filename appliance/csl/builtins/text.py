@@ -31,14 +31,16 @@ def _comptime_print(node: tree.BuiltinCall, frame: Frame, expected: Type | None)
     parts = []
     for at in range(len(node.arguments)):
         value = argument(node, at, frame)
+        frame.spend_value(node, value.type)
         if not isinstance(value, Const):
             frame.fail(node.arguments[at], "'@comptime_print' needs values known at compile time")
         parts.append(text_of(value))
     frame.world.effects += 1
     source = frame.module.unit.source
     line, column = source.line_column(node.start)
-    session = frame.world.session
-    session.printed.append(f"{source.path}:{line}:{column}: {', '.join(parts)}")
+    text = f"{source.path}:{line}:{column}: {', '.join(parts)}"
+    frame.spend(node, len(text))
+    frame.world.session.printed.append(text)
     return VOID
 
 
@@ -63,6 +65,7 @@ def _strcat(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Valu
     text = b"".join([string_argument(node, at, frame) for at in range(len(node.arguments))])
     if len(text) > MAX_STRING_BYTES:
         frame.fail(node, f"a string of more than {MAX_STRING_BYTES} bytes")
+    frame.spend(node, len(text) // t.ELEMENTS_PER_STEP)
     return Const(t.STRING, text)
 
 

@@ -28,6 +28,8 @@ def load(operand: Place, node: tree.Node, frame: Frame) -> Value:
         case Fixed(value=value):
             return value
         case Cell():
+            if operand.type.machine is None:
+                frame.spend_value(node, operand.type)
             return _load_cell(operand)
         case InRegister(type=type_, register=register):
             return _in_register(type_, register, node, frame)
@@ -137,6 +139,8 @@ def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
 def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:
     if not isinstance(value, Const):
         frame.fail(node, "a compile-time variable needs a value known at compile time")
+    if value.type.machine is None:
+        frame.spend_value(node, value.type)
     raw = copied(value.type, value.value)
     cell.box[0] = Const(cell.box[0].type, _replaced(cell.box[0].value, cell.path, raw))
 

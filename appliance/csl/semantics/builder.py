@@ -47,6 +47,7 @@ class FunctionBuilder:
         self.names: list[str] = []
         self.calls: set[int] = set()
         self.may_stop = False
+        self.num_emitted = 0
         self.blocks: list[_Open] = [_Open()]
         self._current = self.blocks[0]
         self._index = 0
@@ -61,6 +62,7 @@ class FunctionBuilder:
         """Appends an instruction; code that cannot be reached is dropped."""
         if self._current.terminator is None:
             self._current.instructions.append(instruction)
+            self.num_emitted += 1
             if isinstance(instruction, DsdOperation | Map):
                 self.may_stop = True
                 if isinstance(instruction, Map):

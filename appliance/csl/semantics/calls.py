@@ -137,11 +137,13 @@ def _call_comptime(function: FunctionValue, node: tree.Call, frame: Frame) -> Va
     limit = world.session.options.comptime_depth
     if inner.depth > limit:
         frame.fail(node, f"calls nest more than {limit} levels deep at compile time")
-    if not world.session.count_step():
-        frame.fail(node, f"more than {world.session.options.comptime_steps} steps at compile time")
+    frame.spend(node)
     arguments = _arguments(function, node, frame, inner)
     if arguments is None:
         return POISON
+    for value in arguments:
+        if value.type.num_elements >= t.ELEMENTS_PER_STEP:
+            frame.spend_value(node, value.type)  # its key is made
     key = (function, *[value.key for value in arguments if isinstance(value, Const)])
     remembered = world.calls.get(key)
     if remembered is not None and len(key) == len(arguments) + 1:

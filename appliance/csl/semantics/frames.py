@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from appliance.csl.diagnostics import CslError, Diagnostic, Note, Severity
 from appliance.csl.program.types import Position
+from appliance.csl.semantics import types as t
+from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import Value
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
@@ -104,6 +106,21 @@ class Frame:
     ) -> NoReturn:
         """Ends the statement with an error at a node, or at a (start, end)."""
         raise CslError(self._diagnostic(Severity.ERROR, node, text, notes))
+
+    def spend(self, node: tree.Node, number: int = 1) -> None:
+        """Counts loop turns, calls and what costs as much; fails once there were too many."""
+        session = self.module.world.session
+        session.steps += number
+        if session.steps > session.options.comptime_steps:
+            self.fail(node, f"more than {session.options.comptime_steps} steps at compile time")
+
+    def spend_value(self, node: tree.Node, type_: Type) -> None:
+        """Counts the work of making a value; fails if it is too large a one."""
+        elements = type_.num_elements
+        if elements > t.MAX_ELEMENTS:
+            self.fail(node, f"a value of more than {t.MAX_ELEMENTS} elements")
+        if elements >= t.ELEMENTS_PER_STEP:
+            self.spend(node, elements // t.ELEMENTS_PER_STEP)
 
     def error(self, node: tree.Node, text: str, notes: tuple[Note, ...] = ()) -> None:
         """Reports an error and goes on."""

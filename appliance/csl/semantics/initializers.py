@@ -65,6 +65,8 @@ def _anonymous(node: tree.Initializer, frame: Frame, expected: Type | None) -> V
             names.append(field.name)
     if names and len(names) != len(values):
         frame.fail(node, "either all fields have names or none")
+    if sum(value.type.num_parts for value in values) > t.MAX_PARTS:
+        frame.fail(node, f"a struct of more than {t.MAX_PARTS} parts")
     return anonymous(tuple(names), tuple(values))
 
 

@@ -13,6 +13,8 @@ from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 
 NOT_SET = 0xFFFFFFFF
+MAX_CLASSES = 1 << 16
+"""Most pairs of file and parameters: each is compiled by itself."""
 MAX_PES = 4_000_000
 
 
@@ -80,6 +82,8 @@ class LayoutWorld(World):
         number = self._code_numbers.get(key)
         if number is None:
             number = len(self.codes)
+            if number == MAX_CLASSES:
+                frame.fail(node, f"more than {MAX_CLASSES} different codes of PEs")
             self._code_numbers[key] = number
             self.codes.append((file, _named(parameters), _origin(x, y, node, frame)))
             self.first_tile.append((x, y))

@@ -1,5 +1,6 @@
 """`while` and `for`: executed, unrolled, or turned into blocks."""
 
+from appliance.csl.program.code import MEMORY_BYTES
 from appliance.csl.program.operands import Constant, Operand, Register
 from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics import types as t
@@ -19,6 +20,9 @@ from appliance.csl.semantics.statements import (
 )
 from appliance.csl.semantics.values import Const, Mixed, Runtime, Value
 from appliance.csl.syntax import tree
+
+MAX_INSTRUCTIONS = MEMORY_BYTES
+"""Of one function whose loops are unrolled: more never fit, whatever else is there."""
 
 
 @executes(tree.While)
@@ -55,11 +59,12 @@ def _while_unrolled(node: tree.While, frame: Frame) -> Flow | None:
 def count_turn(turns: int, node: tree.Node, frame: Frame) -> None:
     """Counts a turn of a loop at compile time, or of one that is unrolled."""
     session = frame.world.session
-    if not session.count_step():
-        frame.fail(node, f"more than {session.options.comptime_steps} steps at compile time")
+    frame.spend(node)
     limit = session.options.max_inlined_iterations
     if frame.builder is not None and turns > limit:
         frame.fail(node, f"exceeded the maximum of {limit} inlined iterations")
+    if frame.builder is not None and frame.builder.num_emitted > MAX_INSTRUCTIONS:
+        frame.fail(node, f"'{frame.builder.name}' becomes larger than the memory of a PE")
 
 
 def _turn(body: tree.Statement, target: Exit, frame: Frame) -> Flow | None:

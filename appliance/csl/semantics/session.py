@@ -67,6 +67,7 @@ class Session:
         self.printed: list[str] = []
         self.num_errors = 0
         self.steps = 0
+        """Loop turns, calls and what costs as much, at compile time; see `Frame.spend`."""
         self.address_taken: dict[tree.Function, frozenset[str]] = {}
         self.resolved: dict[tuple[str, str], str] = {}
         self.streams: dict[tuple[str, int, int], None] = {}
@@ -100,11 +101,6 @@ class Session:
             self.num_errors += 1
             if self.num_errors >= self.options.max_errors:
                 raise TooManyErrorsError
-
-    def count_step(self) -> bool:
-        """Counts one loop turn or call at compile time; False once there were too many."""
-        self.steps += 1
-        return self.steps <= self.options.comptime_steps
 
     def position(self, source: Source, offset: int) -> Position:
         """A place as the program keeps it."""

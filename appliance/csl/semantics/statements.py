@@ -169,6 +169,7 @@ def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
     if frame.builder is None:
         if not isinstance(value, Const):
             frame.fail(node, f"the value of '{node.name}' is not known at compile time")
+        frame.spend_value(node, value.type)
         raw = copied(value.type, value.value)
         frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))
         return
@@ -181,6 +182,7 @@ def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
 
 def _uninitialised(node: tree.Declaration, type_: t.Type, frame: Frame) -> None:
     if frame.builder is None:
+        frame.spend_value(node, type_)
         zero = zero_value(type_)
         frame.declare(node.name, Cell(type_, [Const(type_, zero)]))
         return

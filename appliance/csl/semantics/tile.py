@@ -32,6 +32,9 @@ from appliance.csl.syntax import tree
 FIRST_ADDRESS = 0x100
 """Where variables begin; what lies below is the machine's."""
 
+MAX_FUNCTIONS = c.MEMORY_BYTES // 8
+"""Of a code class: more never fit its memory, even empty ones."""
+
 
 @dataclass(slots=True)
 class _Job:
@@ -159,6 +162,8 @@ class TileWorld(World):
         assert isinstance(key, Specialization)
         number = self._numbers.get(key)
         if number is None:
+            if len(self._jobs) >= MAX_FUNCTIONS:
+                frame.fail(node, f"more than {MAX_FUNCTIONS} functions, with those made for others")
             fn = key.function.node
             module = key.function.module
             name = self.unique_name(module.qualified(fn.name))

@@ -30,9 +30,6 @@ def _type(node: tree.Expression, frame: Frame) -> Type:
     return found
 
 
-MAX_ELEMENTS = 1 << 22
-
-
 @handles(tree.ArrayType)
 def _array_type(node: tree.ArrayType, frame: Frame, expected: Type | None) -> Value:
     return type_value(array_type_of(node, frame))
@@ -51,8 +48,8 @@ def array_type_of(node: tree.ArrayType, frame: Frame) -> t.ArrayType:
         if value.value < 0:
             frame.fail(item, f"dimension {value.value} is negative")
         count *= value.value
-        if count > MAX_ELEMENTS:
-            frame.fail(item, f"an array of more than {MAX_ELEMENTS} elements")
+        if count > t.MAX_ELEMENTS:
+            frame.fail(item, f"an array of more than {t.MAX_ELEMENTS} elements")
         dimensions.append(value.value)
     element = _type(node.element, frame)
     if isinstance(element, t.ArrayType):
@@ -84,6 +81,9 @@ def _struct_type(node: tree.StructType, frame: Frame, expected: Type | None) -> 
             is_union=node.kind == "union", is_packed=node.packed,
         )  # fmt: skip
         made.index.update({name: at for at, name in enumerate(names)})
+        t.count_fields(made)
+        if made.num_parts > t.MAX_PARTS:
+            frame.fail(node, f"a struct of more than {t.MAX_PARTS} parts")
         return made
 
     return type_value(_nominal(key, make, frame))

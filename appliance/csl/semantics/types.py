@@ -13,6 +13,16 @@ from appliance.csl.program.types import (
     Scalar,
 )
 
+MAX_NAME = 300
+"""Characters of an anonymous type's name in messages."""
+
+MAX_ELEMENTS = 1 << 22
+"""Most elements of one value."""
+MAX_PARTS = 1 << 12
+"""Most parts of one struct, with those of the structs in it."""
+ELEMENTS_PER_STEP = 64
+"""Elements whose copy costs about what a turn of a loop does."""
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Type:
@@ -21,6 +31,10 @@ class Type:
     name: str
     machine: MachineType | None = field(default=None, init=False)
     """What a register holds of it; None for types that no register holds."""
+    num_elements: int = field(default=1, init=False)
+    """Numbers and other single values in a value of it, at compile time."""
+    num_parts: int = field(default=1, init=False)
+    """The same, but an array counts as one: how much walking through the type costs."""
 
     def __str__(self) -> str:
         return self.name
@@ -225,7 +239,10 @@ def named_type(name: str) -> Type | None:
 def array_type(dimensions: tuple[int, ...], element: Type) -> ArrayType:
     """`[dimensions]element`."""
     shape = ", ".join(map(str, dimensions))
-    return ArrayType(f"[{shape}]{element}", dimensions, element)
+    made = ArrayType(f"[{shape}]{element}", dimensions, element)
+    made.num_parts = element.num_parts
+    made.num_elements = made.count * element.num_elements
+    return made
 
 
 @cache
@@ -263,13 +280,24 @@ def anonymous_struct(names: tuple[str, ...], types: tuple[Type, ...]) -> StructT
     """The type of `.{ .name = value, ... }`, or of a tuple if there are no names."""
     if len(names) == len(types) and names:
         fields = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
-        made = StructType(f"struct {{{fields}}}", names, list(types), None, is_tuple=False)
+        made = StructType(_short(f"struct {{{fields}}}"), names, list(types), None, is_tuple=False)
     else:
         made = StructType(
-            f"tuple {{{', '.join(map(str, types))}}}", (), list(types), None, is_tuple=True
+            _short(f"tuple {{{', '.join(map(str, types))}}}"), (), list(types), None, is_tuple=True
         )
     made.index.update({name: i for i, name in enumerate(names)})
+    count_fields(made)
     return made
+
+
+def count_fields(made: StructType) -> None:
+    """Sets the numbers of elements and parts of a struct from those of its fields."""
+    made.num_elements = sum(field_type.num_elements for field_type in made.field_types)
+    made.num_parts = sum(field_type.num_parts for field_type in made.field_types)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 4]}...}}"
 
 
 def is_comptime_only(type_: Type) -> bool:

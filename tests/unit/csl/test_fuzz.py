@@ -7,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from appliance.csl.compiler import compile_program
 from appliance.csl.syntax import tokenize
-from tests.support.csl import compile_files, compile_pe
+from tests.fuzz.csl import broken, seeds
+from tests.support.csl import Files, compile_files, compile_pe
 from tests.unit.csl.test_whole_program import LAYOUT, PE
 
 SECONDS = 5
@@ -168,3 +170,16 @@ def test_damaged_programs_never_crash_the_compiler(seed: int) -> None:
         began = time.process_time()
         compile_files(files, parameters=(("size", 5),), comptime_steps=STEPS).render()
         assert time.process_time() - began < SECONDS
+
+
+def test_damaged_files_are_answered_within_their_limits() -> None:
+    """A short form of `python -m tests.fuzz.csl 10000`."""
+    found = seeds()
+    assert len(found) > 20
+    assert list(broken(range(150), 18, found)) == []
+
+
+def test_right_programs_are_right_before_they_are_damaged() -> None:
+    for right in seeds()[:3]:
+        result = compile_program(right.main, right.options, Files(dict(right.texts)))
+        assert result.program is not None, result.render()
