@@ -1,4 +1,4 @@
-"""The process of csctl: what makes it start and end quickly, around `csctl.program`.
+"""The process of csctl: what makes it start and end quickly, around `csctl.command_line.program`.
 
 Half of the processor time of a short command would go into modules that nothing of csctl uses, and
 some of the rest into garbage that the end of the process takes away anyway. None of this is done to
@@ -62,10 +62,10 @@ def main() -> NoReturn:
     """Run the command line, and end the process with its exit code."""
     gc.set_threshold(_COLLECTOR_THRESHOLD)
     _leave_for_later()
-    code = importlib.import_module("csctl.program").main()
+    code = importlib.import_module("csctl.command_line.program").main()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with contextlib.suppress(OSError):  # `csctl.program` has said what was to be said
+            with contextlib.suppress(OSError):  # what was to be said, the program has said
                 stream.flush()
     # The command has closed what it has opened, and printed what it had to say; taking the
     # interpreter apart piece by piece is of no use to anybody.

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 
 from appliance.core.errors import ClusterError
-from csctl.client import ClusterClient
+from csctl.connection.client import ClusterClient
 from protos.wsc.v1.logs_pb2 import LogChunk, StreamLogRequest
 from protos.wsc.v1.logs_pb2_grpc import LogsStub
 

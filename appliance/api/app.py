@@ -6,29 +6,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from appliance.api import (
+from appliance.api.cluster_routes import (
     activity,
     cluster,
-    detached,
     estimates,
-    fabric,
-    jobs,
-    log_exports,
-    login,
-    logs,
     metrics,
-    queue,
     sessions,
     stream,
     topology,
-    users,
-    wafer,
 )
 from appliance.api.entry import Entry, Holds, enter, entry_router, rules_of
 from appliance.api.errors import install_error_handlers
+from appliance.api.job_routes import detached, fabric, jobs, log_exports, logs, queue, wafer
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
 from appliance.api.services import LOGIN_COOKIE
+from appliance.api.user_routes import login, users
 from appliance.core.entry_points import rules
 from appliance.core.entry_points.model import Rule
 from appliance.management.services import Services

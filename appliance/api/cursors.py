@@ -5,7 +5,7 @@ import binascii
 import json
 
 from appliance.core.errors import UserError
-from appliance.storage.job_pages import JobLine, JobOrder, Place
+from appliance.storage.queue.job_pages import JobLine, JobOrder, Place
 
 MAX_CURSOR = 120
 """Characters of a cursor."""

@@ -30,7 +30,7 @@ from appliance.core.entry_points.model import Rule
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
 from appliance.management.access.authorization import Change
 from appliance.management.rpc.access_edge import Entered, Gate
-from appliance.storage.database import WouldWaitError
+from appliance.storage.engine.database import WouldWaitError
 
 DOOR = "rest"
 """The name of this door in the audit trail."""

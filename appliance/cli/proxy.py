@@ -18,7 +18,7 @@ from appliance.core.ids import JobId
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
-from appliance.storage.coordinator_directory import CoordinatorDirectory
+from appliance.storage.cluster.coordinator_directory import CoordinatorDirectory
 
 logger = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ from appliance.streams.endpoint import network_options
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
 from appliance.user_code.programs import user_environment
-from appliance.wire.micro_batches import wafer_limits
+from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 from protos.wsc.v1 import management_pb2_grpc, pods_pb2_grpc

@@ -9,7 +9,7 @@ from appliance.core.cluster.records import NewJob, User
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import new_job_id, new_workflow_id
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 
 _PORTION = 2000
 _NUM_USERS = 200

@@ -6,8 +6,8 @@ from typing import Annotated
 import click
 from click.shell_completion import get_completion_class
 
-from csctl.invocation import Invocation
-from csctl.params import argument
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.params import argument
 
 _VARIABLE = "_CSCTL_COMPLETE"
 

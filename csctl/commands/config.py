@@ -3,12 +3,12 @@
 from enum import StrEnum
 from typing import Annotated
 
-from csctl.config import load_document, without_certificates
-from csctl.flags import command, new_group
-from csctl.invocation import Invocation
-from csctl.output.document import as_json
-from csctl.output.formats import as_yaml
-from csctl.params import option
+from csctl.command_line.flags import command, new_group
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.params import option
+from csctl.connection.config import load_document, without_certificates
+from csctl.output.documents.document import as_json
+from csctl.output.documents.formats import as_yaml
 
 group = new_group("View csctl config files.")
 

@@ -1,39 +1,41 @@
 """`csctl get`: resources as tables and documents."""
 
-from csctl.tree import Branch, new_tree
+from csctl.command_line.tree import Branch, new_tree
 
 group = new_tree(
     "Get resources.",
     {
         "cluster": Branch(
-            module="nodes",
+            module="cluster.nodes",
             attribute="get_cluster",
             has_own_n=True,
             example="csctl get cluster --system-only",
         ),
         "job": Branch(
-            module="jobs", attribute="get_job", example="csctl get job wsjob-0001 -o yaml"
+            module="jobs.jobs", attribute="get_job", example="csctl get job wsjob-0001 -o yaml"
         ),
         "jobs": Branch(
-            module="jobs", attribute="list_jobs", example="csctl get jobs -a -l model=gpt -o wide"
+            module="jobs.jobs",
+            attribute="list_jobs",
+            example="csctl get jobs -a -l model=gpt -o wide",
         ),
         "nodegroups": Branch(
-            module="nodes",
+            module="cluster.nodes",
             attribute="list_node_groups",
             aliases=("nodegroup",),
             example="csctl get nodegroups -o wide",
         ),
         "nodes": Branch(
-            module="nodes",
+            module="cluster.nodes",
             attribute="list_nodes",
             aliases=("node",),
             example="csctl get nodes --role memory",
         ),
         "queue": Branch(
-            module="queue", attribute="list_queue", example="csctl get queue -A -o wide"
+            module="jobs.queue", attribute="list_queue", example="csctl get queue -A -o wide"
         ),
         "systems": Branch(
-            module="nodes",
+            module="cluster.nodes",
             attribute="list_systems",
             aliases=("system",),
             example="csctl get systems -o json",
@@ -45,13 +47,13 @@ group = new_tree(
             example="csctl get version",
         ),
         "volumes": Branch(
-            module="volumes",
+            module="cluster.volumes",
             attribute="list_volumes",
             aliases=("volume",),
             example="csctl get volumes",
         ),
         "worker-cache": Branch(
-            module="worker_cache",
+            module="cluster.worker_cache",
             attribute="list_worker_caches",
             aliases=("worker-caches",),
             example="csctl get worker-cache",

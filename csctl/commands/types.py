@@ -1,6 +1,6 @@
 """`csctl types`: what `get` knows."""
 
-from csctl.invocation import Invocation
+from csctl.command_line.invocation import Invocation
 from csctl.output.table import Column, render
 
 _COLUMNS: tuple[Column[str], ...] = (Column(header="NAME", cell=str),)

@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from csctl.flags import OutputOption
-from csctl.invocation import Invocation
-from csctl.output.formats import OutputFormat
+from csctl.command_line.flags import OutputOption
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.version import csctl_version
+from csctl.output.documents.formats import OutputFormat
 from csctl.output.table import render
 from csctl.output.versions import COMPONENT_COLUMNS, components
-from csctl.version import csctl_version
 from protos.csctl.resources_pb2 import VersionInfo
 
 

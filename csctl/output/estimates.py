@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from appliance.wafer.planner.report import EstimateReport
-from csctl.output.document import Json
+from csctl.output.documents.document import Json
 from csctl.output.table import Column, render
 
 _COLUMNS: tuple[Column[EstimateReport], ...] = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from csctl.output.document import Json
+from csctl.output.documents.document import Json
 from csctl.output.table import Column
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 

@@ -12,8 +12,8 @@ from typing import Any
 import click
 import pytest
 
-from csctl.app import app
-from csctl.program import main
+from csctl.command_line.app import app
+from csctl.command_line.program import main
 
 _COPY = Path(__file__).parent / "csctl_help.txt"
 

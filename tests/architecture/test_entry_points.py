@@ -149,7 +149,7 @@ def test_nobody_who_is_blocked_or_a_stranger_changes_what_is_not_theirs():
 def test_every_module_that_listens_is_in_the_table():
     listening = {module_of(path) for path, text in sources() if OPENS.search(text)}
     # Events of SQL, and a look whether a port is free, closed again at once.
-    helpers = {"appliance.storage.database", "appliance.management.store.kept_ports"}
+    helpers = {"appliance.storage.engine.database", "appliance.management.store.kept_ports"}
     named = {socket.module for socket in SOCKETS}
     assert listening - helpers <= named, listening - helpers - named
     for name in INNER_METHODS.values():

@@ -1,4 +1,4 @@
-"""No file over 800 lines, no function over 80: what a reader can hold."""
+"""What a reader can hold: the length of files and functions, of folders and of classes."""
 
 import ast
 from collections.abc import Iterator
@@ -7,22 +7,76 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MAX_FILE_LINES = 800
+PRODUCT = ("appliance", "workers", "csctl")
+MAX_FILE_LINES = 500
+MAX_OTHER_FILE_LINES = 800
+"""Of tests, examples and benchmarks."""
 MAX_FUNCTION_LINES = 80
+MAX_MODULES = 15
+MAX_METHODS = 25
+LARGER_FOLDERS = {"appliance/csl/builtins": 17, "appliance/csl/semantics": 24}
+"""Folders that still have more modules, and how many at most; none may join them."""
+LONGER_FILES = {"appliance/management/reconciler/job_machine.py": 526}
+"""Files that still are longer, and how long at most."""
+MORE_METHODS: dict[str, int] = {
+    "ApplianceServicer": 31,
+    "ClusterServicer": 32,
+    "Execution": 27,
+    "JobService": 27,
+    "Access": 26,
+}
+"""Classes of management and the coordinator that still have more methods."""
 
 
-def _sources() -> Iterator[Path]:
-    for package in ("appliance", "workers", "csctl", "protos", "tests", "examples", "benchmarks"):
+def _sources(*packages: str) -> Iterator[Path]:
+    for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
             if not path.stem.endswith(("_pb2", "_pb2_grpc")):
                 yield path
 
 
-@pytest.mark.parametrize("path", [*_sources()], ids=lambda path: str(path.relative_to(ROOT)))
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+ALL = [*_sources(*PRODUCT, "protos", "tests", "examples", "benchmarks")]
+FOLDERS = sorted({path.parent for path in _sources(*PRODUCT)})
+
+
+@pytest.mark.parametrize("path", ALL, ids=_name)
 def test_files_and_functions_stay_within_budget(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= MAX_FILE_LINES
+    text, name = path.read_text(), _name(path)
+    limit = MAX_FILE_LINES if name.startswith(PRODUCT) else MAX_OTHER_FILE_LINES
+    assert len(text.splitlines()) <= LONGER_FILES.get(name, limit)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             num_lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert num_lines <= MAX_FUNCTION_LINES, f"{node.name} has {num_lines} lines"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_a_folder_has_no_more_modules_than_a_listing_shows_at_a_glance(folder: Path) -> None:
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= LARGER_FOLDERS.get(_name(folder), MAX_MODULES)
+
+
+def _num_methods(node: ast.ClassDef) -> int:
+    return sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in node.body)
+
+
+def test_no_class_of_management_or_the_coordinator_has_too_many_methods() -> None:
+    found = {
+        f"{_name(path)}: {node.name}": _num_methods(node)
+        for path in _sources("appliance/management", "appliance/coordinator")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and _num_methods(node) > MORE_METHODS.get(node.name, MAX_METHODS)
+    }
+    assert found == {}
+
+
+def test_exceptions_are_taken_back_once_they_are_not_needed() -> None:
+    for name in LONGER_FILES:
+        assert len((ROOT / name).read_text().splitlines()) > MAX_FILE_LINES, name
+    for name in LARGER_FOLDERS:
+        assert len([*(ROOT / name).glob("*.py")]) - 1 > MAX_MODULES, name

@@ -34,14 +34,14 @@ from appliance.management.background.messengers import read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.client_hello import NoHelloError, parse_client_hello
 from appliance.management.store.instance import Instance
-from appliance.storage.job_pages import JobOrder
+from appliance.storage.queue.job_pages import JobOrder
 from appliance.streams.handshake import decode_message, encode_message, receive_message
 from appliance.streams.network import frames
 from appliance.streams.network.introduction import Challenge
 from appliance.wafer.machine import parse_machine
 from appliance.wire.caller import caller
-from appliance.wire.run_requests import run_schedule
-from appliance.wire.submissions import compile_submission, execute_submission
+from appliance.wire.requests.run_requests import run_schedule
+from appliance.wire.requests.submissions import compile_submission, execute_submission
 from appliance.wire.tensor_chunks import parse_chunk
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from appliance.core.ids import Role
-from appliance.wire.cluster_details import gang_size
+from appliance.wire.requests.cluster_details import gang_size
 from protos.appliance import appliance_service_pb2 as pb
 from protos.appliance import message_queue_pb2, ws_common_pb2
 from protos.appliance.rtfx_pb2 import RtFxProto

@@ -11,7 +11,7 @@ from appliance.core.ids import JobId, Role
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.user_code.programs import user_environment
-from appliance.wire.cluster_details import GangSize
+from appliance.wire.requests.cluster_details import GangSize
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from tests.support.pickled_loaders import client_site_packages

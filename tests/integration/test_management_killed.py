@@ -28,8 +28,8 @@ from appliance.core.dataclass_json import to_json
 from appliance.management.options.groups import ListenOptions, QueueOptions
 from appliance.management.options.management_options import ManagementOptions
 from appliance.management.store.state import State
-from appliance.storage.database import Database
-from appliance.storage.jobs import JobFilter
+from appliance.storage.engine.database import Database
+from appliance.storage.queue.job_filter import JobFilter
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc

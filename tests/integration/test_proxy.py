@@ -19,8 +19,8 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId
 from appliance.management.access.certificates import Certificates, ensure_certificates
-from appliance.storage.database import Database
-from appliance.storage.jobs import JobRepository
+from appliance.storage.engine.database import Database
+from appliance.storage.queue.jobs import JobRepository
 from tests.support.appliance import ROOT
 from tests.support.management import new_job
 from tests.support.ports import free_port

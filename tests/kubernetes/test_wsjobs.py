@@ -13,8 +13,8 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.systems import SystemState
 from appliance.management.jobs.job_edits import JobEdit
-from appliance.storage.access import AuditFilter
-from appliance.storage.jobs import JobFilter
+from appliance.storage.queue.job_filter import JobFilter
+from appliance.storage.users.access import AuditFilter
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_desk import running_kube_desk
 from tests.support.kube_jobs import make_options

@@ -8,7 +8,7 @@ from appliance.core.cluster.systems import ClusterDescription, Node, System
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
 
 

@@ -8,7 +8,7 @@ from appliance.core.cluster.records import DEFAULT_SESSION, NewJob, User
 from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.ids import WorkflowId, new_job_id
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 
 USERS = ("ada", "grace", "edsger", "barbara")
 

@@ -15,7 +15,7 @@ from appliance.management.background.estimates import Estimates
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.services import Services
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from tests.support.appliance_process import ApplianceProcess, run_command
 
 

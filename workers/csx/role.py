@@ -20,9 +20,9 @@ from appliance.streams.topology import broadcast
 from protos.wsc.v1 import pods_pb2
 from workers.csx.executor import set_compute_threads
 from workers.csx.repack import Packed
+from workers.csx.samples.strand_count import num_strands
 from workers.csx.session import CsxSession, default_threads
 from workers.csx.simulated import SimulatedTime
-from workers.csx.strand_count import num_strands
 from workers.csx.system_part import SystemPart, system_part
 
 

@@ -25,8 +25,8 @@ from appliance.streams.topology import batches, gradients, num_ring_slots, store
 from workers.csx.machine import Action, CsxState, after, next_action
 from workers.csx.memory import MemoryAccount
 from workers.csx.pace import Pace
+from workers.csx.samples.strands import Strands
 from workers.csx.simulated import SimulatedTime
-from workers.csx.strands import Strands
 from workers.csx.system_part import SystemPart
 
 _WAIT_SLICE_SECONDS = 1.0

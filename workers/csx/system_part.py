@@ -13,8 +13,8 @@ from appliance.streams.layout import SlotLayout, Span
 from appliance.streams.topology import batch_layout, largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors
 from workers.csx.mapped_loads import MappedLoads
-from workers.csx.micro_batches import SharePart, share_parts
 from workers.csx.residents import Residents
+from workers.csx.samples.micro_batches import SharePart, share_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from appliance.core.errors import InternalError
 from appliance.core.pods.pod_options import WorkerPodOptions
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.wire.cluster_details import GangSize
+from appliance.wire.requests.cluster_details import GangSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from appliance.pods.shared_blocks import SharedBlock
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.user_code.programs import user_environment
 from appliance.wire import rtfx
-from appliance.wire.cluster_details import GangSize
+from appliance.wire.requests.cluster_details import GangSize
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc

@@ -14,7 +14,7 @@ from appliance.coordinator.run.execution import Execution
 from appliance.coordinator.run.profiles import profiled_steps
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import Role
-from appliance.wire.cluster_details import TaskType, gang_size
+from appliance.wire.requests.cluster_details import TaskType, gang_size
 from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as pb
 from protos.appliance import appliance_service_pb2_grpc, ws_common_pb2

@@ -16,7 +16,7 @@ from appliance.core.plans.plan import Execution, Plan, Precision
 from appliance.core.plans.shard_count import count_shards, may_have_shards
 from appliance.core.plans.shard_plans import MAX_MESSAGES, most_shards
 from appliance.files.beneath import Beneath
-from appliance.wire.cluster_details import GangSize, cluster_details
+from appliance.wire.requests.cluster_details import GangSize, cluster_details
 from protos.appliance.appliance_service_pb2 import CompileRequest, CompileResponse
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from appliance.core.ids import PodName, Role
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wire import rtfx
 from appliance.wire.profiles import forget_wafer_picture, keep_profile, keep_wafer_picture
-from appliance.wire.run_requests import run_schedule
+from appliance.wire.requests.run_requests import run_schedule
 from appliance.wire.tensor_chunks import TensorChunk, output_messages
 from protos.appliance import appliance_service_pb2 as client
 from protos.wsc.v1 import pods_pb2

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.plans.plan import Plan
-from appliance.wire.cluster_details import GangSize
+from appliance.wire.requests.cluster_details import GangSize
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.wsc.v1 import pods_pb2
 

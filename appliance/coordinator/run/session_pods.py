@@ -16,7 +16,7 @@ from appliance.core.errors import NotFoundError
 from appliance.core.ids import Role
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.step_count import changes_state, steps_taken
-from appliance.wire.run_requests import DataLoaders
+from appliance.wire.requests.run_requests import DataLoaders
 from protos.appliance import appliance_service_pb2 as client
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 

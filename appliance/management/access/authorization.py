@@ -32,8 +32,8 @@ from appliance.core.errors import (
 from appliance.management.access.local_users import find_account
 from appliance.management.access.tokens import Tokens, ensure_key
 from appliance.management.changes.watch import Awaited
-from appliance.storage.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
+from appliance.storage.users.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ import jwt
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Account
 from appliance.core.errors import UnauthenticatedError, UserError
-from appliance.storage.access import AccessRepository, TokenRecord
+from appliance.storage.users.access import AccessRepository, TokenRecord
 
 _ALGORITHM = "HS256"
 _ISSUER = "wafer-appliance"

@@ -14,8 +14,8 @@ from appliance.core.cluster.readings import (
 from appliance.core.ids import Role
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
-from appliance.storage.activity import Holding, holdings_since
-from appliance.storage.job_pages import PageFilter
+from appliance.storage.cluster.activity import Holding, holdings_since
+from appliance.storage.queue.job_pages import PageFilter
 
 _POINTS = 120
 _HALF_LIVES = 8

@@ -25,7 +25,7 @@ from appliance.wafer.planner.report import EstimateReport, report
 from appliance.wafer.planner.transformer import Transformer, described_transformer
 from appliance.wafer.timing.layer_timing import InputPipeline
 from appliance.wafer.timing.step_program import StepProgram
-from appliance.wire.executions import parse_execution
+from appliance.wire.requests.executions import parse_execution
 
 _PR_SET_PDEATHSIG = 1
 _REPORT = TypeAdapter(EstimateReport)

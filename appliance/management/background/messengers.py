@@ -18,7 +18,7 @@ import yaml
 
 from appliance.core.cluster.notifications import Channel, Notice, Target, severity_of
 from appliance.core.errors import UserError
-from appliance.wire.notifications import check_target
+from appliance.wire.requests.notifications import check_target
 
 TIMEOUT_SECONDS = 10.0
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"

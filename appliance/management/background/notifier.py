@@ -17,7 +17,7 @@ from appliance.core.ids import JobId
 from appliance.management.background.messengers import DeliveryError, NotifyOptions, Send
 from appliance.management.store.state import State
 from appliance.observability.metrics import NOTIFICATIONS
-from appliance.storage.notifications import Delivery
+from appliance.storage.users.notifications import Delivery
 
 logger = logging.getLogger(__name__)
 

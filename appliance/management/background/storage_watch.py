@@ -12,7 +12,7 @@ from pathlib import Path
 from appliance.core.errors import ClusterError
 from appliance.management.store.databases import CHECKED_BYTES
 from appliance.management.store.disk import DiskReserve, DiskSpace
-from appliance.storage.integrity import RESTORE_HINT, find_damage
+from appliance.storage.engine.integrity import RESTORE_HINT, find_damage
 
 logger = logging.getLogger(__name__)
 

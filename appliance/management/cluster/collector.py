@@ -18,7 +18,7 @@ from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import JobId
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.store.state import State
-from appliance.storage.job_pages import JobLine, JobOrder, PageFilter
+from appliance.storage.queue.job_pages import JobLine, JobOrder, PageFilter
 
 MAX_JOBS = 200
 """Running jobs that are told of one by one."""

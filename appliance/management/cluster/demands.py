@@ -12,7 +12,7 @@ from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, best_fan_out, swarmx
 from appliance.core.cluster.systems import POD_KINDS, ClusterDescription
 from appliance.core.ids import Role
 from appliance.core.plans.shard_count import MemoryNodes
-from appliance.wire.submissions import Submission
+from appliance.wire.requests.submissions import Submission
 
 
 def requirements_of(

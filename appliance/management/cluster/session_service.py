@@ -12,9 +12,9 @@ from appliance.core.cluster.sessions import SessionRecord, SessionSpec, SessionU
 from appliance.core.errors import ConflictError, UserError
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.store.state import State
-from appliance.storage.jobs import JobFilter
-from appliance.storage.sessions import no_session
-from appliance.wire.submissions import check_labels
+from appliance.storage.cluster.sessions import no_session
+from appliance.storage.queue.job_filter import JobFilter
+from appliance.wire.requests.submissions import check_labels
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _COUNTS = ("num_systems", "borrow_limit", "max_node_groups", "max_executes", "max_compiles")

@@ -18,8 +18,8 @@ from appliance.core.cluster.systems import (
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.store.state import State
-from appliance.storage.system_events import SystemEventFilter
-from appliance.storage.systems import no_system
+from appliance.storage.cluster.system_events import SystemEventFilter
+from appliance.storage.cluster.systems import no_system
 
 _MAX_SECONDS = 31_536_000.0
 """Longest maintenance that can be planned: a year."""

@@ -21,7 +21,7 @@ from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.reconciler.resumption import NODE_LOST
 from appliance.management.store.state import State
-from appliance.storage.jobs import JobFilter
+from appliance.storage.queue.job_filter import JobFilter
 
 _PREEMPTED = "Preempted"
 """Reason of the event that the reconciler writes for a job that is stopped for another."""

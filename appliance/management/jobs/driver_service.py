@@ -26,8 +26,8 @@ from appliance.management.cluster.session_service import SessionService
 from appliance.management.reconciler.live_jobs import wait_until_kept
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
-from appliance.storage.database import WouldWaitError
-from appliance.wire.submissions import check_labels
+from appliance.storage.engine.database import WouldWaitError
+from appliance.wire.requests.submissions import check_labels
 
 logger = logging.getLogger(__name__)
 

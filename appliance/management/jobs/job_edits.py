@@ -16,7 +16,7 @@ from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
-from appliance.wire.submissions import check_labels, parse_priority
+from appliance.wire.requests.submissions import check_labels, parse_priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,10 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.scheduler.explain import Wait
-from appliance.storage.database import WouldWaitError
-from appliance.storage.jobs import JobFilter
-from appliance.storage.series import Point
-from appliance.wire.submissions import check_labels, parse_priority
+from appliance.storage.engine.database import WouldWaitError
+from appliance.storage.queue.job_filter import JobFilter
+from appliance.storage.queue.series import Point
+from appliance.wire.requests.submissions import check_labels, parse_priority
 from protos.appliance.common_config_pb2 import ClusterDetails
 from protos.cluster.cluster_pb2 import (
     CompileJobRequest,

@@ -17,7 +17,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
-from appliance.wire.submissions import Submission
+from appliance.wire.requests.submissions import Submission
 
 REPEAT_SECONDS = 120.0
 """How old a job may be that a repeat is answered with. The client waits 2, 4, 8 and 10 seconds,

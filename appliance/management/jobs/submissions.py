@@ -24,9 +24,9 @@ from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.observability import tracing
-from appliance.storage.database import WouldWaitError
+from appliance.storage.engine.database import WouldWaitError
 from appliance.wire.caller import Caller
-from appliance.wire.submissions import Submission, named_workflow
+from appliance.wire.requests.submissions import Submission, named_workflow
 
 logger = logging.getLogger(__name__)
 

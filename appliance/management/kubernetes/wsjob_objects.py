@@ -29,8 +29,8 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import DEFAULT_PRIORITY, JobRecord, User
 from appliance.core.errors import UserError
 from appliance.core.ids import JOB_PREFIX, JobId
+from appliance.wire.requests.submissions import parse_priority
 from appliance.wire.resources import duration_text, priority_text
-from appliance.wire.submissions import parse_priority
 
 TAG_PREFIX = f"label.{GROUP}/"
 """Prefix of the object's labels that mirror the job's tags, for `kubectl get wsjobs -l`."""

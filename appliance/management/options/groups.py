@@ -13,7 +13,7 @@ from appliance.core.pods.pod_options import Device, StreamMode
 from appliance.management.options.setting import setting
 from appliance.wafer.machine import Machine, parse_machine
 from appliance.wafer.timing.sample_memory import free_bytes
-from appliance.wire.executions import parse_execution
+from appliance.wire.requests.executions import parse_execution
 
 PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
 """Where pods run; see `NodeOptions.launcher`."""

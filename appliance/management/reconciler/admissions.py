@@ -15,11 +15,11 @@ from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import JobWatch
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.dispatcher import Dispatcher
 from appliance.management.reconciler.live_jobs import Live, LiveJobs, reprioritise
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.reservations import Reservations
-from appliance.management.reconciler.scheduler_snapshots import holding_of
+from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
+from appliance.management.reconciler.scheduling.reservations import Reservations
+from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.management.reconciler.transitions import Transitions
 from appliance.management.reconciler.turn import Turn
 from appliance.management.store.state import State

@@ -13,8 +13,8 @@ from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.dispatcher import Published
 from appliance.management.reconciler.live_jobs import wait_until_kept
+from appliance.management.reconciler.scheduling.dispatcher import Published
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.explain import Wait
 from appliance.scheduler.queue import PendingJob

@@ -8,12 +8,12 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, PodName
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.dispatcher import Dispatcher
 from appliance.management.reconciler.launching import Launching
 from appliance.management.reconciler.live_jobs import Live, LiveJobs, lost_pod
 from appliance.management.reconciler.reminders import Alarm, Reminders
 from appliance.management.reconciler.resumption import NODE_LOST, resume
-from appliance.management.reconciler.scheduler_snapshots import grant_of
+from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
+from appliance.management.reconciler.scheduling.scheduler_snapshots import grant_of
 from appliance.management.reconciler.transitions import Transitions
 from appliance.management.store.state import State
 

@@ -29,20 +29,20 @@ from appliance.management.pods.coordinators import Coordinators
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.admissions import Admissions
-from appliance.management.reconciler.dispatcher import Dispatcher
 from appliance.management.reconciler.history import History
 from appliance.management.reconciler.launching import Launching, PlanPods
 from appliance.management.reconciler.live_jobs import LiveJobs, answering, limit_of
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.pod_events import PodEvents
 from appliance.management.reconciler.reminders import Alarm, Reminders
-from appliance.management.reconciler.reservations import Reservations
+from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
+from appliance.management.reconciler.scheduling.reservations import Reservations
 from appliance.management.reconciler.transitions import Hooks, Transitions
 from appliance.management.reconciler.turn import Turn
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
-from appliance.storage.failures import first_of, is_of_database, refusal_of
-from appliance.storage.leases import Lease
+from appliance.storage.engine.failures import first_of, is_of_database, refusal_of
+from appliance.storage.queue.leases import Lease
 
 logger = logging.getLogger(__name__)
 

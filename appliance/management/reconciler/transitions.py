@@ -11,13 +11,13 @@ from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.ids import JobId, Role
 from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.dispatcher import Dispatcher
 from appliance.management.reconciler.launching import Launching
 from appliance.management.reconciler.live_jobs import Live, LiveJobs, log_unexpected
 from appliance.management.reconciler.reminders import Alarm, Reminders
-from appliance.management.reconciler.reservations import Reservations
 from appliance.management.reconciler.resumption import state_of
-from appliance.management.reconciler.scheduler_snapshots import holding_of
+from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
+from appliance.management.reconciler.scheduling.reservations import Reservations
+from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.management.reconciler.turn import Turn
 from appliance.management.store.state import State
 from appliance.observability import metrics

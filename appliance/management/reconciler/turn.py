@@ -14,8 +14,8 @@ from appliance.core.errors import StaleWriterError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import Answer, Awaited, JobWatch
 from appliance.observability.logging import lines_together
-from appliance.storage.database import Database
-from appliance.storage.failures import is_of_database
+from appliance.storage.engine.database import Database
+from appliance.storage.engine.failures import is_of_database
 
 logger = logging.getLogger(__name__)
 

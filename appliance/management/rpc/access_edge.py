@@ -28,7 +28,7 @@ from appliance.management.access.authorization import Access, Change, Keep, Peer
 from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
-from appliance.wire.submissions import named_workflow, parse_priority, requested_priority
+from appliance.wire.requests.submissions import named_workflow, parse_priority, requested_priority
 
 # `Any`: each method has message types of its own; a path has text alone.
 _Message = Any

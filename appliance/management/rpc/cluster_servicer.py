@@ -21,8 +21,8 @@ from appliance.management.rpc.told_failures import tells
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
 from appliance.wire.caller import Caller, caller
-from appliance.wire.sdk_submissions import sdk_compile_submission, sdk_execute_submission
-from appliance.wire.submissions import Submission, compile_submission, execute_submission
+from appliance.wire.requests.sdk_submissions import sdk_compile_submission, sdk_execute_submission
+from appliance.wire.requests.submissions import Submission, compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc

@@ -21,7 +21,7 @@ from appliance.management.jobs.job_service import JobService, cancelled_by
 from appliance.management.logs.log_exports import ExportWish, LogExports
 from appliance.management.rpc.cluster_servicer import Context, wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
-from appliance.storage.system_events import SystemEventFilter
+from appliance.storage.cluster.system_events import SystemEventFilter
 from appliance.wire.moments import moment_of
 from appliance.wire.system_events import KINDS, event_message
 from protos.csctl import api_pb2 as pb

@@ -17,7 +17,7 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.rpc.client_streams import Presence
 from appliance.management.rpc.cluster_servicer import Context
-from appliance.storage.series import MAX_NAME, Point
+from appliance.storage.queue.series import MAX_NAME, Point
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 

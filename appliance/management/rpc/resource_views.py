@@ -15,7 +15,7 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.store import versions
 from appliance.management.store.state import State
 from appliance.scheduler.explain import Wait
-from appliance.storage.jobs import JobFilter
+from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire import resources
 from appliance.wire.profiles import find_profile
 from protos.csctl import generic_pb2

@@ -40,8 +40,8 @@ from appliance.management.rpc.access_edge import Entered, Gate, name_of
 from appliance.management.rpc.connections import Connections
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
-from appliance.storage.database import WouldWaitError
-from appliance.storage.failures import is_of_database, refusal_of
+from appliance.storage.engine.database import WouldWaitError
+from appliance.storage.engine.failures import is_of_database, refusal_of
 from appliance.wire.caller import caller
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from pathlib import Path
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from appliance.core.errors import ClusterError, UserError
-from appliance.storage.database import Database
-from appliance.storage.integrity import check_file, damaged, find_damage
+from appliance.storage.engine.database import Database
+from appliance.storage.engine.integrity import check_file, damaged, find_damage
 
 STREAMS_KEY = "streams.key"
 """Name, in the data directory, of the secret; every appliance has it from its first start on."""

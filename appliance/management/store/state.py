@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
-from appliance.storage.access import AccessRepository
-from appliance.storage.database import Database
-from appliance.storage.driver_specs import DriverSpecRepository
-from appliance.storage.job_pages import JobPages
-from appliance.storage.jobs import JobRepository
-from appliance.storage.leases import LeaseRepository
-from appliance.storage.notifications import NotificationRepository
-from appliance.storage.pods import PodRepository
-from appliance.storage.series import SeriesRepository
-from appliance.storage.sessions import SessionRepository
-from appliance.storage.system_events import SystemEventRepository
-from appliance.storage.systems import SystemRepository
-from appliance.storage.workflows import WorkflowRepository
+from appliance.storage.cluster.sessions import SessionRepository
+from appliance.storage.cluster.system_events import SystemEventRepository
+from appliance.storage.cluster.systems import SystemRepository
+from appliance.storage.engine.database import Database
+from appliance.storage.queue.driver_specs import DriverSpecRepository
+from appliance.storage.queue.job_pages import JobPages
+from appliance.storage.queue.jobs import JobRepository
+from appliance.storage.queue.leases import LeaseRepository
+from appliance.storage.queue.pods import PodRepository
+from appliance.storage.queue.series import SeriesRepository
+from appliance.storage.queue.workflows import WorkflowRepository
+from appliance.storage.users.access import AccessRepository
+from appliance.storage.users.notifications import NotificationRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

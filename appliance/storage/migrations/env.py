@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from appliance.storage.tables import Base
+from appliance.storage.schema.tables import Base
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=Base.metadata)

@@ -17,9 +17,9 @@ from pathlib import Path
 import click
 import pytest
 
-from csctl.app import app
-from csctl.program import main
-from csctl.version import csctl_version
+from csctl.command_line.app import app
+from csctl.command_line.program import main
+from csctl.command_line.version import csctl_version
 from tests.support.appliance_process import (
     ApplianceProcess,
     running_appliance,

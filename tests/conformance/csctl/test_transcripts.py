@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from csctl.version import csctl_version
+from csctl.command_line.version import csctl_version
 from protos.csctl import resources_pb2
 from protos.csctl.resources_pb2 import Job, NodeInfo
 from tests.conformance.csctl.conftest import Shell

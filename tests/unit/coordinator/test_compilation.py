@@ -5,7 +5,7 @@ from appliance.coordinator.compile.compilation import Compilation
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.cluster.jobs import JobType
-from appliance.wire.cluster_details import GangSize, gang_size
+from appliance.wire.requests.cluster_details import GangSize, gang_size
 from protos.appliance.appliance_service_pb2 import CompileRequest
 from tests.support.deep_plans import chained_plan
 from tests.support.played_job import TOY_COMPILER

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.config import (
+from csctl.connection.config import (
     DEFAULT_PATH,
     ClusterAccess,
     cluster_access,

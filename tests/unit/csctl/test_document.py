@@ -2,8 +2,8 @@ import json
 
 import yaml
 
-from csctl.output.document import as_json, to_document, to_list
-from csctl.output.formats import as_yaml
+from csctl.output.documents.document import as_json, to_document, to_list
+from csctl.output.documents.formats import as_yaml
 from tests.support.csctl import add_pods, make_job
 
 

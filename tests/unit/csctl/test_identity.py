@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.identity import Identity, current_user
+from csctl.connection.identity import Identity, current_user
 
 
 def test_metadata_has_the_keys_of_the_python_client() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from csctl.invocation import Flags, Invocation
-from csctl.output.formats import OutputFormat
+from csctl.command_line.invocation import Flags, Invocation
+from csctl.output.documents.formats import OutputFormat
 from csctl.output.jobs import job_columns
 from csctl.output.table import render
 from tests.support.csctl import NOW, FixedClock, make_job

@@ -5,7 +5,7 @@ from typing import Annotated
 import click
 import pytest
 
-from csctl.params import ExplainedCommand, argument, option, parameters_of, values_of
+from csctl.command_line.params import ExplainedCommand, argument, option, parameters_of, values_of
 
 
 class Shade(StrEnum):

@@ -12,7 +12,7 @@ import sys, types
 from csctl import __main__ as start
 start._leave_for_later()
 import grpc
-import csctl.client
+import csctl.connection.client
 waiting = ("asyncio", "grpc.aio", "google.protobuf.internal.python_message")
 assert not any(type(sys.modules[name]) is types.ModuleType for name in waiting)
 assert "asyncio.events" not in sys.modules

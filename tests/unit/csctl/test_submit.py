@@ -1,7 +1,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.commands.submit import parse_restart_policy
+from csctl.commands.jobs.submit import parse_restart_policy
 
 
 def test_a_restart_policy_names_categories_and_a_limit() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from csctl.app import BRANCHES, app
+from csctl.command_line.app import BRANCHES, app
 
 ROOT = Path(__file__).parents[3]
 
@@ -14,7 +14,7 @@ HEAVY = ("numpy", "yaml", "pydantic", "typer", "torch", "importlib.metadata")
 
 PROGRAM = """
 import sys
-from csctl.program import main
+from csctl.command_line.program import main
 main(["get", "jobs", "--csconfig", "/dev/null"])
 print(*(name for name in sys.argv[1:] if name in sys.modules))
 """

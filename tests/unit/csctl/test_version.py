@@ -1,7 +1,7 @@
 import tomllib
 from pathlib import Path
 
-from csctl.version import csctl_version
+from csctl.command_line.version import csctl_version
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 

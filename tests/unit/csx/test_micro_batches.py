@@ -10,7 +10,7 @@ from appliance.core.plans.micro_batches import num_micro_batches, visits
 from appliance.streams.topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
-from workers.csx.micro_batches import MicroBatches, share_parts
+from workers.csx.samples.micro_batches import MicroBatches, share_parts
 
 
 def sums_of(plan, values, *, num_systems, system):

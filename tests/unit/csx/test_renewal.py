@@ -13,8 +13,8 @@ from appliance.core.pods.pod_options import StreamMode
 from appliance.streams.topology import load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
-from workers.csx.micro_batches import MicroBatches
 from workers.csx.repack import Packed
+from workers.csx.samples.micro_batches import MicroBatches
 from workers.csx.system_part import system_part
 
 NUM_SYSTEMS = 2

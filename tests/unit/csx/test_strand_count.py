@@ -6,7 +6,7 @@ import pytest
 
 from appliance.core.ir.sharding import split_batch
 from tests.support.plans import two_layer_plan
-from workers.csx.strand_count import LEAST_WORK, num_strands
+from workers.csx.samples.strand_count import LEAST_WORK, num_strands
 
 
 def strands(batch_size, *, threads=2, systems=1, system=0, micro_batch_size=None):

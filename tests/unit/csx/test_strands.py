@@ -16,8 +16,8 @@ from appliance.streams.layout import SlotLayout, Span
 from appliance.streams.topology import largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors, tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
-from workers.csx.micro_batches import share_parts
-from workers.csx.strands import Strands
+from workers.csx.samples.micro_batches import share_parts
+from workers.csx.samples.strands import Strands
 from workers.csx.system_part import system_part
 
 SECONDS = 60.0

@@ -23,8 +23,8 @@ from appliance.management.access.authorization import Access, AccessOptions, ope
 from appliance.management.access.tokens import LOGIN_SECONDS, Tokens, ensure_key
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
-from appliance.storage.access import AuditFilter
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
+from appliance.storage.users.access import AuditFilter
 from appliance.wire.caller import caller
 from tests.support.clock import FakeClock
 from tests.support.management import new_job

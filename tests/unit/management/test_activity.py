@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from appliance.management.background.activity_service import shares, utilization
-from appliance.storage.activity import Holding
+from appliance.storage.cluster.activity import Holding
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

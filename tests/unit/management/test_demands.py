@@ -8,7 +8,7 @@ from appliance.core.cluster.requirements import GroupKind, PodDemand, Requiremen
 from appliance.core.cluster.systems import ClusterDescription, Node, NodeGroup, System
 from appliance.core.plans.shard_count import MemoryNodes
 from appliance.management.cluster.demands import memory_nodes, requirements_of
-from appliance.wire.submissions import compile_submission, execute_submission
+from appliance.wire.requests.submissions import compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import DebugArgs, JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest
 from tests.support.appliance_process import execute_request

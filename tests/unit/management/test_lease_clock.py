@@ -4,7 +4,7 @@ import datetime as dt
 
 from appliance.management.store.lease_clock import LeaseClock
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
 
 

@@ -15,7 +15,7 @@ from appliance.core.ids import JobId, WorkflowId
 from appliance.management.logs import log_exports
 from appliance.management.logs.log_exports import Export, ExportStatus, ExportWish, LogExports
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
 
 JOB = JobId("wsjob-a")

@@ -22,7 +22,7 @@ from appliance.observability.logging import configure_logging
 from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob
-from appliance.storage.system_events import SystemEventFilter
+from appliance.storage.cluster.system_events import SystemEventFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, new_job, opened_state
 from tests.support.reconciling import Desk, FarLauncher, running_desk

@@ -4,7 +4,7 @@ import pytest
 
 from appliance.management.jobs.repeated_calls import REPEAT_SECONDS, RepeatedCalls, digest_of
 from appliance.wire.caller import caller
-from appliance.wire.submissions import compile_submission, execute_submission
+from appliance.wire.requests.submissions import compile_submission, execute_submission
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster.cluster_pb2 import CompileJobRequest
 from tests.support.appliance_process import USER, execute_request

@@ -6,7 +6,7 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.errors import UserError
 from appliance.core.plans.shard_count import MAX_SHARDS
 from appliance.wire.caller import caller
-from appliance.wire.submissions import (
+from appliance.wire.requests.submissions import (
     check_labels,
     compile_submission,
     execute_submission,

@@ -18,11 +18,11 @@ from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
-from appliance.management.reconciler.scheduler_snapshots import snapshot_of
+from appliance.management.reconciler.scheduling.scheduler_snapshots import snapshot_of
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Maintenance, SessionQuota
-from appliance.storage.system_events import SystemEventFilter
+from appliance.storage.cluster.system_events import SystemEventFilter
 from tests.support.clock import FakeClock
 from tests.support.management import make_model, new_job, opened_state
 

@@ -13,7 +13,7 @@ from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.jobs.job_service import JobService
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from appliance.wire.caller import caller
 from protos.appliance.common_config_pb2 import DebugArgs
 from protos.cluster import cluster_pb2 as pb

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
 from tests.support.postgres import reason_to_skip, running_postgres
 

@@ -11,9 +11,9 @@ from appliance.core.cluster.records import EventRecord, Holding, PodRecord
 from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId, Role, pod_name
 from appliance.management.store.state import State
-from appliance.storage.database import WouldWaitError
-from appliance.storage.job_pages import PageFilter, Place
-from appliance.storage.jobs import JobFilter
+from appliance.storage.engine.database import WouldWaitError
+from appliance.storage.queue.job_filter import JobFilter
+from appliance.storage.queue.job_pages import PageFilter, Place
 from tests.support.management import new_job, opened_state
 
 NUM_JOBS = 75  # more than a portion of each size

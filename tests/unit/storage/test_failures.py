@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError, IntegrityError, TimeoutError
 
-from appliance.storage.failures import first_of, is_of_database
+from appliance.storage.engine.failures import first_of, is_of_database
 
 
 def as_sqlalchemy_says(error: psycopg.Error) -> BaseException:

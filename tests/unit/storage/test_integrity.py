@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from appliance.core.errors import ClusterError
-from appliance.storage.database import Database
-from appliance.storage.integrity import find_damage, in_sentences
+from appliance.storage.engine.database import Database
+from appliance.storage.engine.integrity import find_damage, in_sentences
 
 PAGE_BYTES = 4096
 

@@ -7,7 +7,7 @@ from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
-from appliance.storage.database import Database
+from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
 from tests.support.management import new_job
 

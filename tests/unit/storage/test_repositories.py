@@ -31,10 +31,10 @@ from appliance.core.cluster.systems import (
 from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.management.store.state import State
-from appliance.storage.database import Database
-from appliance.storage.jobs import JobFilter
-from appliance.storage.system_events import SystemEventFilter
-from appliance.storage.tables import Base
+from appliance.storage.cluster.system_events import SystemEventFilter
+from appliance.storage.engine.database import Database
+from appliance.storage.queue.job_filter import JobFilter
+from appliance.storage.schema.tables import Base
 
 
 def new_job(name: str = "wsjob-a", **changes) -> NewJob:

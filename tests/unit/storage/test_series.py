@@ -8,9 +8,9 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import NewJob, User
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.store.state import State
-from appliance.storage.database import Database
-from appliance.storage.job_pages import JobOrder, PageFilter, Place
-from appliance.storage.series import Point, SeriesRepository
+from appliance.storage.engine.database import Database
+from appliance.storage.queue.job_pages import JobOrder, PageFilter, Place
+from appliance.storage.queue.series import Point, SeriesRepository
 from tests.support.clock import FakeClock
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.wire.cluster_details import GangSize, TaskType, cluster_details, gang_size
+from appliance.wire.requests.cluster_details import GangSize, TaskType, cluster_details, gang_size
 
 
 @pytest.mark.parametrize(("num_systems", "workers", "shards"), [(1, 1, 1), (2, 1, 3), (3, 2, 2)])

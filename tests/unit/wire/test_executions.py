@@ -2,9 +2,9 @@ import pytest
 
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution
-from appliance.wire.executions import LABEL_KEY, chosen_execution, parse_execution
-from appliance.wire.micro_batches import wafer_limits
-from appliance.wire.submissions import check_labels
+from appliance.wire.requests.executions import LABEL_KEY, chosen_execution, parse_execution
+from appliance.wire.requests.micro_batches import wafer_limits
+from appliance.wire.requests.submissions import check_labels
 from protos.appliance.common_config_pb2 import DebugArgs
 
 

@@ -1,5 +1,5 @@
 from appliance.core.plans.micro_batches import WaferLimits
-from appliance.wire.micro_batches import wafer_limits
+from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance.common_config_pb2 import DebugArgs
 
 

@@ -5,7 +5,7 @@ import pytest
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.notifications import Channel, Target, wants
 from appliance.core.errors import UserError
-from appliance.wire.notifications import MAX_TARGETS, read_targets
+from appliance.wire.requests.notifications import MAX_TARGETS, read_targets
 from protos.cluster import cluster_pb2 as pb
 
 MAIL, SLACK, PAGER = (

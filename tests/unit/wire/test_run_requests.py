@@ -3,7 +3,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.wire.run_requests import DataLoaders, run_schedule
+from appliance.wire.requests.run_requests import DataLoaders, run_schedule
 from protos.appliance.appliance_service_pb2 import RunRequest
 
 

@@ -6,7 +6,7 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.systems import ClusterDescription, System
 from appliance.core.errors import UserError
 from appliance.management.cluster.demands import requirements_of
-from appliance.wire.sdk_submissions import sdk_compile_submission, sdk_execute_submission
+from appliance.wire.requests.sdk_submissions import sdk_compile_submission, sdk_execute_submission
 from protos.appliance.common_config_pb2 import ClusterDetails, JobMode, ResourceInfo
 from protos.cluster.cluster_pb2 import SdkCompileJobRequest, SdkExecuteJobRequest
 

@@ -1,0 +1,1 @@
+"""Routes about systems, sessions, use, and the stream of changes."""

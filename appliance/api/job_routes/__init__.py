@@ -1,0 +1,1 @@
+"""Routes about jobs, the queue and what jobs leave behind."""

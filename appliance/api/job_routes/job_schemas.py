@@ -1,0 +1,304 @@
+"""Jobs, as REST tells of them."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import EventRecord, PodRecord
+from appliance.management.jobs.job_edits import mark_of
+from appliance.management.jobs.job_service import JobView
+from appliance.management.jobs.queue_view import QueueEntry
+from appliance.storage.queue.job_pages import JobLine
+from appliance.storage.queue.series import Point
+
+LabelText = Annotated[str, Field(min_length=1, max_length=63)]
+
+
+class JobSummary(BaseModel):
+    """A job in a list."""
+
+    id: str
+    type: JobType
+    session: str
+    workflow: str
+    user: str
+    uid: int
+    priority: int
+    """From 0 to 399; lower goes first."""
+    phase: Phase
+    message: str
+    """Reason of the phase."""
+    num_systems: int
+    systems: list[str]
+    labels: dict[str, str]
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+
+    @classmethod
+    def of(cls, job: JobLine) -> "JobSummary":
+        """Return a job's summary."""
+        return cls(
+            id=job.id,
+            type=job.type,
+            session=job.session,
+            workflow=job.workflow,
+            user=job.user,
+            uid=job.uid,
+            priority=job.priority,
+            phase=job.phase,
+            message=job.message,
+            num_systems=job.num_systems,
+            systems=list(job.systems),
+            labels=dict(job.labels),
+            created_at=job.created_at,
+            started_at=job.started_at,
+            ended_at=job.ended_at,
+        )
+
+
+class JobPage(BaseModel):
+    """One page of a list of jobs."""
+
+    items: list[JobSummary]
+    next: str | None
+    """Cursor of the next page; null on the last one."""
+    total: int | None
+    """How many jobs there are on all pages; null unless it was asked for."""
+
+
+class Pod(BaseModel):
+    """A pod of a job."""
+
+    name: str
+    role: str
+    index: int
+    node: str
+    phase: str
+    exit_code: int | None
+    message: str
+    step: int
+    resident_bytes: int
+    readings: dict[str, float]
+    """Current values by metric name; simulated ones say so in their names."""
+    ended_at: dt.datetime | None
+
+    @classmethod
+    def of(cls, pod: PodRecord) -> "Pod":
+        """Return a pod."""
+        return cls(
+            name=pod.name,
+            role=pod.role.value,
+            index=pod.index,
+            node=pod.node,
+            phase=pod.phase,
+            exit_code=pod.exit_code,
+            message=pod.message,
+            step=pod.step,
+            resident_bytes=pod.resident_bytes,
+            readings=dict(pod.readings),
+            ended_at=pod.ended_at,
+        )
+
+
+class PodList(BaseModel):
+    """The pods of a job, by role and number."""
+
+    items: list[Pod]
+
+
+class Event(BaseModel):
+    """Something that happened to a job."""
+
+    at: dt.datetime
+    reason: str
+    message: str
+    subject: str
+    """The pod or job that it happened to."""
+    is_warning: bool
+    phase: Phase | None
+    """For a change of phase, the phase entered."""
+
+    @classmethod
+    def of(cls, event: EventRecord) -> "Event":
+        """Return an event."""
+        return cls(
+            at=event.at,
+            reason=event.reason,
+            message=event.message,
+            subject=event.subject,
+            is_warning=event.is_warning,
+            phase=event.phase,
+        )
+
+
+class EventList(BaseModel):
+    """The events of a job, oldest first."""
+
+    items: list[Event]
+
+
+class PhaseSpan(BaseModel):
+    """How long a job was in a phase."""
+
+    phase: Phase
+    entered_at: dt.datetime
+    left_at: dt.datetime | None
+    message: str
+
+
+class Waiting(BaseModel):
+    """Why a job waits, and for how long it is expected to."""
+
+    reason: str
+    kind: str
+    """The reason in one word, as in `Resources`."""
+    position: int
+    """1 for the job of its type that is served first."""
+    blocking: list[str]
+    """Jobs that hold what it needs, the first to end first."""
+    behind: list[str]
+    """Waiting jobs that it may not delay."""
+    expected_start_at: dt.datetime | None
+    expected_start_basis: str
+    is_promised: bool
+    """Whether nobody behind may delay that start."""
+    expected_run_seconds: float | None
+    """How long it is expected to run, by its limit or by what runs like it took."""
+
+    @classmethod
+    def of(cls, entry: QueueEntry) -> "Waiting":
+        """Return why a job waits."""
+        return cls(
+            reason=entry.reason,
+            kind=entry.kind.value,
+            position=entry.position,
+            blocking=list(entry.blocking),
+            behind=list(entry.behind),
+            expected_start_at=entry.expected_start,
+            expected_start_basis=entry.basis,
+            is_promised=entry.is_promised,
+            expected_run_seconds=entry.run_seconds,
+        )
+
+
+class Job(JobSummary):
+    """A job with all that belongs to it."""
+
+    gid: int
+    mark: str
+    """The state of what can be edited, as in the ETag."""
+    dashboard: str
+    """Address of its page."""
+    client_workdir: str
+    artifact_dir: str
+    workers_per_system: int
+    phases: list[PhaseSpan]
+    pods: list[Pod]
+    events: list[Event]
+    waiting: Waiting | None
+    """Null for a job that does not wait."""
+    held_by: str
+    """Who holds it back while it waits; empty for nobody."""
+
+    @classmethod
+    def of_view(cls, view: JobView, *, waiting: QueueEntry | None, dashboard: str) -> "Job":
+        """Return a job with all that belongs to it."""
+        job = view.job
+        return cls(
+            id=job.id,
+            type=job.type,
+            session=job.session,
+            workflow=job.workflow,
+            user=job.user.name,
+            uid=job.user.uid,
+            gid=job.user.gid,
+            priority=job.priority,
+            phase=job.phase,
+            message=job.message,
+            num_systems=job.num_systems,
+            systems=list(job.systems),
+            labels=dict(job.labels),
+            created_at=job.created_at,
+            started_at=job.started_at,
+            ended_at=job.ended_at,
+            mark=mark_of(job),
+            dashboard=dashboard,
+            client_workdir=job.client_workdir,
+            artifact_dir=job.artifact_dir,
+            workers_per_system=job.workers_per_system,
+            phases=phase_spans(view.events),
+            pods=[Pod.of(pod) for pod in view.pods],
+            events=[Event.of(event) for event in view.events],
+            waiting=Waiting.of(waiting) if waiting else None,
+            held_by=job.held_by,
+        )
+
+
+class JobChange(BaseModel):
+    """What to change of a job; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    priority: Annotated[str, Field(max_length=8)] | None = None
+    """`p0` to `p3`, or a number from 0 to 399."""
+    labels: dict[LabelText, LabelText | None] | None = None
+    """Labels to add or replace; null removes one."""
+
+
+class SeriesPoint(BaseModel):
+    """One value of a series."""
+
+    session: int
+    """Which run of the job, from 1."""
+    step: int
+    value: float | None
+    """Null where it was no finite number."""
+    at: dt.datetime
+
+
+class Series(BaseModel):
+    """What training shows step by step."""
+
+    series: dict[str, list[SeriesPoint]]
+    """By name: the program's scalar outputs, and `samples_per_second`."""
+    next: str
+    """Give this as `after` to get only what comes later."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Sequence[tuple[int, Point]]], *, after: int) -> "Series":
+        """Return series."""
+        newest = max((number for points in found.values() for number, _ in points), default=after)
+        return cls(
+            series={
+                name: [
+                    SeriesPoint(
+                        session=point.session, step=point.step, value=point.value, at=point.at
+                    )
+                    for _, point in points
+                ]
+                for name, points in sorted(found.items())
+            },
+            next=str(newest),
+        )
+
+
+def phase_spans(events: Sequence[EventRecord]) -> list[PhaseSpan]:
+    """Return the phases that a job went through, from its events."""
+    changes = [event for event in events if event.phase is not None]
+    spans = []
+    for position, event in enumerate(changes):
+        assert event.phase is not None
+        following = changes[position + 1].at if position + 1 < len(changes) else None
+        spans.append(
+            PhaseSpan(
+                phase=event.phase,
+                entered_at=event.at,
+                left_at=following or (event.at if event.phase.is_terminal else None),
+                message=event.message,
+            )
+        )
+    return spans

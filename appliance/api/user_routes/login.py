@@ -1,0 +1,71 @@
+"""Who one is, and logging in from a browser.
+
+A browser trades a token for a login: a cookie that scripts cannot read and that other sites' pages
+cannot send. Its end is the token's, or twelve hours.
+"""
+
+from typing import Annotated
+
+from fastapi import Request, Response
+
+from appliance.api.entry import Entry, enter, entry_router, peer_of
+from appliance.api.problems import problems
+from appliance.api.services import LOGIN_COOKIE, Services, token_of
+from appliance.api.user_routes.access_schemas import LoginRequest, Me
+from appliance.core.cluster.records import User
+from appliance.core.entry_points import rules
+
+router = entry_router("login")
+
+
+@router.get("/me", responses=problems(401))
+def get_me(entry: Annotated[Entry, enter(rules.READ)], services: Services, request: Request) -> Me:
+    """Return who asks, what they may do, and the proof that a login's changes must carry."""
+    return Me.of(
+        entry.caller,
+        needs_token=services.access.needs_token,
+        csrf_token=services.access.tokens.proof(request.cookies.get(LOGIN_COOKIE, "")),
+    )
+
+
+@router.post("/login", responses=problems(401, 422))
+def log_in(
+    wanted: LoginRequest,
+    entry: Annotated[Entry, enter(rules.LOGIN)],
+    services: Services,
+    request: Request,
+    response: Response,
+) -> Me:
+    """Trade a token for a login: sets the cookie."""
+    tokens, text = services.access.tokens, wanted.token.get_secret_value()
+    login = services.gate.prove(peer_of(request), lambda: tokens.log_in(text))
+    principal = services.access.identify(User(), login.text, lambda: None)
+    expires_at = login.record.expires_at
+    assert expires_at is not None  # every login ends
+    response.set_cookie(
+        LOGIN_COOKIE,
+        login.text,
+        expires=expires_at,
+        path="/",
+        secure=services.has_tls,
+        httponly=True,
+        samesite="strict",
+    )
+    return Me.of(
+        principal,
+        needs_token=services.access.needs_token,
+        csrf_token=services.access.tokens.proof(login.text),
+    )
+
+
+@router.post("/logout", status_code=204, responses=problems(401, 403))
+def log_out(
+    entry: Annotated[Entry, enter(rules.READ)], services: Services, request: Request
+) -> Response:
+    """End the login and remove the cookie; a bearer token is left as it is."""
+    record = services.access.tokens.find(entry.caller.token) if entry.caller.token else None
+    if record is not None and record.is_login and token_of(request):
+        services.access.tokens.revoke(record.id)
+    response = Response(status_code=204)
+    response.delete_cookie(LOGIN_COOKIE, path="/")
+    return response

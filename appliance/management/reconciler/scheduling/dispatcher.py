@@ -1,0 +1,210 @@
+"""The queue and its scheduling cycles, for the reconciler's thread; what they found, for everybody.
+
+After each cycle, also after one with nothing in the queue, the dispatcher publishes what it saw and
+decided as values that never change. Whoever asks why a job waits reads them, from any thread.
+"""
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import JobRecord
+from appliance.core.cluster.requirements import Requirements
+from appliance.core.cluster.systems import APPLIANCE, SystemEvent, SystemEventKind
+from appliance.core.ids import JobId, new_job_id
+from appliance.management.cluster.cluster_model import ClusterModel
+from appliance.management.cluster.demands import default_requirements
+from appliance.management.cluster.pod_placement import COMPILE_ROLES
+from appliance.management.reconciler.scheduling.scheduler_snapshots import (
+    pending_of,
+    snapshot_of,
+    user_of,
+)
+from appliance.scheduler.admission import Admit, Reject
+from appliance.scheduler.cycle import Decision, run_cycle, would_start
+from appliance.scheduler.estimate import Estimate, RunHistory
+from appliance.scheduler.explain import Wait, Waits
+from appliance.scheduler.fair_share import Account, UsageLedger
+from appliance.scheduler.policy import Policy
+from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.storage.queue.jobs import PastRun
+
+logger = logging.getLogger(__name__)
+
+HISTORY_HALF_LIVES = 8.0
+"""Past jobs older than so many half-lives of use tell nothing any more: less than 0.4 % is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What one cycle saw and found.
+
+    Attributes:
+        snapshot: The cluster before its decisions; None before the first cycle.
+        waits: Why each job goes on waiting; None if the queue was empty.
+        at: When.
+        cycle: Its number, from 1, which the lines of the log carry that it led to.
+    """
+
+    snapshot: ClusterSnapshot | None = None
+    waits: Waits | None = None
+    at: dt.datetime | None = None
+    cycle: int = 0
+
+    def find(self, job: JobId) -> Wait | None:
+        """Return why a job waits; None if it did not wait after the cycle."""
+        if self.waits is None or job not in self.waits:
+            return None
+        return self.waits[job]
+
+
+class Dispatcher:
+    """The pending jobs and the rules they are served by. One thread calls it; all may read it.
+
+    Args:
+        model: What the cluster has and who may use how much.
+        policy: By which rules jobs are served.
+        clock: Source of time.
+        grants: Returns what running jobs hold.
+    """
+
+    def __init__(
+        self,
+        model: ClusterModel,
+        policy: Policy,
+        clock: Clock,
+        grants: Callable[[], Iterable[Grant]],
+    ) -> None:
+        self.published = Published()
+        self._model = model
+        self._policy = policy
+        self._clock = clock
+        self._grants = grants
+        self._history = RunHistory(policy)
+        self._usage = UsageLedger(policy.half_life_seconds)
+        self._queue = JobQueue(history=self._history)
+        self._stopped = ""
+
+    def history_start(self) -> dt.datetime:
+        """Return since when past jobs still tell something."""
+        seconds = self._policy.half_life_seconds * HISTORY_HALF_LIVES
+        return self._clock.now() - dt.timedelta(seconds=seconds)
+
+    def remember(self, runs: Iterable[PastRun]) -> None:
+        """Learn from jobs that ended under an earlier management, in order of their end."""
+        for run in runs:
+            account = Account(run.session, run.user)
+            seconds = (run.ended_at - run.started_at).total_seconds()
+            ended = run.ended_at.timestamp()
+            self._usage.charge(account, run.num_systems * seconds, at_seconds=ended)
+            if run.has_succeeded:
+                self._history.observe(run.user, run.program, run.type, seconds)
+
+    def add(self, job: JobRecord) -> None:
+        """Put a job into the queue; a compile job starts for a look into the cache first."""
+        self._queue.add(pending_of(job, is_lookup=job.type is JobType.COMPILE))
+
+    def add_compile(self, job: JobRecord) -> None:
+        """Put a compile job into the queue that has looked into the cache in vain."""
+        self._queue.add(pending_of(job, is_lookup=False))
+
+    def has(self, job: JobId) -> bool:
+        """Whether a job waits in the queue."""
+        return job in self._queue
+
+    def remove(self, job: JobId) -> None:
+        """Take a job out of the queue; nothing happens if it is not there."""
+        self._queue.remove(job)
+
+    def reprioritise(self, job: JobId, priority: int) -> None:
+        """Serve a waiting job by another priority."""
+        if (pending := self._queue.remove(job)) is not None:
+            self._queue.add(replace(pending, priority=priority))
+
+    def hold_back(self, job: JobId, by: str) -> None:
+        """Let a waiting job not start, by somebody's word; with nobody's word it may again."""
+        if (pending := self._queue.remove(job)) is not None:
+            self._queue.add(replace(pending, held_by=by))
+
+    def stop(self, reason: str) -> SystemEvent | None:
+        """Start nothing any more, for a reason; without one, go on.
+
+        Returns:
+            What is to be kept of it, if that changes anything.
+        """
+        before, self._stopped = self._stopped, reason
+        if bool(reason) == bool(before):
+            return None
+        return SystemEvent(
+            system=APPLIANCE,
+            at=self._clock.now(),
+            kind=SystemEventKind.STATE_CHANGE,
+            note=reason or f"again possible: {before}",
+            details={
+                "state": "admissions-stopped" if reason else "admissions-resumed",
+                "caller": APPLIANCE,
+            },
+        )
+
+    def estimate(self, job: JobRecord) -> Estimate:
+        """Return how long a job will run."""
+        wanted = job.requirements
+        return self._history.estimate(user_of(job), wanted.program, job.type, wanted.limit_seconds)
+
+    def account_for(self, job: JobRecord, grant: Grant, phase: Phase) -> None:
+        """Charge a job that has ended to its user, and learn how long such jobs run."""
+        if grant.started_seconds is None or grant.is_lookup:
+            return
+        now = self._clock.now().timestamp()
+        seconds = now - grant.started_seconds
+        self._usage.charge(grant.account, grant.num_systems * seconds, at_seconds=now)
+        if phase is Phase.SUCCEEDED:
+            program = job.requirements.program
+            self._history.observe(grant.account.user, program, grant.type, seconds)
+            self._queue.relearn(grant.account.user, program, grant.type)
+
+    def run_cycle(self) -> Sequence[Decision]:
+        """Decide about every waiting job, and publish what was found."""
+        snapshot = self._snapshot()
+        now, cycle = self._clock.now(), self.published.cycle + 1
+        if not self._queue or not set(COMPILE_ROLES).isdisjoint(self._model.facts.missing_roles):
+            self.published = Published(snapshot=snapshot, at=now, cycle=cycle)
+            return ()
+        outcome = run_cycle(snapshot, self._queue)
+        self.published = Published(snapshot=snapshot, waits=outcome.waits, at=now, cycle=cycle)
+        logger.debug(
+            "Scheduling cycle",
+            extra={"decisions": len(outcome.decisions), "queued": len(self._queue)},
+        )
+        return outcome.decisions
+
+    def would_start(self, job: PendingJob) -> Admit | Reject | Wait:
+        """Say what would become of a job if it were submitted now; nothing remains of it."""
+        return would_start(self._snapshot(), self._queue, job)
+
+    def would_execute(self, job: JobRecord, num_systems: int) -> Admit | Reject | Wait:
+        """Say what would become of a compile job's execute job if it were submitted now."""
+        wanted = default_requirements(JobType.EXECUTE, num_systems, self._model.facts.description)
+        execute = replace(
+            job,
+            id=new_job_id(),
+            type=JobType.EXECUTE,
+            num_systems=num_systems,
+            requirements=Requirements(num_node_groups=wanted.num_node_groups),
+            held_by="",
+        )
+        return self.would_start(pending_of(execute, is_lookup=False))
+
+    def _snapshot(self) -> ClusterSnapshot:
+        snapshot = snapshot_of(
+            self._model.facts,
+            self._grants(),
+            now_seconds=self._clock.now().timestamp(),
+            usage=self._usage,
+            policy=self._policy,
+        )
+        return replace(snapshot, stopped=self._stopped) if self._stopped else snapshot

@@ -1,0 +1,1 @@
+"""Systems, sessions, and what happened to them."""

@@ -1,0 +1,1 @@
+"""The database: opening, transactions, group commit, what its errors mean, copies of it."""

@@ -1,0 +1,233 @@
+"""One transaction in steps: what is to be written is gathered, and written together at its end.
+
+If the database refuses it, it is written once more step by step: the step that is at fault is
+undone, and the others stay. A database that is itself at fault (full, read-only, gone) is no step's
+fault, and the batch fails. What reads within a batch first writes what was gathered, so that it
+sees it.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, NestedTransaction
+from sqlalchemy.exc import StatementError
+
+from appliance.core.errors import WscError
+from appliance.storage.engine.failures import is_of_database
+from appliance.storage.engine.writes import Write, carry_out, carry_out_together
+
+OnFailure = Callable[[Exception], None]
+
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """Writes that are kept together or not at all.
+
+    Attributes:
+        on_failure: Told when the database refuses them at the end of the batch; without it, the
+            whole batch fails.
+        writes: What is yet to be written.
+        written: What was written already, since somebody wanted to read.
+        notes: What writers say to later ones of the batch.
+    """
+
+    on_failure: OnFailure | None = None
+    writes: list[Write] = field(default_factory=list)
+    written: list[Write] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+class OpenStep:
+    """A step of a batch for as long as a block runs; one that raises is undone.
+
+    There are several for each job, so it is no generator, which would take three times as long.
+
+    Args:
+        batch: The batch.
+        on_failure: See `Step`.
+    """
+
+    __slots__ = ("_batch", "_on_failure")
+
+    def __init__(self, batch: "Batch", on_failure: OnFailure | None) -> None:
+        self._batch = batch
+        self._on_failure = on_failure
+
+    def __enter__(self) -> None:
+        """Begin the step."""
+        self._batch.open_step(self._on_failure)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the step."""
+        if kind is None:
+            self._batch.close_step()
+        else:
+            self._batch.abandon_step()
+
+
+class Batch:
+    """What one thread has gathered for one transaction.
+
+    Args:
+        begin: Begins the transaction.
+
+    Attributes:
+        number: Another one for every batch.
+        is_touched: Whether anything was written in the transaction already.
+    """
+
+    def __init__(self, begin: Callable[[], Connection]) -> None:
+        self._connection: Connection | None = None
+        self._begin = begin
+        self.number = next(_NUMBERS)
+        self._kept: list[Write] = []
+        self._effects: list[Callable[[], None]] = []
+        self._closed: list[Step] = []
+        self._open: Step | None = None
+        self._savepoint: NestedTransaction | None = None
+        self._notes: dict[str, str] = {}
+        self.is_touched = False
+
+    @property
+    def connection(self) -> Connection:
+        """The connection on which the transaction has begun, now if it had not."""
+        if self._connection is None:
+            self._connection = self._begin()
+        return self._connection
+
+    def close(self, *, is_kept: bool) -> None:
+        """End the transaction, if it has begun."""
+        if self._connection is None:
+            return
+        try:
+            if is_kept:
+                self._connection.commit()
+        finally:
+            self._connection.close()
+
+    def add(self, write: Write) -> None:
+        """Gather a write; outside a step it stands and falls with the batch."""
+        if self._open is not None:
+            self._open.writes.append(write)
+        elif self._closed and self._closed[-1].on_failure is None:
+            self._closed[-1].writes.append(write)
+        else:
+            self._closed.append(Step(writes=[write]))
+
+    def note(self, key: str, value: str) -> None:
+        """Say something to whoever writes later in the batch; an undone step has said nothing."""
+        notes = self._notes if self._open is None else self._open.notes
+        notes[key] = value
+
+    def noted(self, key: str) -> str | None:
+        """Return what was noted under a key; None if nothing was."""
+        said = None if self._open is None else self._open.notes.get(key)
+        return self._notes.get(key) if said is None else said
+
+    def after_commit(self, effect: Callable[[], None]) -> None:
+        """Call something once the batch is kept."""
+        self._effects.append(effect)
+
+    def open_step(self, on_failure: OnFailure | None) -> None:
+        """Begin a step."""
+        self._open = Step(on_failure=on_failure)
+
+    def close_step(self) -> None:
+        """End a step that went well."""
+        step, self._open = self._open, None
+        assert step is not None
+        self._notes |= step.notes
+        if self._savepoint is not None:
+            self._savepoint.commit()
+            self._savepoint = None
+            self._kept += step.written
+        if step.writes:
+            self._closed.append(step)
+
+    def abandon_step(self) -> None:
+        """Undo a step."""
+        self._open = None
+        if self._savepoint is not None:
+            self._savepoint.rollback()
+            self._savepoint = None
+
+    def settle(self) -> None:
+        """Write what was gathered; the transaction has begun.
+
+        Raises:
+            WscError: A row that an open step was to change is not there.
+            StatementError: The database refuses a row of the open step.
+        """
+        if self._closed and self._savepoint is None:
+            self._write_closed()
+        if self._open is None:
+            return
+        if self._savepoint is None:
+            self._savepoint = self.connection.begin_nested()
+        self.is_touched = True
+        writes, self._open.writes = self._open.writes, []
+        carry_out(self.connection, writes)
+        self._open.written += writes
+
+    def take_effect(self) -> None:
+        """Do in memory what was kept."""
+        for write in self._kept:
+            if write.effect is not None:
+                write.effect()
+        for effect in self._effects:
+            effect()
+
+    def _write_closed(self) -> None:
+        steps, self._closed = self._closed, []
+        writes = [write for step in steps for write in step.writes]
+        connection = self.connection
+        if len(steps) == 1 and steps[0].on_failure is None:
+            self.is_touched = True
+            carry_out(connection, writes)
+            self._kept += writes
+            return
+        was_touched = self.is_touched
+        try:
+            with self._undoing():
+                carry_out_together(connection, writes)
+        except (StatementError, WscError) as error:
+            if was_touched and is_of_database(error):
+                raise  # SQLite may have taken back all of the transaction
+            self._write_one_by_one(steps)
+        else:
+            self._kept += writes
+        self.is_touched = True
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Undo what the block wrote if it raises, at the least cost if it does not."""
+        if self.is_touched:
+            with self.connection.begin_nested():
+                yield
+            return
+        try:
+            yield
+        except (StatementError, WscError):
+            self.connection.close()
+            self._connection = None
+            raise
+
+    def _write_one_by_one(self, steps: list[Step]) -> None:
+        failed: list[tuple[OnFailure, Exception]] = []
+        connection = self.connection
+        for step in steps:
+            try:
+                with connection.begin_nested():
+                    carry_out(connection, step.writes)
+            except (StatementError, WscError) as error:
+                if step.on_failure is None or is_of_database(error):
+                    raise
+                failed.append((step.on_failure, error))
+            else:
+                self._kept += step.writes
+        for on_failure, problem in reversed(failed):  # as later ones rest on earlier ones
+            on_failure(problem)

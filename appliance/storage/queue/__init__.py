@@ -1,0 +1,1 @@
+"""Jobs, their workflows, pods and leases."""

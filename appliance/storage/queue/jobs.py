@@ -1,0 +1,483 @@
+"""Jobs and their events, as rows; a change and the event that tells of it are one transaction."""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Select, delete, select
+from sqlalchemy.orm import Session
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.jobs import JobType, Phase, may_follow
+from appliance.core.cluster.records import EventRecord, Holding, JobRecord, NewJob, User
+from appliance.core.cluster.requirements import Requirements
+from appliance.core.errors import ConflictError, InternalError
+from appliance.core.ids import JobId, WorkflowId
+from appliance.storage.engine.database import Database
+from appliance.storage.engine.writes import Write
+from appliance.storage.queue import job_writes
+from appliance.storage.queue.job_filter import JobFilter
+from appliance.storage.queue.job_numbers import JobNumbers
+from appliance.storage.queue.job_writes import unknown_job
+from appliance.storage.queue.live_jobs import LiveJobs
+from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
+
+_FIELDS_OF_NEW = tuple(field.name for field in fields(NewJob))
+_COLUMNS = tuple(table_of(JobRow).columns)
+_IS_UNFINISHED = JobRow.ended_at.is_(None)
+"""Said so, and not by phases, for the sake of the index of the unfinished."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A job that held resources and has ended, as far as the scheduler learns from it."""
+
+    type: JobType
+    session: str
+    user: str
+    num_systems: int
+    program: str
+    started_at: dt.datetime
+    ended_at: dt.datetime
+    has_succeeded: bool
+
+
+class JobRepository:
+    """All jobs that were ever submitted.
+
+    Args:
+        database: Where they are kept.
+        clock: Gives the times of events.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._live = LiveJobs()
+        self._numbers = JobNumbers(database)
+
+    def create(self, new: NewJob) -> JobRecord:
+        """Keep a new job in phase QUEUED; the events of its creation are written with it."""
+        if not self._database.batch_number:
+            with self._database.batch():
+                return self.create(new)
+        record = JobRecord(
+            **{name: getattr(new, name) for name in _FIELDS_OF_NEW},
+            sequence=self._numbers.next(),
+            phase=Phase.QUEUED,
+            message="",
+            systems=(),
+            service_address="",
+            artifact_dir="",
+            created_at=self._clock.now(),
+            started_at=None,
+            ended_at=None,
+        )
+        self._database.write(*job_writes.new_job(record, lambda: self._live.hold(record)))
+        self._database.note(record.id, record.phase.value)
+        return record
+
+    def remember(self, jobs: Sequence[JobRecord]) -> None:
+        """Hold all unfinished jobs in memory from now on, as those are that were created here."""
+        for job in jobs:
+            self._live.hold(job)
+        self._live.is_complete = True
+
+    def find(self, job: JobId) -> JobRecord | None:
+        """Return a job, or None if there is none of that id."""
+        if not self._database.batch_number and (known := self._live.find(job)) is not None:
+            return known
+        with self._database.reading() as session:
+            query = select(JobRow).where(JobRow.id == job)
+            row = session.scalar(query.execution_options(populate_existing=True))
+            return None if row is None else _record(row)
+
+    def load(self, job: JobId) -> JobRecord:
+        """Return a job.
+
+        Raises:
+            NotFoundError: There is none of that id.
+        """
+        if (record := self.find(job)) is None:
+            raise unknown_job(job)
+        return record
+
+    def list(self, wanted: JobFilter) -> Sequence[JobRecord]:
+        """Return jobs by priority, newest first within equal priority."""
+        with self._database.reading() as session:
+            order = (JobRow.priority, JobRow.sequence.desc())
+            if wanted.limit > 0:
+                first = _filtered(select(JobRow.id), wanted).order_by(*order).limit(wanted.limit)
+                return self._records(session, [JobId(job) for job in session.scalars(first)])
+            return _read(session, wanted, order)
+
+    def unfinished(self) -> Sequence[JobRecord]:
+        """Return every job that has not ended, in order of submission."""
+        if self._live.is_complete and not self._database.batch_number:
+            return self._live.in_order()
+        with self._database.reading() as session:
+            return _read(session, JobFilter(), (JobRow.sequence,))
+
+    def unfinished_drivers(self, uid: int) -> Set[JobId]:
+        """Return a user's drivers that have not ended."""
+        if self._live.is_complete and not self._database.batch_number:
+            return self._live.drivers_of(uid)
+        is_mine = (JobRow.uid == uid, JobRow.type == JobType.DRIVER.value, _IS_UNFINISHED)
+        with self._database.reading() as session:
+            return frozenset(map(JobId, session.scalars(select(JobRow.id).where(*is_mine))))
+
+    def unclaimed(self, digest: str, *, since: dt.datetime) -> Sequence[JobRecord]:
+        """Return jobs of one request whose client has not renewed their lease, newest first.
+
+        Args:
+            digest: Of the request; not empty.
+            since: Only jobs submitted since then, and of those only the unfinished.
+        """
+        query = (
+            select(JobRow)
+            .join(LeaseRow, LeaseRow.id == JobRow.id)
+            .where(JobRow.request_digest == digest, JobRow.request_digest != "")
+            .where(JobRow.created_at >= since, _IS_UNFINISHED, LeaseRow.holder == "")
+            .order_by(JobRow.sequence.desc())
+        )
+        with self._database.reading() as session:
+            return [_record(row) for row in session.scalars(query)]
+
+    def _records(self, session: Session, jobs: Sequence[JobId]) -> Sequence[JobRecord]:
+        """Return jobs in a given order, from memory those that are there."""
+        known = {job: None if self._database.batch_number else self._live.find(job) for job in jobs}
+        missing = [job for job, record in known.items() if record is None]
+        if missing:
+            for row in session.scalars(select(JobRow).where(JobRow.id.in_(missing))):
+                known[JobId(row.id)] = _record(row)
+        return [record for record in known.values() if record is not None]
+
+    def change_phase(
+        self,
+        job: JobId,
+        current: Phase,
+        new: Phase,
+        *,
+        through: Phase | None = None,
+        message: str = "",
+        systems: Sequence[str] | None = None,
+        holding: Holding | None = None,
+    ) -> None:
+        """Move a job from one phase to another and write the event.
+
+        Args:
+            job: The job.
+            current: The phase that the caller believes the job is in.
+            new: The phase to enter.
+            through: A phase that it enters and leaves at once on its way, of which an event tells;
+                None if it enters `new` directly.
+            message: Reason, kept with the job and in the event.
+            systems: Names of the systems granted with this change; None leaves them.
+            holding: What else was granted with this change; None leaves it.
+
+        Raises:
+            ConflictError: The job is in another phase than `current`: the caller is out of date.
+            InternalError: `new` may not follow `current`.
+        """
+        way = (current, new) if through is None else (current, through, new)
+        for here, there in pairwise(way):
+            if not may_follow(here, there):
+                raise InternalError(f"Job {job} cannot go from {here.value} to {there.value}.")
+        now = self._clock.now()
+        changes: dict[str, Any] = {"message": message}
+        if new is Phase.SCHEDULED:
+            changes |= {"started_at": now, "holding": holding or Holding()}
+        if new is Phase.QUEUED:
+            changes |= {"started_at": None, "service_address": "", "holding": Holding()}
+        if new.is_terminal:
+            changes["ended_at"] = now
+        if new is Phase.QUEUED or new.is_terminal:
+            changes["verdict"] = None
+        self._database.write(
+            *self._entry(job, current, new, changes, systems),
+            job_writes.new_phase_events(job, way[1:], message, now),
+        )
+        is_sure = self._phase_in_memory(job) == current.value
+        self._database.note(job, new.value)
+        if not is_sure:
+            self._database.settle()  # the database decides, now and not at the end of a batch
+
+    def _phase_in_memory(self, job: JobId) -> str | None:
+        """Return a job's phase as this thread's batch will leave it; None if SQL alone knows."""
+        if (noted := self._database.noted(job)) is not None:
+            return noted
+        record = self._live.find(job)
+        return None if record is None else record.phase.value
+
+    def _entry(
+        self,
+        job: JobId,
+        current: Phase,
+        new: Phase,
+        changes: Mapping[str, Any],
+        systems: Sequence[str] | None,
+    ) -> Iterator[Write]:
+        row, known = dict(changes), {**changes, "phase": new}
+        if "holding" in row:
+            row["holding"] = row["holding"].to_dict()
+        if new is Phase.QUEUED:
+            known["systems"] = ()
+            yield job_writes.no_grants(job)
+        elif systems:
+            known["systems"] = tuple(systems)
+            yield job_writes.new_grants(job, tuple(systems))
+        effect = partial(self._live.change, job, known, starts=int(new is Phase.SCHEDULED))
+        yield job_writes.job_entry(job, current, new, row, effect)
+
+    # `Any`: a JSON object, read and written by the job machine.
+    def set_verdict(self, job: JobId, verdict: Mapping[str, Any]) -> None:
+        """Keep how a job will end, so that a new management ends it likewise."""
+        self._change(job, "verdict", dict(verdict))
+
+    def set_message(self, job: JobId, message: str) -> None:
+        """Replace the reason of a job's present phase."""
+        self._change(job, "message", message)
+
+    def set_holding(self, job: JobId, holding: Holding) -> None:
+        """Keep what a job that runs was granted beyond its systems; its time begins now."""
+        now = self._clock.now()
+        effect = partial(self._live.change, job, {"holding": holding, "started_at": now})
+        self._database.write(job_writes.job_holding(job, holding, now, effect))
+
+    def set_service_address(self, job: JobId, address: str) -> None:
+        """Keep where a job's coordinator listens."""
+        self._change(job, "service_address", address)
+
+    def set_artifact_dir(self, job: JobId, path: str) -> None:
+        """Keep where a compile job left its artifacts."""
+        self._change(job, "artifact_dir", path)
+
+    def set_priority(self, job: JobId, priority: int) -> None:
+        """Change a job's priority."""
+        self._change(job, "priority", priority)
+
+    def set_holder(self, job: JobId, name: str) -> None:
+        """Keep who holds a waiting job back; empty for nobody."""
+        self._change(job, "held_by", name)
+
+    def patch_labels(self, job: JobId, changes: Mapping[str, str | None]) -> JobRecord:
+        """Add or replace labels; None as a value removes one.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+        """
+        return self.edit(job, labels=changes)
+
+    def edit(
+        self,
+        job: JobId,
+        *,
+        labels: Mapping[str, str | None],
+        priority: int | None = None,
+        check: Callable[[JobRecord], None] | None = None,
+    ) -> JobRecord:
+        """Change labels and priority in one transaction.
+
+        Args:
+            job: The job.
+            labels: To add or replace; None as a value removes one.
+            priority: The new one; None leaves it.
+            check: Raises if the job, as it is now, must not be changed.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+        """
+        with self._database.transaction() as session:
+            row = _locked(session, job)
+            if check is not None:
+                check(_record(row))
+            kept = {label.key: label for label in row.labels}
+            for key, value in labels.items():
+                if value is None:
+                    if key in kept:
+                        row.labels.remove(kept[key])
+                elif key in kept:
+                    kept[key].value = value
+                else:
+                    row.labels.append(LabelRow(key=key, value=value))
+            if priority is not None:
+                row.priority = priority
+            session.flush()
+            record = _record(row)
+        changed = {"labels": record.labels, "priority": record.priority}
+        self._database.after_commit(lambda: self._live.change(job, changed))
+        return record
+
+    def delete(self, job: JobId) -> None:
+        """Forget a job that has ended.
+
+        Raises:
+            NotFoundError: There is no job of that id.
+            ConflictError: The job has not ended.
+        """
+        with self._database.transaction() as session:
+            row = _locked(session, job)
+            if not Phase(row.phase).is_terminal:
+                raise ConflictError(f"Job {job} is {row.phase}.", hint="Cancel it first.")
+            session.delete(row)
+        self._database.after_commit(lambda: self._live.forget(job))
+
+    def prune(self, before: dt.datetime, *, limit: int) -> Sequence[tuple[JobId, str]]:
+        """Forget jobs that ended before a time, with all that belongs to them, the oldest first.
+
+        Args:
+            before: Jobs that ended later stay.
+            limit: At most so many.
+
+        Returns:
+            Each one's id and work directory.
+        """
+        old = select(JobRow.id, JobRow.work_dir).where(JobRow.ended_at < before)
+        with self._database.transaction() as session:
+            found = session.execute(old.order_by(JobRow.ended_at).limit(limit)).all()
+            names = [row.id for row in found]
+            session.execute(delete(JobRow).where(JobRow.id.in_(names)))
+        self._database.after_commit(lambda: self._live.forget(*names))
+        return [(JobId(row.id), row.work_dir) for row in found]
+
+    def add_event(self, event: EventRecord) -> None:
+        """Write an event that changes no phase."""
+        self._database.write(job_writes.new_event(event))
+
+    def events(self, job: JobId) -> Sequence[EventRecord]:
+        """Return a job's events, oldest first."""
+        query = select(EventRow).where(EventRow.job == job).order_by(EventRow.id)
+        with self._database.reading() as session:
+            return [_event(row) for row in session.scalars(query)]
+
+    def past_runs(self, since: dt.datetime) -> Sequence[PastRun]:
+        """Return jobs that ran and ended after a time, in order of their end."""
+        columns = (
+            *(JobRow.type, JobRow.session, JobRow.username, JobRow.uid, JobRow.num_systems),
+            *(JobRow.requirements, JobRow.started_at, JobRow.ended_at, JobRow.phase),
+            JobRow.holding,
+        )
+        query = select(*columns).where(JobRow.ended_at > since, JobRow.started_at.is_not(None))
+        with self._database.reading() as rows:
+            return [
+                PastRun(
+                    type=JobType(row.type),
+                    session=row.session,
+                    user=row.username or str(row.uid),
+                    num_systems=row.num_systems,
+                    program=row.requirements.get("program", ""),
+                    started_at=row.started_at,
+                    ended_at=row.ended_at,
+                    has_succeeded=row.phase == Phase.SUCCEEDED.value,
+                )
+                for row in rows.execute(query.order_by(JobRow.ended_at))
+                if not row.holding.get("is_lookup")
+            ]
+
+    def last_end(self, session: str) -> dt.datetime | None:
+        """Return when the last job of a session ended; None if none did."""
+        query = select(JobRow.ended_at).where(JobRow.session == session)
+        latest = query.where(JobRow.ended_at.is_not(None)).order_by(JobRow.ended_at.desc()).limit(1)
+        with self._database.reading() as rows:
+            return rows.scalar(latest)
+
+    # `Any`: the value of a column and of the record's field of that name.
+    def _change(self, job: JobId, name: str, value: Any) -> None:  # noqa: ANN401
+        effect = partial(self._live.change, job, {name: value})
+        self._database.write(job_writes.job_change(job, name, value, effect))
+
+
+def _locked(session: Session, job: JobId) -> JobRow:
+    row = session.scalar(select(JobRow).where(JobRow.id == job).with_for_update())
+    if row is None:
+        raise unknown_job(job)
+    return row
+
+
+# `Any`: SQLAlchemy's type of a column to order by.
+def _read(session: Session, wanted: JobFilter, order: Sequence[Any]) -> Sequence[JobRecord]:
+    """Return jobs by three queries, without an object for each row on the way."""
+    chosen = _filtered(select(JobRow.id), wanted)
+    labels: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    of_labels = select(LabelRow.job, LabelRow.key, LabelRow.value).where(LabelRow.job.in_(chosen))
+    for job, key, value in session.execute(of_labels):
+        labels[job][key] = value
+    systems: defaultdict[str, list[str]] = defaultdict(list)
+    of_grants = select(GrantRow.job, GrantRow.system).where(GrantRow.job.in_(chosen))
+    for job, system in session.execute(of_grants.order_by(GrantRow.position)):
+        systems[job].append(system)
+    rows = session.execute(_filtered(select(*_COLUMNS), wanted).order_by(*order))
+    return [_record_of(row, labels.get(row.id, {}), tuple(systems.get(row.id, ()))) for row in rows]
+
+
+# `Any`: SQLAlchemy's type of what a query returns.
+def _filtered(query: Select[Any], wanted: JobFilter) -> Select[Any]:
+    if wanted.session:
+        query = query.where(JobRow.session == wanted.session)
+    if wanted.workflow:
+        query = query.where(JobRow.workflow == wanted.workflow)
+    if wanted.uid is not None:
+        query = query.where(JobRow.uid == wanted.uid)
+    if not wanted.with_finished:
+        query = query.where(_IS_UNFINISHED)
+    for key, value in wanted.labels.items():
+        query = query.where(JobRow.labels.any((LabelRow.key == key) & (LabelRow.value == value)))
+    return query
+
+
+def _record(row: JobRow) -> JobRecord:
+    labels = {label.key: label.value for label in row.labels}
+    return _record_of(row, labels, tuple(grant.system for grant in row.grants))
+
+
+# `Any`: a `JobRow`, or a row of its columns.
+def _record_of(
+    row: Any,  # noqa: ANN401
+    labels: Mapping[str, str],
+    systems: tuple[str, ...],
+) -> JobRecord:
+    return JobRecord(
+        id=JobId(row.id),
+        type=JobType(row.type),
+        session=row.session,
+        workflow=WorkflowId(row.workflow),
+        user=User(uid=row.uid, gid=row.gid, name=row.username),
+        priority=row.priority,
+        num_systems=row.num_systems,
+        workers_per_system=row.workers_per_system,
+        labels=labels,
+        work_dir=row.work_dir,
+        client_workdir=row.client_workdir,
+        service_authority=row.service_authority,
+        sequence=row.sequence,
+        phase=Phase(row.phase),
+        message=row.message,
+        systems=systems,
+        requirements=Requirements.from_dict(row.requirements),
+        holding=Holding.from_dict(row.holding),
+        verdict=row.verdict,
+        num_starts=row.num_starts,
+        held_by=row.held_by,
+        request_digest=row.request_digest,
+        service_address=row.service_address,
+        artifact_dir=row.artifact_dir,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _event(row: EventRow) -> EventRecord:
+    return EventRecord(
+        job=JobId(row.job),
+        at=row.at,
+        reason=row.reason,
+        message=row.message,
+        subject=row.subject,
+        is_warning=row.is_warning,
+        phase=Phase(row.phase) if row.phase else None,
+    )

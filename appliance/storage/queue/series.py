@@ -1,0 +1,141 @@
+"""What a job's training shows step by step: loss, rate and whatever else it gives out.
+
+A series is bounded: when it has grown to twice the limit, every second one of its older points is
+dropped, so that a long run keeps its whole course at a coarser step and its end in full.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, Double, ForeignKey, Integer, String, delete, func, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from appliance.core.ids import JobId
+from appliance.storage.engine.database import Database
+from appliance.storage.schema.tables import Base
+
+MAX_POINTS = 5_000
+"""Points that a series keeps at least, once it had them."""
+MAX_NAME = 128
+"""Characters of a series' name."""
+_KEPT_AT_END = 1_000
+"""The newest points are never thinned out."""
+
+
+class PointRow(Base):
+    """One value of one series of a job."""
+
+    __tablename__ = "points"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str] = mapped_column(String(MAX_NAME))
+    session: Mapped[int]
+    step: Mapped[int] = mapped_column(BigInteger)
+    value: Mapped[float | None] = mapped_column(Double)
+    at: Mapped[dt.datetime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One value of one series of a job.
+
+    Attributes:
+        name: Name of the series, as in `output_loss` or `samples_per_second`.
+        session: Which of the job's runs it belongs to, from 1.
+        step: The step, 1-based within the session.
+        value: The value; None where it was no finite number.
+        at: When it was computed.
+    """
+
+    name: str
+    session: int
+    step: int
+    value: float | None
+    at: dt.datetime
+
+
+class SeriesRepository:
+    """All series of all jobs.
+
+    Args:
+        database: Where they are kept.
+        max_points: Points that a series keeps at least.
+    """
+
+    def __init__(self, database: Database, *, max_points: int = MAX_POINTS) -> None:
+        self._database = database
+        self._max_points = max_points
+
+    def add(self, job: JobId, points: Sequence[Point]) -> None:
+        """Keep further points of a job, in order of their steps."""
+        if not points:
+            return
+        with self._database.transaction() as session:
+            session.add_all(
+                PointRow(
+                    job=job,
+                    name=point.name,
+                    session=point.session,
+                    step=point.step,
+                    value=point.value,
+                    at=point.at,
+                )
+                for point in points
+            )
+            session.flush()
+            for name in {point.name for point in points}:
+                self._thin(session, job, name)
+
+    def of_job(
+        self, job: JobId, *, names: Iterable[str] = (), after: int = 0
+    ) -> Mapping[str, Sequence[tuple[int, Point]]]:
+        """Return a job's series by name, each in order.
+
+        Args:
+            job: The job.
+            names: Only these series; none means all.
+            after: Only points that were kept after the one of this number.
+
+        Returns:
+            Points with their numbers, which grow.
+        """
+        query = select(PointRow).where(PointRow.job == job, PointRow.id > after)
+        wanted = list(names)
+        if wanted:
+            query = query.where(PointRow.name.in_(wanted))
+        found: dict[str, list[tuple[int, Point]]] = {}
+        with self._database.reading() as session:
+            for row in session.scalars(query.order_by(PointRow.id)):
+                found.setdefault(row.name, []).append((row.id, _point(row)))
+        return found
+
+    def latest(self, jobs: Sequence[JobId]) -> Mapping[JobId, Mapping[str, Point]]:
+        """Return the newest point of every series of some jobs."""
+        newest = (
+            select(func.max(PointRow.id))
+            .where(PointRow.job.in_(list(jobs)))
+            .group_by(PointRow.job, PointRow.name)
+        )
+        found: dict[JobId, dict[str, Point]] = {}
+        with self._database.reading() as session:
+            for row in session.scalars(select(PointRow).where(PointRow.id.in_(newest))):
+                found.setdefault(JobId(row.job), {})[row.name] = _point(row)
+        return found
+
+    def _thin(self, session: Session, job: JobId, name: str) -> None:
+        of_series = (PointRow.job == job, PointRow.name == name)
+        count = session.scalar(select(func.count()).select_from(PointRow).where(*of_series)) or 0
+        if count <= 2 * self._max_points:
+            return
+        kept_at_end = min(_KEPT_AT_END, self._max_points)
+        ids = session.scalars(select(PointRow.id).where(*of_series).order_by(PointRow.id)).all()
+        surplus = ids[1 : count - kept_at_end : 2]
+        for start in range(0, len(surplus), _KEPT_AT_END):
+            part = surplus[start : start + _KEPT_AT_END]
+            session.execute(delete(PointRow).where(PointRow.id.in_(part)))
+
+
+def _point(row: PointRow) -> Point:
+    return Point(name=row.name, session=row.session, step=row.step, value=row.value, at=row.at)

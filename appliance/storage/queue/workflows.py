@@ -1,0 +1,121 @@
+"""Workflows and what they keep between their jobs, as rows."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select, update
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.records import Reservation, User, WorkflowRecord
+from appliance.core.errors import NotFoundError
+from appliance.core.ids import WorkflowId
+from appliance.storage.engine.database import Database
+from appliance.storage.engine.writes import Write, completing
+from appliance.storage.schema.tables import ReservationRow, WorkflowRow, table_of
+
+_NEW = completing(table_of(WorkflowRow), rank=5)
+
+
+class WorkflowRepository:
+    """All workflows.
+
+    Args:
+        database: Where they are kept.
+        clock: Gives the times of creation.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def ensure(
+        self, workflow: WorkflowId, *, session: str, user: User, reserves_resources: bool = False
+    ) -> None:
+        """Keep a workflow unless it is known already; clients may bring their own id."""
+        row = {
+            "id": workflow,
+            "session": session,
+            "uid": user.uid,
+            "gid": user.gid,
+            "username": user.name,
+            "reserves_resources": reserves_resources,
+            "is_released": False,
+            "created_at": self._clock.now(),
+        }
+        self._database.write(Write(statement=_NEW, key=f"workflow {workflow}", rows=(row,)))
+
+    def find(self, workflow: WorkflowId) -> WorkflowRecord | None:
+        """Return a workflow, or None if there is none of that id."""
+        with self._database.reading() as rows:
+            row = rows.get(WorkflowRow, workflow)
+            if row is None:
+                return None
+            return _record(row)
+
+    def release(self, workflow: WorkflowId) -> None:
+        """Give up what a workflow reserved.
+
+        Raises:
+            NotFoundError: There is no such workflow.
+        """
+        change = update(WorkflowRow).where(WorkflowRow.id == workflow).values(is_released=True)
+        with self._database.transaction() as rows:
+            if rows.execute(change).rowcount == 0:  # type: ignore[attr-defined]  # CursorResult
+                raise NotFoundError(f"There is no workflow {workflow!r}.")
+            rows.execute(delete(ReservationRow).where(ReservationRow.workflow == workflow))
+
+    def reserve(self, workflow: WorkflowId) -> None:
+        """Ask that what the workflow's next jobs get stays its own until it is released.
+
+        Raises:
+            NotFoundError: There is no such workflow.
+        """
+        change = update(WorkflowRow).where(WorkflowRow.id == workflow)
+        with self._database.transaction() as rows:
+            changed = rows.execute(change.values(reserves_resources=True, is_released=False))
+            if changed.rowcount == 0:  # type: ignore[attr-defined]  # CursorResult
+                raise NotFoundError(f"There is no workflow {workflow!r}.")
+
+    def reserving(self) -> Sequence[WorkflowId]:
+        """Return the workflows that keep what their jobs get."""
+        wanted = (WorkflowRow.reserves_resources, WorkflowRow.is_released.is_(False))
+        with self._database.reading() as rows:
+            return [
+                WorkflowId(name) for name in rows.scalars(select(WorkflowRow.id).where(*wanted))
+            ]
+
+    def keep(self, reservation: Reservation) -> None:
+        """Keep what a workflow holds, in place of what it held before."""
+        with self._database.transaction() as rows:
+            rows.merge(
+                ReservationRow(
+                    workflow=reservation.workflow.id,
+                    systems=list(reservation.systems),
+                    node_groups=list(reservation.node_groups),
+                )
+            )
+
+    def reservations(self) -> Sequence[Reservation]:
+        """Return what all workflows hold."""
+        query = select(ReservationRow, WorkflowRow).join(
+            WorkflowRow, WorkflowRow.id == ReservationRow.workflow
+        )
+        with self._database.reading() as rows:
+            return [
+                Reservation(
+                    workflow=_record(workflow),
+                    systems=tuple(row.systems),
+                    node_groups=tuple(row.node_groups),
+                )
+                for row, workflow in rows.execute(query.order_by(WorkflowRow.created_at))
+            ]
+
+
+def _record(row: WorkflowRow) -> WorkflowRecord:
+    return WorkflowRecord(
+        id=WorkflowId(row.id),
+        session=row.session,
+        user=User(uid=row.uid, gid=row.gid, name=row.username),
+        reserves_resources=row.reserves_resources,
+        is_released=row.is_released,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,1 @@
+"""Users, tokens, the audit trail, and what users are told."""

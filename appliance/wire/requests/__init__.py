@@ -1,0 +1,1 @@
+"""What clients ask for when they submit, as our own values."""

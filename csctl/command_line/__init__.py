@@ -1,0 +1,1 @@
+"""The tree of commands, their flags, and how one is run."""

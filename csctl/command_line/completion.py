@@ -1,0 +1,47 @@
+"""What the shell may complete: names that only the cluster knows.
+
+A shell that waits is worse than one that completes nothing, so the cluster gets half a second, and
+no error is shown.
+"""
+
+import os
+
+import click
+from click.shell_completion import CompletionItem
+
+from appliance.core.errors import WscError
+from csctl.command_line.version import csctl_version
+from csctl.connection.client import connect
+from csctl.connection.config import cluster_access, config_path, load_document
+from csctl.connection.identity import current_user
+from protos.csctl.api_pb2 import GetOptions
+from protos.csctl.resources_pb2 import Job, JobList, JobStatus
+
+_NUM_JOBS = 50
+_SECONDS = 0.5
+
+
+def job_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the newest jobs whose names begin with what is typed, and what they are."""
+    try:
+        found = _newest_jobs(ctx)
+    except WscError:
+        return []
+    return [
+        CompletionItem(job.meta.name, help=f"{job.spec.type} {_phase(job)}")
+        for job in found
+        if job.meta.name.startswith(incomplete)
+    ]
+
+
+def _newest_jobs(ctx: click.Context) -> list[Job]:
+    path = config_path(ctx.params.get("csconfig"), os.environ)
+    access = cluster_access(load_document(path), namespace=ctx.params.get("namespace"), source=path)
+    metadata = current_user(os.environ).metadata(build_version=csctl_version())
+    with connect(access, metadata=metadata, seconds=_SECONDS) as client:
+        options = GetOptions(all_states=True, limit=_NUM_JOBS)
+        return list(client.get("jobs", JobList, options=options).items)
+
+
+def _phase(job: Job) -> str:
+    return JobStatus.Phase.Name(job.status.phase)

@@ -1,0 +1,1 @@
+"""Commands about nodes, systems, sessions and volumes."""

@@ -1,0 +1,60 @@
+"""`csctl attach`: back to a run that was submitted."""
+
+from typing import Annotated
+
+from csctl.command_line.flags import JobNameArgument
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.params import option
+from csctl.connection.client import ClusterClient
+from csctl.connection.errors import FollowedJobError
+from csctl.following import log_text
+from csctl.names import parse_job_name
+from csctl.output.jobs import FINAL_PHASES
+from csctl.watching import looks
+from protos.csctl.resources_pb2 import Job, JobStatus
+
+_LOOK_SECONDS = 0.2
+
+
+def attach_job(
+    invocation: Invocation,
+    name: JobNameArgument,
+    tail: Annotated[
+        int | None,
+        option("--tail", min=0, metavar="N", help="Begin with the last N lines. [default: all]"),
+    ] = None,
+) -> None:
+    """Follow a run's output to its end.
+
+    Ctrl-C detaches and leaves the run alone; `csctl cancel job` ends it. The exit code is 0 if the
+    run succeeds and 1 if it does not.
+    """
+    job = parse_job_name(name)
+    with invocation.connect(job.session) as client:
+        follow(invocation, client, job.name, tail=tail)
+
+
+def follow(
+    invocation: Invocation, client: ClusterClient, job: str, *, tail: int | None = None
+) -> None:
+    """Print a run's output to its end, or until the user detaches.
+
+    Raises:
+        FollowedJobError: The run has not succeeded.
+    """
+    try:
+        for text in log_text(client, job, pod="", is_followed=True, tail_lines=tail):
+            invocation.write_part(text)
+        ended = _ended_job(client, job)
+    except KeyboardInterrupt:
+        invocation.write(f"\nDetached; the run goes on. `csctl attach {job}` follows it again.")
+        return
+    if ended.status.phase != JobStatus.SUCCEEDED:
+        raise FollowedJobError(ended)
+
+
+def _ended_job(client: ClusterClient, name: str) -> Job:
+    for job in looks(lambda: client.get("job", Job, name=name), interval_seconds=_LOOK_SECONDS):
+        if job.status.phase in FINAL_PHASES:
+            return job
+    raise AssertionError("looking goes on")

@@ -1,0 +1,154 @@
+"""`csctl get jobs` and `get job`."""
+
+import datetime as dt
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Annotated
+
+from csctl.command_line.flags import JobNameArgument, OutputOption
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.params import option
+from csctl.connection.errors import FollowedJobError
+from csctl.labels import parse_filters
+from csctl.names import parse_job_name
+from csctl.output.documents.formats import OutputFormat, Table
+from csctl.output.jobs import (
+    FAILURE_COLUMNS,
+    FINAL_PHASES,
+    POD_COLUMNS,
+    job_columns,
+    pods_of,
+    reason,
+)
+from csctl.output.table import render
+from csctl.output.times import TIME_COLUMNS, system_times
+from csctl.watching import Changes, looks
+from protos.csctl.api_pb2 import GetOptions
+from protos.csctl.resources_pb2 import Job, JobList, JobStatus
+
+AllStatesFlag = Annotated[bool, option("-a", "--all-states", help="Finished jobs too.")]
+AllNamespacesFlag = Annotated[
+    bool, option("-A", "--all-namespaces", help="Jobs of all sessions that you may see.")
+]
+WatchFlag = Annotated[
+    bool, option("-w", "--watch", help="Go on: show each one again when it changes.")
+]
+
+
+TABLE_LIMIT = 500
+"""Rows that a person may still read, and that are shown at once however long the queue is."""
+
+
+class JobOrder(StrEnum):
+    """Value of `--sort-by`."""
+
+    AGE = "age"
+    PRIORITY = "priority"
+
+
+def list_jobs(
+    invocation: Invocation,
+    *,
+    all_states: AllStatesFlag = False,
+    mine: Annotated[bool, option("-m", "--mine", help="My jobs only.")] = False,
+    labels: Annotated[
+        list[str] | None,
+        option("-l", "--label", metavar="K=V,...", help="Jobs that have all of these labels only."),
+    ] = None,
+    workflow: Annotated[
+        str, option("--workflow", metavar="NAME", help="Jobs of this workflow only.")
+    ] = "",
+    uid: Annotated[
+        int | None, option("--uid", min=1, metavar="UID", help="Jobs of this user only.")
+    ] = None,
+    all_namespaces: AllNamespacesFlag = False,
+    sort_by: Annotated[
+        JobOrder | None, option("--sort-by", help="Order. [default: priority, then newest first]")
+    ] = None,
+    descending: Annotated[bool, option("--desc", help="With --sort-by, the other way.")] = False,
+    limit: Annotated[
+        int | None,
+        option(
+            "--limit",
+            min=0,
+            metavar="N",
+            help=f"At most N jobs, 0 for all. [default: {TABLE_LIMIT} in tables, else all]",
+        ),
+    ] = None,
+    watch: WatchFlag = False,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """List jobs that wait or run: by priority, then newest first."""
+    is_table = output in (OutputFormat.TABLE, OutputFormat.WIDE)
+    at_most = (TABLE_LIMIT if is_table else 0) if limit is None else limit
+    options = GetOptions(
+        all_states=all_states,
+        current_user_only=mine,
+        label_filters=parse_filters(labels or ()),
+        workflow_id=workflow,
+        uid=uid or 0,
+        sort_by=sort_by or "",
+        order_by="desc" if descending else "",
+        limit=at_most + 1 if at_most else 0,  # one more tells that there are more
+        show_pending_status=output is not OutputFormat.TABLE,
+    )
+    with invocation.connect() as client:
+
+        def fetch() -> Sequence[Job]:
+            return client.get(
+                "jobs", JobList, options=options, in_all_sessions=all_namespaces
+            ).items
+
+        def table(jobs: Sequence[Job]) -> Table:
+            return partial(render, job_columns(invocation.now()), jobs)
+
+        if watch:
+            invocation.watch_list(fetch, table=table, output=output)
+        jobs = fetch()
+    shown = jobs[: at_most or None]
+    invocation.show_list(shown, table=table(shown), output=output)
+    if len(jobs) > len(shown):
+        invocation.note(f"{len(shown)} jobs are shown; there are more, which --limit 0 shows.")
+
+
+def get_job(
+    invocation: Invocation,
+    name: JobNameArgument,
+    watch: Annotated[
+        bool,
+        option(
+            "-w", "--watch", help="Show it again at each change, until it ends; 1 if it failed."
+        ),
+    ] = False,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Show one job with its pods, role by role."""
+    wanted = parse_job_name(name)
+    options = GetOptions(show_pending_status=True)
+    changes = Changes()
+    with invocation.connect(wanted.session) as client:
+        for job in looks(lambda: client.get("job", Job, name=wanted.name, options=options)):
+            if changes([job]):
+                table = partial(_job_tables, job, invocation.now())
+                invocation.show(job, table=table, output=output)
+            if not watch or job.status.phase in FINAL_PHASES:
+                break
+    if watch and job.status.phase != JobStatus.SUCCEEDED:
+        raise FollowedJobError(job)
+
+
+def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> str:
+    """Return the job's row, its pods, its failures and the reason for its phase."""
+    parts = [render(job_columns(now), [job], wide=wide, coloured=coloured)]
+    pods = tuple(pods_of(job))
+    if pods:
+        parts.append(render(POD_COLUMNS, pods, wide=wide, coloured=coloured))
+    times = tuple(system_times(job))
+    if times:
+        parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
+    if job.status.error_replicas:
+        parts.append(render(FAILURE_COLUMNS, job.status.error_replicas, wide=wide))
+    if reason(job):
+        parts.append(f"Reason: {reason(job)}")
+    return "\n\n".join(parts)

@@ -1,0 +1,41 @@
+"""`csctl logs`: what a pod prints."""
+
+from typing import Annotated
+
+from csctl.command_line.flags import JobNameArgument
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.params import option
+from csctl.following import log_text
+from csctl.names import parse_job_name
+from protos.wsc.v1.logs_pb2 import ListLogsRequest
+from protos.wsc.v1.logs_pb2_grpc import LogsStub
+
+
+def show_logs(
+    invocation: Invocation,
+    name: JobNameArgument,
+    *,
+    pod: Annotated[
+        str,
+        option(
+            "--pod",
+            metavar="POD",
+            help="Whose log, as in chief-0. [default: a driver's script, else the coordinator]",
+        ),
+    ] = "",
+    follow: Annotated[bool, option("-f", "--follow", help="Go on until the job ends.")] = False,
+    tail: Annotated[
+        int | None, option("--tail", min=0, metavar="N", help="Only the last N lines.")
+    ] = None,
+    list_pods: Annotated[bool, option("--list", help="Only name the pods that have logs.")] = False,
+) -> None:
+    """Show what a pod of a job has printed; logs are kept after the job ends."""
+    job = parse_job_name(name)
+    with invocation.connect(job.session) as client:
+        if list_pods:
+            stub = LogsStub(client.channel)
+            for each in client.call(stub.ListLogs, ListLogsRequest(job=job.name)).logs:
+                invocation.write(each.pod)
+            return
+        for text in log_text(client, job.name, pod=pod, is_followed=follow, tail_lines=tail):
+            invocation.write_part(text)

@@ -1,0 +1,144 @@
+"""`csctl submit`: a run that outlives the terminal."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from appliance.core.errors import UserError
+from csctl.command_line.invocation import Invocation
+from csctl.command_line.params import argument, option
+from csctl.commands.jobs.attach import follow
+from csctl.labels import parse_filters
+from csctl.priorities import parse_priority
+from protos.wsc.v1.drivers_pb2 import RestartPolicy, SubmitDriverRequest
+from protos.wsc.v1.drivers_pb2_grpc import DriversStub
+
+_CARRIED = (
+    "CEREBRAS_WAFER_SCALE_CLUSTER_DEFAULTS",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "CSTORCH_DEBUG",
+    "HF_HOME",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "PATH",
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "TMPDIR",
+    "TORCH_HOME",
+    "TZ",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+)
+"""Variables that a run gets from the terminal; no others, so that no secret travels by accident."""
+
+
+def submit_run(
+    invocation: Invocation,
+    program: Annotated[
+        list[str],
+        argument(
+            "PROGRAM [ARGS]...",
+            help="What to run, after `--`; as in `-- python train.py`.",
+            is_free=True,
+        ),
+    ],
+    *,
+    name: Annotated[
+        str, option("--name", metavar="NAME", help="Name of the run; becomes the label `name`.")
+    ] = "",
+    systems: Annotated[
+        int | None,
+        option(
+            "--systems",
+            min=1,
+            metavar="N",
+            help="Systems that the script will ask for: refused at once if the cluster has fewer; "
+            "the script sees WSC_NUM_SYSTEMS.",
+        ),
+    ] = None,
+    priority: Annotated[
+        str, option("--priority", metavar="P", help="p1, p2 or p3, or a value from 0 to 399.")
+    ] = "",
+    labels: Annotated[
+        list[str] | None, option("-l", "--labels", metavar="K=V,...", help="Labels of the run.")
+    ] = None,
+    restart_policy: Annotated[
+        str,
+        option(
+            "--restart-policy",
+            metavar="on=CATEGORY,limit=N",
+            help="Start the script again when it fails because a `pod` or a `node` was lost "
+            "(`pod+node` for both), at most N times. It must load its own last checkpoint; "
+            "WSC_RESTART_COUNT tells it that it may.",
+        ),
+    ] = "",
+    variables: Annotated[
+        list[str] | None,
+        option(
+            "-e",
+            "--env",
+            metavar="NAME[=VALUE]",
+            help="A variable for the script; may be repeated.",
+        ),
+    ] = None,
+    attach: Annotated[bool, option("--attach", help="Follow the output; Ctrl-C detaches.")] = False,
+) -> None:
+    """Run a script on the cluster's side, so that it outlives this terminal.
+
+    The script runs as you, in this directory, with your PATH and Python environment, in a job of
+    type `driver`. Its own jobs belong to the same workflow; cancelling the driver cancels them.
+    """
+    request = SubmitDriverRequest(
+        argv=program,
+        work_dir=os.getcwd(),
+        environment=_environment(invocation, variables or ()),
+        priority=parse_priority(priority) if priority else "",
+        labels=_labels(name, labels or ()),
+        num_systems=systems or 0,
+        restart=parse_restart_policy(restart_policy),
+    )
+    with invocation.connect() as client:
+        request.session = client.namespace
+        reply = client.call(DriversStub(client.channel).SubmitDriver, request)
+        invocation.write(f"job/{reply.job} was submitted, workflow {reply.workflow}")
+        if attach:
+            follow(invocation, client, reply.job)
+
+
+def parse_restart_policy(text: str) -> RestartPolicy:
+    """Return the policy that `on=pod+node,limit=3` is; never, for an empty text.
+
+    Raises:
+        UserError: It is not understood.
+    """
+    if not text:
+        return RestartPolicy()
+    parts = {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
+    limit = parts.get("limit", "")
+    if set(parts) != {"on", "limit"} or not parts["on"] or not limit.isdecimal():
+        raise UserError(
+            f"Restart policy '{text}' is not understood.", hint="Write, say, on=pod,limit=3."
+        )
+    return RestartPolicy(on=parts["on"].split("+"), limit=int(limit))
+
+
+def _labels(name: str, labels: Sequence[str]) -> dict[str, str]:
+    named = {"name": name} if name else {}
+    return {**parse_filters(labels), **named}
+
+
+def _environment(invocation: Invocation, wanted: Sequence[str]) -> Mapping[str, str]:
+    """Return the run's environment: what is carried, what was asked for, the way to the cluster."""
+    ours = invocation.environ
+    kept = {
+        name: value for name, value in ours.items() if name in _CARRIED or name.startswith("LC_")
+    }
+    for each in wanted:
+        name, has_value, value = each.partition("=")
+        if not name or (not has_value and name not in ours):
+            raise UserError(f"Variable '{each}' is not set.", hint=f"Write {name or 'NAME'}=VALUE.")
+        kept[name] = value if has_value else ours[name]
+    return {**kept, "CSCONFIG_PATH": str(invocation.config_path.absolute())}

@@ -1,0 +1,1 @@
+"""The configuration file, who calls, and the connection to management."""

@@ -1,0 +1,73 @@
+"""Where gRPC errors end and ours begin, and how an error reads on the user's terminal."""
+
+import grpc
+
+from appliance.core.errors import ClusterError, InternalError, UserError, WscError
+from csctl.connection.config import ClusterAccess
+from protos.csctl.resources_pb2 import Job, JobStatus
+
+
+class FollowedJobError(WscError):
+    """The job that a command followed has ended, and not well.
+
+    Args:
+        job: It.
+    """
+
+    exit_code = 1
+
+    def __init__(self, job: Job) -> None:
+        phase = JobStatus.Phase.Name(job.status.phase)
+        why = job.meta.properties.get("message", "")
+        super().__init__(f"Job {job.meta.name} is {phase}{f': {why}' if why else ''}.")
+
+
+_USER_CODES = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.ABORTED,
+    }
+)
+_CLUSTER_CODES = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.CANCELLED,
+    }
+)
+
+
+def from_rpc(error: grpc.RpcError, access: ClusterAccess) -> WscError:
+    """Return our error for a failed call; the cluster's own sentences are kept."""
+    if not isinstance(error, grpc.Call):
+        return InternalError(f"A call to cluster '{access.cluster}' failed: {error!r}.")
+    code, details = error.code(), _sentence(error.details() or "no details")
+    where = f"Cluster '{access.cluster}' at {access.server}"
+    if code in _USER_CODES:
+        return UserError(details)
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return UserError(details, hint="Put a valid token into CSAUTH_TOKEN.")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return ClusterError(f"{where} did not answer in time.", hint="Try again in a moment.")
+    if code in _CLUSTER_CODES:
+        return ClusterError(
+            f"{where} is unavailable: {details}",
+            hint=f"Check that it is up and that {access.source} has its address and certificate.",
+        )
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return InternalError(
+            f"{where} does not know this command: {details}",
+            hint="Compare the versions in `csctl get version`.",
+        )
+    return InternalError(
+        f"{where} failed with {code.name}: {details}", hint="Its log has the reason."
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "`")) else f"{text}."

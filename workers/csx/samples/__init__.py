@@ -1,0 +1,1 @@
+"""How the samples of a share are divided: among threads, and over micro-batches."""
