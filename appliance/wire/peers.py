@@ -120,14 +120,13 @@ def _address(host: str) -> _Address:
 
 
 def _ask(there: _Address, port: int, ours: _Address, our_port: int) -> int | None:
-    wanted = b"".join(
-        (
-            _PORTS.pack(port, our_port),
-            there.packed.ljust(16, b"\0"),
-            ours.packed.ljust(16, b"\0"),
-        )
-    )
+    """Ask the kernel for exactly this socket; None if it has none, or does not serve the question.
+
+    A socket of the wide family that is connected to an IPv4 address is found by that address, and
+    answered with the mapped one.
+    """
     family = socket.AF_INET if there.version == 4 else socket.AF_INET6
+    wanted = _socket_id(there, port, ours, our_port)
     request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE) + wanted
     request += _INTERFACE_AND_COOKIE.pack(0, *_NO_COOKIE)
     length = _HEADER.size + len(request)
@@ -139,8 +138,21 @@ def _ask(there: _Address, port: int, ours: _Address, our_port: int) -> int | Non
     if _HEADER.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
         return None  # an error: there is no such socket
     fields = _ANSWER.unpack_from(answer, _HEADER.size)
-    state, found, uid = fields[1], fields[4][: len(wanted)], fields[8]
-    return uid if state == _ESTABLISHED and found == wanted else None
+    found_family, state, uid = fields[0], fields[1], fields[8]
+    if found_family != family:
+        wanted = _socket_id(_mapped(there), port, _mapped(ours), our_port)
+    return uid if state == _ESTABLISHED and fields[4][: len(wanted)] == wanted else None
+
+
+def _socket_id(there: _Address, port: int, ours: _Address, our_port: int) -> bytes:
+    """Return the first fields of the kernel's `inet_diag_sockid`."""
+    addresses = there.packed.ljust(16, b"\0") + ours.packed.ljust(16, b"\0")
+    return _PORTS.pack(port, our_port) + addresses
+
+
+@lru_cache(maxsize=256)
+def _mapped(address: _Address) -> _Address:
+    return IPv6Address(f"::ffff:{address}") if address.version == 4 else address
 
 
 class _Netlink:

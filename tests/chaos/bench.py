@@ -35,9 +35,18 @@ def references(world, shapes):
     return found
 
 
-def run_all(directory, seed, num_faults, *, say=print):
-    """Hurt an appliance, and others whose disk, shared memory or network is bad."""
+def run_all(directory, seed, num_faults, *, patience=1.0, say=print):
+    """Hurt an appliance, and others whose disk, shared memory or network is bad.
+
+    Args:
+        directory: Where everything lies.
+        seed: Of the plan.
+        num_faults: Faults of the plan.
+        patience: By how much the promised times are stretched: 1 on a machine of the bench's own.
+        say: Called with a line for each fault.
+    """
     with appliance(directory / "whole", "--systems", str(NUM_SYSTEMS)) as world:
+        world.patience = patience
         episodes = plan(seed, num_faults)
         reference = references(world, {Shape(), *(episode.shape for episode in episodes)})
         findings = run_plan(world, episodes, reference, say=say)

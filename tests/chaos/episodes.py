@@ -69,9 +69,9 @@ class Run:
         try:
             for fault, seconds in zip(self.episode.faults, self.episode.pauses, strict=True):
                 if not findings and self.episode.is_early:
-                    self._wait_for("job", _READY_SECONDS)
+                    self._wait_for("job", self._patiently(_READY_SECONDS))
                 else:
-                    self._wait_for("streaming", _READY_SECONDS)
+                    self._wait_for("streaming", self._patiently(_READY_SECONDS))
                 pause(seconds)
                 findings.append(self._strike(fault))
             Path(f"{self.out}.go").touch()
@@ -90,6 +90,9 @@ class Run:
                 )
         else:
             self.client = self.world.start_client(self.out, name, episode.shape, **options)
+
+    def _patiently(self, seconds):
+        return seconds * self.world.patience
 
     def _story(self, key):
         return [each[key] for each in read_story(self.out) if key in each]
@@ -140,13 +143,13 @@ class Run:
     def _await_renewal(self):
         """Wait for the next beat; a new management gives two minutes for the first."""
         known = len(self._story("renewed"))
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + self._patiently(_READY_SECONDS)
         while len(self._story("renewed")) == known and time.monotonic() < deadline:
             pause(0.05)
 
     def _find(self, fault):
         """Return the processes of a fault's targets; a job that begins has not all of them yet."""
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + self._patiently(_READY_SECONDS)
         while time.monotonic() < deadline and not self._is_over():
             self.victims = []
             if all(pids := [self._pid_of(blow.target) for blow in fault.blows]):
@@ -206,7 +209,7 @@ class Run:
 
     def _await_reason(self, finding, begun):
         """Wait until management says why the job has ended; return how long that took."""
-        limit = finding.fault.reason_seconds + HUNG_SECONDS
+        limit = self._patiently(finding.fault.reason_seconds + HUNG_SECONDS)
         while time.monotonic() < begun + limit:
             answer = self.world.job(self.job)
             if answer is not None and answer.status in _ENDED and answer.message:
@@ -221,7 +224,7 @@ class Run:
         words = self._names(finding.fault)
         if not any(word in answer.message for word in words):
             finding.misses["reason"] = f"{words} not in {answer.message!r}"
-        if seconds > finding.fault.reason_seconds:
+        if seconds > self._patiently(finding.fault.reason_seconds):
             finding.misses["late reason"] = f"{seconds:.1f} s"
 
     def _names(self, fault):
@@ -243,7 +246,7 @@ class Run:
         """Wait for the event that names a pod that was frozen."""
         request = cluster_pb2.GetJobEventsRequest(job_id=self.job)
         pods = [f"{self.job}-{b.target}-" for b in finding.fault.blows if b.action is Action.STOP]
-        while time.monotonic() < begun + 10.0:
+        while time.monotonic() < begun + self._patiently(10.0):
             events = ()
             with self.world.management() as stub, contextlib.suppress(grpc.RpcError):
                 events = stub.GetJobEvents(request, timeout=5, metadata=USER).job_events
@@ -261,6 +264,7 @@ class Run:
         limit = self.steps * SECONDS_PER_BATCH + HUNG_SECONDS
         if promise is Promise.RESTARTS:
             limit += _READY_SECONDS
+        limit = self._patiently(limit)
         deadline = time.monotonic() + limit
         while not self._is_over() and time.monotonic() < deadline:
             pause(0.05)
@@ -299,7 +303,7 @@ class Run:
     def _judge_rest(self, last):
         jobs = {job for job in (*self._story("job"), self.driver) if job}
         roots = [self.world.instance.find_state().runtime_root]
-        deadline = time.monotonic() + _CLEAN_SECONDS
+        deadline = time.monotonic() + self._patiently(_CLEAN_SECONDS)
         while True:
             left = [each for job in jobs for each in processes.left_of(job)]
             left += [f"{root}/{job}" for root in roots for job in jobs if Path(root, job).exists()]

@@ -8,10 +8,12 @@ pytestmark = pytest.mark.slow
 
 NUM_FAULTS = 100
 SEED = 16
+PATIENCE = 4.0
+"""Other tests run beside this one; `make chaos` holds the promised times as they are."""
 
 
 def test_a_hundred_faults_keep_every_promise(tmp_path_factory):
-    findings = bench.run_all(tmp_path_factory.mktemp("chaos"), SEED, NUM_FAULTS)
+    findings = bench.run_all(tmp_path_factory.mktemp("chaos"), SEED, NUM_FAULTS, patience=PATIENCE)
     lines, is_kept = bench.table(findings)
     print("\n".join(lines))
     assert is_kept

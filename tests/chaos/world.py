@@ -73,6 +73,7 @@ class World:
         }
         self.exclusive = threading.Lock()
         self.compiled = {}
+        self.patience = 1.0
         self.address = ""
 
     def up(self):

@@ -59,8 +59,9 @@ def cancel(
     job: str,
     status: int = pb.JOB_STATUS_CANCELLED,
     timeout: float = 120,
+    message: str = "said the test",
 ) -> None:
-    request = pb.CancelJobRequest(job_id=job, job_status=status, message="said the test")
+    request = pb.CancelJobRequest(job_id=job, job_status=status, message=message)
     appliance.cluster.CancelJobV2(request, timeout=timeout)
 
 
@@ -198,7 +199,13 @@ def test_a_killed_pod_fails_the_job_by_name_and_everything_is_gone(appliance, po
     assert [event.reason for event in answer.job_events] == ["Error"]
     told = Path(appliance.data_dir) / "jobs" / job / "shutdown"
     wait_for(lambda: told.exists() and told.read_text().startswith("True"), what="a failure told")
-    cancel(appliance, job, pb.JOB_STATUS_FAILED)
+    other = pb.CancelJobRequest(
+        job_id=job, job_status=pb.JOB_STATUS_FAILED, message="a stream has ended"
+    )
+    told_last = refusal(appliance.cluster.CancelJobV2, other)
+    assert told_last.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert f"{job}-{pod}" in told_last.details()  # what the client prints last says what failed
+    cancel(appliance, job, pb.JOB_STATUS_FAILED, message="")
     assert get_job(appliance, job)["status"]["phase"] == "FAILED"
     assert_nothing_left(appliance, job)
 
@@ -221,7 +228,7 @@ def test_what_the_coordinator_reports_is_the_reason(appliance):
     put(appliance.runtime_dir(job) / "report", "FAILED KeyError in your dataloader")
     wait_for(lambda: appliance.status(job).status == pb.JOB_STATUS_FAILED)
     assert appliance.status(job).message == "KeyError in your dataloader"
-    cancel(appliance, job, pb.JOB_STATUS_FAILED)
+    cancel(appliance, job, pb.JOB_STATUS_FAILED, message="KeyError in your dataloader")
     assert_nothing_left(appliance, job)
 
 
@@ -566,7 +573,9 @@ def test_tls_works_with_the_certificate_from_the_config(tmp_path):
             stub = cluster_pb2_grpc.ClusterManagementStub(channel)
             answer = stub.GetServerConfig(pb.GetServerConfigRequest(), timeout=120)
             assert answer.job_operator_semantic_version == "1.14.0"
-        plain = refusal(appliance.cluster.GetServerConfig, pb.GetServerConfigRequest())
+        with grpc.insecure_channel(cluster["server"]) as channel:
+            stub = cluster_pb2_grpc.ClusterManagementStub(channel)
+            plain = refusal(stub.GetServerConfig, pb.GetServerConfigRequest())
         assert plain.code() is grpc.StatusCode.UNAVAILABLE
         assert appliance.state.rest_url.startswith("https://localhost:")
         trust = ssl.create_default_context(cadata=pem.decode())

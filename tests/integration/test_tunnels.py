@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from appliance.core.clock import SystemClock
+from appliance.core.errors import UserError
 from appliance.core.ids import Role
 from appliance.core.pods.pod_options import PodOptions
 from appliance.core.pods.pod_spec import PodSpec
@@ -224,7 +225,8 @@ def test_a_pod_finds_its_coordinator_and_management_finds_it_too(tmp_path):
         (tmp_path / "jobs" / crd.job).mkdir(parents=True)
         addresses.note(crd.job, there.address)
         assert CoordinatorAddresses(tmp_path / "jobs").find(crd.job) == there.address
-        assert addresses.find("../jobs/wsjob-a") == ""
+        with pytest.raises(UserError, match="is no name of a file"):
+            addresses.find("../jobs/wsjob-a")
         coordinators = Coordinators(FarCoordinators(addresses, tmp_path, keys.options_of, clock))
         stack.callback(coordinators.close)
         control.told.clear()

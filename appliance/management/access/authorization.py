@@ -20,7 +20,7 @@ from threading import Lock
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Account, Action, Principal, Target, UserRole, refusal
-from appliance.core.cluster.identity import user_of_peer
+from appliance.core.cluster.identity import ROOT, user_of_peer
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import (
     ForbiddenError,
@@ -143,6 +143,9 @@ class Access:
             serves_all=options.serves_all,
             account_of=find_account,
         )
+        if user.uid in (ROOT, options.operator.uid):
+            # They own the data: an account that is made or blocked cannot lock them out.
+            return Principal(user=user, role=UserRole.CLUSTER_ADMIN)
         return self._known_as(user)
 
     def vouched(self, user: User) -> Principal:
@@ -285,7 +288,7 @@ class Access:
         account = by_uid.get(user.uid)
         if account is not None:
             return _principal(user, account)
-        is_operator = user.uid in (0, self._options.operator.uid)
+        is_operator = user.uid in (ROOT, self._options.operator.uid)
         role = UserRole.CLUSTER_ADMIN if is_operator else UserRole.USER
         return Principal(user=user, role=role)
 

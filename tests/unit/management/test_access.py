@@ -296,6 +296,16 @@ def open_access_with_tokens(database, clock):
     return make_access(database, clock, needs_token=True)
 
 
+@pytest.mark.parametrize("who", [OPERATOR, User(uid=0, gid=0, name="root")])
+def test_without_tokens_no_account_locks_the_operator_or_root_out(database, clock, who):
+    access = make_access(database, clock)
+    access.create_account("other-name", uid=who.uid, gid=who.gid, role=UserRole.USER)
+    access.block(who.uid)
+    found = access.identify(who, "", of_operator)
+    assert found.role is UserRole.CLUSTER_ADMIN
+    assert not found.is_blocked
+
+
 def test_the_operator_is_whoever_runs_the_process(tmp_path, database, clock):
     access = open_access(tmp_path, database, clock, needs_token=False)
     assert access.operator.user.uid == os.getuid()
