@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pool, message_factory
 from appliance.core.entry_points.methods import METHODS as RULES
 from protos.cluster import cluster_pb2
 from protos.csadm import csadm_pb2  # noqa: F401 - puts its messages into the pool
-from protos.csctl import api_pb2  # noqa: F401
+from protos.csctl import api_pb2, resources_pb2
 from protos.wsc.v1 import (  # noqa: F401
     drivers_pb2,
     events_pb2,
@@ -123,8 +123,26 @@ def test_fuzzed_calls_leave_the_appliance_serving(appliance):
     assert _failures(appliance.log()) == {}
     assert codes <= _SURVIVORS, codes - _SURVIVORS
     assert appliance.cluster.GetServerConfig(cluster_pb2.GetServerConfigRequest())
+    _restore(appliance)
     fresh = appliance.submit_compile()
     assert appliance.wait_ready(fresh)[-1].is_ready
+
+
+def _restore(appliance) -> None:
+    """Take back what an administrator may do, and the fuzzed calls of one have done."""
+    without_limits = {
+        "is_paused": False,
+        **dict.fromkeys(("num_systems", "max_node_groups", "max_executes", "max_compiles")),
+    }
+    with rest_client(appliance) as rest:
+        rest.patch("sessions/job-operator", json=without_limits).raise_for_status()
+    wanted = api_pb2.GetRequest(type="jobs", accept=api_pb2.PROTOBUF_METHOD)
+    jobs = resources_pb2.JobList.FromString(appliance.csctl.Get(wanted).raw).items
+    for job in jobs:
+        request = cluster_pb2.CancelJobRequest(
+            job_id=job.meta.name, job_status=cluster_pb2.JOB_STATUS_CANCELLED
+        )
+        appliance.cluster.CancelJobV2(request, timeout=300)
 
 
 def _failures(log: str) -> dict[str, str]:
