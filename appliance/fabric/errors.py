@@ -1,5 +1,6 @@
 """What goes wrong on the fabric, as people read it."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
@@ -13,6 +14,10 @@ class UnknownSymbolError(UserError):
     """The program has no such symbol, function or color."""
 
 
+Place = tuple[int, int]
+"""Column and row of a PE in the program's rectangle."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """Something that cannot go on.
@@ -23,6 +28,8 @@ class Waiting:
         what: The operation, task or wavelet, and what it waits for.
         where: Source position as `file:line:column`, empty if there is none.
         since: Clock cycle of its last progress.
+        color: The color that it waits for, None for none.
+        on: PEs of which one would have to send or take something.
     """
 
     x: int
@@ -30,6 +37,8 @@ class Waiting:
     what: str
     where: str
     since: int
+    color: int | None = None
+    on: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
@@ -56,10 +65,43 @@ class StallReport:
         more = [f"  and {rest:,} more"] if rest > 0 else []
         found = shown + more or ["  No task, operation or wavelet is waiting on any PE."]
         head = f"Nothing has moved since simulated cycle {self.cycle:,}: {self.reason}"
-        return "\n".join([head, *found])
+        return "\n".join([head, *found, *_circle_lines(find_circle(self.waiting))])
 
 
 _SHOWN = 20
+
+
+def find_circle(waiting: Sequence[Waiting]) -> tuple[Waiting, ...]:
+    """Return what waits for each other in a circle, in order; empty if nothing does.
+
+    Something counts only if every PE that could help it waits itself: with one that does not, it
+    is that one's fault.
+    """
+    by_place: dict[Place, Waiting] = {}
+    for entry in waiting:
+        if entry.on:
+            by_place.setdefault((entry.x, entry.y), entry)
+    done: set[Place] = set()
+    for start in by_place:
+        path: list[Place] = []
+        at: Place | None = start
+        while at is not None and at not in done:
+            done.add(at)
+            path.append(at)
+            found = by_place[at].on
+            at = found[0] if all(each in by_place for each in found) else None
+            if at in path:
+                return tuple(by_place[each] for each in path[path.index(at) :])
+    return ()
+
+
+def _circle_lines(circle: Sequence[Waiting]) -> Iterator[str]:
+    if not circle:
+        return
+    steps = [f"PE ({each.x}, {each.y}) for color {each.color}" for each in circle[:_SHOWN]]
+    steps += ["..."] * (len(circle) > _SHOWN)
+    first = f"PE ({circle[0].x}, {circle[0].y})"
+    yield f"  These wait for each other in a circle: {' from '.join(steps)} from {first}."
 
 
 class StallError(FabricError):

@@ -1,18 +1,69 @@
 """Reads the kernel's state for people: faults, and what waits where."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from appliance.csl.program import Program
+from appliance.csl.program import Position, Program, TaskKind
 from appliance.fabric.bytecode import NUM_COLORS, NUM_QUEUES, DsdKind, Fault
-from appliance.fabric.errors import FabricError, Waiting
+from appliance.fabric.errors import FabricError, Place, Waiting
 from appliance.fabric.loading import LoadedProgram
 from appliance.fabric.lowering.classes import LoweredClass
 from appliance.fabric.native.loader import Kernel
+from appliance.fabric.paths import Destination, Paths
 
 _NEVER = (1 << 64) - 1
 _MAIN_THREAD = 8
 _ENDLESS = 0xFFFFFFFF
+_NO_COLOR = 0xFF
+_COMMAND_READY = 1 << 3
+_MOST_NAMED = 3
+"""PEs that a sentence names."""
 _PORTS = ("West", "East", "South", "North", "Ramp", "Host")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursors:
+    """The queues of an operation.
+
+    Attributes:
+        inputs: Input queues that it reads.
+        output: Output queue that it writes; None for none.
+        output_color: The color that it was told to send on; none of the colors if it was not.
+    """
+
+    inputs: tuple[int, ...]
+    output: int | None
+    output_color: int
+
+    @classmethod
+    def of(cls, packed: int) -> "Cursors":
+        """Return them as the kernel packs them: kind, queue and color, then two sources."""
+        kind, queue, color = packed & 0xFF, packed >> 8 & 0xFF, packed >> 16 & 0xFF
+        sources = ((packed >> at & 0xFF, packed >> (at + 8) & 0xFF) for at in (24, 40))
+        inputs = (number for kind_, number in sources if kind_ == DsdKind.FABRIC_IN)
+        sends = kind == DsdKind.FABRIC_OUT and queue < NUM_QUEUES
+        return cls(
+            tuple(number for number in inputs if number < NUM_QUEUES),
+            queue if sends else None,
+            color,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What an operation waits for.
+
+    Attributes:
+        text: In words.
+        remedy: Who would have to do what, as the end of a sentence.
+        color: The color.
+        on: The PEs of the remedy.
+    """
+
+    text: str
+    remedy: str = ""
+    color: int | None = None
+    on: tuple[Place, ...] = ()
 
 
 class Inspector:
@@ -22,12 +73,14 @@ class Inspector:
         self._program = program
         self._loaded = loaded
         self._kernel = kernel
+        self._paths = Paths(program, self._read)
 
     def fault(self) -> FabricError:
         """Return the kernel's fault as an error."""
         kind, number, pc, a, b = (self._kernel.value(self._loaded.handle, n) for n in range(1, 6))
         x, y = self._place(number)
-        where = self.position(number, pc)
+        # Routers have no program: what stands there is the color.
+        where = "" if Fault(kind) is Fault.TWO_ARRIVALS else self.position(number, pc)
         text = _FAULT_TEXTS[Fault(kind)].format(
             a=a, b=b, **self._details(Fault(kind), number, a, b, pc)
         )
@@ -37,12 +90,46 @@ class Inspector:
     def _details(self, fault: Fault, number: int, a: int, b: int, pc: int) -> dict[str, object]:
         if fault is Fault.TWO_ARRIVALS:
             first, second = sorted((a, b))
-            return {"first": _PORTS[first], "second": _PORTS[second], "color": pc}
+            senders = self._senders_of(number, pc)
+            return {
+                "first": _PORTS[first],
+                "second": _PORTS[second],
+                "color": pc,
+                "senders": senders,
+            }
+        if fault is Fault.QUEUE_BUSY:
+            return self._busy_queue(number, a, is_input=bool(b))
         if fault is Fault.MEMORY:
             return {"size": self._read(number, 21, 0)}
         if fault is Fault.MICROTHREAD_BUSY:
             return {"other": self.position(number, b)}
         return {}
+
+    def _senders_of(self, number: int, color: int) -> str:
+        """Return who sends what comes to a router, with source lines, as the end of a sentence."""
+        if not self._paths.can_follow(color):
+            return ""
+        senders = self._paths.sources(number, color)
+        told = [
+            f"PE {self._place(pe)} at {where}"
+            for pe in senders
+            if (where := self._sent_at(pe, color))
+        ]
+        return f" It is sent by {' and '.join(told[:_MOST_NAMED])}." if told else ""
+
+    def _busy_queue(self, number: int, queue: int, *, is_input: bool) -> dict[str, object]:
+        """Return the color of a queue, and the operation that uses it."""
+        other, color = "", self._read(number, 11, queue) if is_input else _NO_COLOR
+        for thread in range(_MAIN_THREAD + 1):
+            cursors = Cursors.of(self._read(number, 9, thread))
+            used = cursors.inputs if is_input else (cursors.output,)
+            if self._read(number, 5, thread) and queue in used:
+                other = f" at {self.position(number, self._read(number, 6, thread))}"
+                color = color if is_input else cursors.output_color
+        if not is_input and color >= NUM_COLORS:
+            color = self._read(number, 13, queue)
+        of = f" (color {color})" if color < NUM_COLORS else ""
+        return {"queue": f"{'input' if is_input else 'output'} queue {queue}{of}", "other": other}
 
     def position(self, number: int, pc: int) -> str:
         """Return the source position of an instruction as `file:line:column`."""
@@ -55,8 +142,24 @@ class Inspector:
         file, line, column = position
         return f"{self._program.files[file]}:{line}:{column}"
 
+    def unready(self, name: str) -> str:
+        """Return the first PE that has not let the next command start, as the end of a sentence."""
+        grid = self._program.grid
+        for number in range(grid.width * grid.height):
+            x, y = self._place(number)
+            index = grid.code_class(x, y)
+            if index >= len(self._program.classes) or self._read(number, 1, 0) & _COMMAND_READY:
+                continue
+            source = self._program.classes[index]
+            for export in source.exports:
+                if export.name == name and export.function is not None:
+                    where = self._written(source.functions[export.function].position)
+                    return f" PE ({x}, {y}) has not; {name} is at {where}."
+        return ""
+
     def waiting(self) -> Iterator[Waiting]:
         """Yield what cannot go on, PE by PE."""
+        self._paths = Paths(self._program, self._read)
         for number in range(self._program.grid.width * self._program.grid.height):
             if self._read(number, 0, 0) != _NEVER:
                 yield from self._waiting_threads(number)
@@ -69,27 +172,82 @@ class Inspector:
                 continue
             who = "the main thread" if thread == _MAIN_THREAD else f"microthread {thread}"
             remaining = self._read(number, 7, thread)
-            needs = self._needs(number, self._read(number, 9, thread))
-            text = f"{who} waits {needs}, {remaining:,} elements to go"
+            need = self._need(number, Cursors.of(self._read(number, 9, thread)))
+            text = f"{who} waits {need.text}, {remaining:,} elements to go{need.remedy}"
             where = self.position(number, self._read(number, 6, thread))
-            yield self._entry(number, text, where, self._read(number, 8, thread))
+            since = self._read(number, 8, thread)
+            yield self._entry(number, text, where, since, color=need.color, on=need.on)
 
-    def _needs(self, number: int, packed: int) -> str:
-        out, output, first, source, second, other = (
-            *(packed & 0xFF, packed >> 8 & 0xFF),
-            *(packed >> 24 & 0xFF, packed >> 32 & 0xFF, packed >> 40 & 0xFF, packed >> 48 & 0xFF),
-        )
-        for kind, queue in ((first, source), (second, other)):
-            if (
-                kind == DsdKind.FABRIC_IN
-                and queue < NUM_QUEUES
-                and not self._read(number, 10, queue)
-            ):
+    def _need(self, number: int, cursors: "Cursors") -> "_Need":
+        """Return what an operation waits for."""
+        for queue in cursors.inputs:
+            if not self._read(number, 10, queue):
                 color = self._read(number, 11, queue)
-                return f"for a wavelet in input queue {queue} (color {color})"
-        if out == DsdKind.FABRIC_OUT:
-            return f"for room in output queue {output} (color {self._read(number, 13, output)})"
-        return "for an element of a FIFO"
+                text = f"for a wavelet in input queue {queue} (color {color})"
+                return self._from_sender(number, color, text)
+        if cursors.output is not None:
+            color = self._read(number, 13, cursors.output)
+            text = f"for room in output queue {cursors.output} (color {color})"
+            return self._from_taker(number, color, text)
+        return _Need("for an element of a FIFO")
+
+    def _from_sender(self, number: int, color: int, text: str) -> "_Need":
+        if color in self._streams("h2d"):
+            return _Need(text, "; the host would have to send it", color)
+        if not self._paths.can_follow(color):
+            return _Need(text, "", color)
+        senders = self._paths.senders(number, color)
+        if not senders:
+            return _Need(text, f"; no PE has a route of color {color} that leads here", color)
+        remedy = f"; {self._names(senders)} would have to send it{self._state_of(senders)}"
+        return _Need(text, remedy, color, tuple(map(self._place, senders)))
+
+    def _from_taker(self, number: int, color: int, text: str) -> "_Need":
+        if color in self._streams("d2h"):
+            return _Need(text, "; the host would have to take it", color)
+        if not self._paths.can_follow(color):
+            return _Need(text, "", color)
+        found = self._paths.destination(number, color)
+        if found.dead_ends:
+            return _Need(text, f"; {self._dead_end(found, color)}", color)
+        stuck = tuple(pe for pe in found.pes if self._holds(pe, color)) or found.pes
+        if not stuck:
+            return _Need(text, f"; color {color} has no route from its ramp", color)
+        remedy = f"; {self._names(stuck)} would have to take it{self._state_of(stuck)}"
+        return _Need(text, remedy, color, tuple(map(self._place, stuck)))
+
+    def _holds(self, number: int, color: int) -> bool:
+        """Whether wavelets of a color wait in an input queue of a PE."""
+        queues = range(NUM_QUEUES)
+        return self._read(number, 0, 0) != _NEVER and any(
+            self._read(number, 10, queue) and self._read(number, 11, queue) == color
+            for queue in queues
+        )
+
+    def _dead_end(self, found: Destination, color: int) -> str:
+        number, reason = found.dead_ends[0]
+        return f"the route of color {color} ends at PE {self._place(number)}, which {reason}"
+
+    def _names(self, numbers: tuple[int, ...]) -> str:
+        named = " or ".join(f"PE {self._place(number)}" for number in numbers[:_MOST_NAMED])
+        rest = len(numbers) - _MOST_NAMED
+        return f"{named} or one of {rest:,} others" if rest > 0 else named
+
+    def _state_of(self, numbers: tuple[int, ...]) -> str:
+        """Return what a PE does that others wait for, if it is one."""
+        if len(numbers) != 1:
+            return ""
+        (number,) = numbers
+        if self._class_of(number) is None:
+            return ", which has no program"
+        if self._read(number, 0, 0) == _NEVER:
+            return ", which has done nothing yet"
+        if any(self._read(number, 5, thread) for thread in range(_MAIN_THREAD + 1)):
+            return ", which waits itself"
+        return ", where nothing runs"
+
+    def _streams(self, kind: str) -> set[int]:
+        return {stream.color for stream in self._program.streams if stream.kind == kind}
 
     def _waiting_tasks(self, number: int) -> Iterator[Waiting]:
         state = self._read(number, 1, 0)
@@ -99,37 +257,100 @@ class Inspector:
         blocked = self._read(number, 2, 0) & self._read(number, 3, 0)
         for task in range(64):
             if blocked >> task & 1:
-                yield self._entry(number, f"local task {task} is active but blocked", "", 0)
+                name, where = self._task(number, TaskKind.LOCAL, task)
+                text = f"local task {task}{name} is active but blocked"
+                yield self._entry(number, text, where, 0)
+
+    def _task(self, number: int, kind: TaskKind, identifier: int) -> tuple[str, str]:
+        """Return a task's name in brackets and its position; empty if there is none."""
+        x, y = self._place(number)
+        index = self._program.grid.code_class(x, y)
+        if index >= len(self._program.classes):
+            return "", ""
+        source = self._program.classes[index]
+        for task in source.tasks:
+            if task.kind is kind and task.id == identifier:
+                function = source.functions[task.function]
+                return f" ({function.name})", self._written(function.position)
+        return "", ""
+
+    def _written(self, position: Position) -> str:
+        return f"{self._program.files[position.file]}:{position.line}:{position.column}"
 
     def _waiting_wavelets(self, number: int) -> Iterator[Waiting]:
         for queue in range(NUM_QUEUES):
             count, color = self._read(number, 10, queue), self._read(number, 11, queue)
             if count:
-                text = f"{count} wavelets of color {color} wait in input queue {queue}; no running "
-                yield self._entry(number, text + "operation or unblocked task takes them", "", 0)
+                text = f"{count} wavelets of color {color} wait in input queue {queue}; "
+                reason, where = self._untaken(number, queue, color)
+                yield self._entry(number, text + reason, where, 0, color=color)
             sent = self._read(number, 12, queue)
             if sent:
                 color = self._read(number, 13, queue)
                 text = f"{sent} wavelets wait in output queue {queue}; the router does not take "
-                yield self._entry(number, f"{text}color {color} from the ramp", "", 0)
+                where = self._sent_at(number, color)
+                yield self._entry(
+                    number, f"{text}color {color} from the ramp", where, 0, color=color
+                )
         for color in range(NUM_COLORS):
             count = self._read(number, 14, color)
-            if count:
-                yield self._entry(number, self._stuck(number, color, count), "", 0)
+            if count and count != _NEVER:
+                yield self._entry(number, self._stuck(number, color, count), "", 0, color=color)
+
+    def _untaken(self, number: int, queue: int, color: int) -> tuple[str, str]:
+        """Return why nobody takes what is in an input queue, and the line that is to blame."""
+        identifier = queue if self._program.architecture == "wse3" else color
+        name, where = self._task(number, TaskKind.DATA, identifier)
+        if name and self._read(number, 4, 0) >> identifier & 1:
+            return f"data task {identifier}{name} is blocked", where
+        if name:
+            return f"data task {identifier}{name} waits for the main thread", where
+        for thread in range(_MAIN_THREAD + 1):
+            cursors = Cursors.of(self._read(number, 9, thread))
+            if self._read(number, 5, thread) and queue in cursors.inputs:
+                return "the operation that takes them waits", ""
+        senders = self._paths.senders(number, color) if self._paths.can_follow(color) else ()
+        where = next((at for at in (self._sent_at(pe, color) for pe in senders) if at), "")
+        told = "; they are sent" if where else ""
+        return f"no operation and no task on this PE takes them{told}", where
+
+    def _sent_at(self, number: int, color: int) -> str:
+        """Return where a PE sends a color, by the latest operations of its threads."""
+        if self._read(number, 0, 0) == _NEVER:
+            return ""
+        for thread in range(_MAIN_THREAD + 1):
+            cursors = Cursors.of(self._read(number, 9, thread))
+            if cursors.output is None:
+                continue
+            own = self._read(number, 13, cursors.output)
+            if color in (cursors.output_color, own):
+                return self.position(number, self._read(number, 6, thread))
+        return ""
 
     def _stuck(self, number: int, color: int, count: int) -> str:
         packed = self._read(number, 15, color)
+        text = f"{count} wavelets of color {color} wait in the router; "
+        if packed >> 16 & 1:
+            return f"{text}the color is in teardown"
+        if self._paths.can_follow(color):
+            found = self._paths.destination(number, color)
+            if found.dead_ends:
+                return text + self._dead_end(found, color)
         tx = [name for port, name in enumerate(_PORTS[:5]) if packed >> (8 + port) & 1]
-        state = (
-            "the color is in teardown"
-            if packed >> 16 & 1
-            else f"next: {' and '.join(tx) or 'nowhere'}"
-        )
-        return f"{count} wavelets of color {color} wait in the router; {state}"
+        return f"{text}next: {' and '.join(tx) or 'nowhere'}"
 
-    def _entry(self, number: int, what: str, where: str, since: int) -> Waiting:
+    def _entry(
+        self,
+        number: int,
+        what: str,
+        where: str,
+        since: int,
+        *,
+        color: int | None = None,
+        on: tuple[Place, ...] = (),
+    ) -> Waiting:
         x, y = self._place(number)
-        return Waiting(x=x, y=y, what=what, where=where, since=since)
+        return Waiting(x=x, y=y, what=what, where=where, since=since, color=color, on=on)
 
     def _place(self, number: int) -> tuple[int, int]:
         return number % self._program.grid.width, number // self._program.grid.width
@@ -150,9 +371,10 @@ _FAULT_TEXTS = {
     Fault.DIVISION: "an integer is divided by zero.",
     Fault.MICROTHREAD_BUSY: "microthread {a} still runs the operation at {other}; two operations "
     "that run at a time need two microthreads.",
-    Fault.QUEUE_BUSY: "queue {a} is in use by another running operation.",
+    Fault.QUEUE_BUSY: "{queue} is still in use by the operation{other}; operations that run at a "
+    "time need queues of their own.",
     Fault.TWO_ARRIVALS: "color {color} arrived from {first} and {second} on the same cycle, which "
-    "a router cannot take.",
+    "a router cannot take.{senders}",
     Fault.NO_TASK: "no task is bound to id {b}, which a wavelet names.",
     Fault.NULL_FUNCTION: "a call through the function pointer {a}, which points at no function.",
     Fault.NO_QUEUE: "queue {a} has no color: it was not initialized.",

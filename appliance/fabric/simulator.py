@@ -218,10 +218,12 @@ class Simulator:
 
     def stall_report(self, reason: str = "") -> StallReport:
         """Return what waits now, and where."""
+        waiting = tuple(self._inspector.waiting())
+        moved = self._kernel.value(self._handle, _LAST_MOVE)
         return StallReport(
             reason=reason,
-            cycle=self._kernel.value(self._handle, _LAST_MOVE),
-            waiting=tuple(self._inspector.waiting()),
+            cycle=max([moved, *(entry.since for entry in waiting)]),
+            waiting=waiting,
         )
 
     def trace(self, *, sources: Mapping[str, Sequence[str]]) -> Trace | None:
@@ -285,6 +287,7 @@ class Simulator:
             self._stall(
                 f"the next command waits until {self._launched:,} PEs have called "
                 f"unblock_cmd_stream since {self._launch_name!r} was launched; {count:,} have."
+                + self._inspector.unready(self._launch_name)
             )
         return reason == _UNBLOCKED
 
