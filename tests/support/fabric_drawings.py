@@ -304,6 +304,21 @@ class Drawing:
         operands = (DescriptorConstant(out), number(U32, payload))
         return [DsdOperation(None, "mov32", operands, OperationSettings(), AT)]
 
+    def turn(self, stream: Stream) -> None:
+        """Have a PE on the way change the stream's route or switch by its registers, at times."""
+        if not self.often(3) or self.architecture == "wse3":
+            return
+        pe = self.pes[[*stream.nodes][self.integer(0, len(stream.nodes) - 1)]]
+        first = self.one_of((0x7F20, 0x7F40, 0x7F40))
+        at = Address(2 * (first + stream.color), "register")
+        flipped = self.one_of((0x1000, 0x2000, 0x4, 0x1008, 0x10))
+        pe.start += [
+            *self.busy(pe),
+            Load(Register(0), at, 0, AT),
+            Binary(Register(0), "xor", U16, Register(0), number(U16, flipped), AT),
+            Store(at, 0, Register(0), U16, AT),
+        ]
+
     def receive(self, pe_number: int, stream: Stream, free: list[int]) -> None:
         """Draw who takes a stream at a PE."""
         pe = self.pes[pe_number]
@@ -454,6 +469,7 @@ def _drawn(choose: Callable[[int, int], int], largest: int, most: int) -> Drawn:
     for stream in streams:
         drawing.configure(stream)
         drawing.send(stream)
+        drawing.turn(stream)
         for pe, node in stream.nodes.items():
             if node.tx & RAMP:
                 drawing.receive(pe, stream, free)

@@ -36,6 +36,7 @@ def header() -> str:
     lines.append(", NUM_VECTOR_OPS };")
     lines.append("#define ALL_VECTOR_OPS(X) " + " ".join(f"X({n})" for n in bytecode.VECTOR_OPS))
     for prefix, kinds in (
+        ("OP", bytecode.Op),
         ("DSD", bytecode.DsdKind),
         ("OPERAND", bytecode.OperandKind),
         ("FAULT", bytecode.Fault),

@@ -113,4 +113,71 @@ static int passes_filter(Filter *filter, u32 data, int control) {
     return !drop;
 }
 
+/* --- configuration registers of colors (WSE-2): one word each, from these word addresses on
+ *
+ * Routes: bits 4-0 where a wavelet goes (west, east, south, north, ramp), 9-5 where it comes from,
+ * 10 and 11 color swap, 13-12 when a command is popped, 14 whether the color is in teardown.
+ * Switch: 14-13 its position, 12 ring mode; four bits for each of positions 3, 2 and 1: whether it
+ * changes the input, and the direction, 5 for a position that is not valid.
+ */
+enum { ROUTE_REGISTERS = 0x7f20, SWITCH_REGISTERS = 0x7f40, INVALID_POSITION = 5 };
+
+INLINE int is_route_register(const Machine *m, u32 word) {
+    return !m->is_wse3 && (word - ROUTE_REGISTERS < NUM_COLORS || word - SWITCH_REGISTERS < NUM_COLORS);
+}
+
+static u32 read_switch(const ColorConfig *c) {
+    u32 word = (u32)c->position << 13 | (u32)c->ring << 12;
+    for (u32 k = 1; k < 4; k++) {
+        const u32 is_input = c->rx1[k] != 0, side = is_input ? c->rx1[k] : c->tx1[k];
+        const u32 direction = c->valid >> k & 1 && side ? (u32)__builtin_ctz(side) : INVALID_POSITION;
+        word |= (is_input << 3 | direction) << (4 * (k - 1));
+    }
+    return word;
+}
+
+static void write_switch(ColorConfig *c, u32 word) {
+    c->position = word >> 13 & 3;
+    c->ring = word >> 12 & 1;
+    for (u32 k = 1; k < 4; k++) {
+        const u32 field = word >> (4 * (k - 1)) & 15, direction = field & 7;
+        const int is_valid = direction < INVALID_POSITION;
+        const u8 side = (u8)(1u << (is_valid ? direction : RAMP)); /* of an invalid one the side is kept */
+        c->rx1[k] = field & 8 ? side : 0;
+        c->tx1[k] = field & 8 || !is_valid ? 0 : side;
+        c->valid = (u8)((c->valid & ~(1u << k)) | (u32)is_valid << k);
+        c->has_switch |= (u8)is_valid;
+    }
+}
+
+static u32 read_route(const ColorConfig *c) {
+    return (u32)c->tx | (u32)c->rx << 5 | (u32)c->swap_y << 10 | (u32)c->swap_x << 11 |
+           (u32)c->pop_mode << 12 | (u32)c->teardown << 14;
+}
+
+/* Teardown is left by a call of its own, not by a write. */
+static void write_route(Pe *pe, ColorConfig *c, u32 word) {
+    c->tx = word & 31;
+    c->rx = word >> 5 & 31;
+    c->swap_y = word >> 10 & 1;
+    c->swap_x = word >> 11 & 1;
+    c->pop_mode = word >> 12 & 3;
+    c->is_used = 1;
+    if (c->swap_x || c->swap_y) pe->has_swap = 1;
+}
+
+static u32 route_register(Machine *m, Pe *pe, u32 word, int write, u32 value) {
+    const int is_switch = word >= SWITCH_REGISTERS;
+    Route *r = route_of(m, pe, word - (is_switch ? SWITCH_REGISTERS : ROUTE_REGISTERS));
+    ColorConfig *c = &r->config;
+    if (write) {
+        if (is_switch) write_switch(c, value);
+        else write_route(pe, c, value);
+        select_position(r);
+        set_barrier(r);
+        wake_around(m, pe);
+    }
+    return is_switch ? read_switch(c) : read_route(c);
+}
+
 #endif

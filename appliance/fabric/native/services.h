@@ -153,7 +153,8 @@ static u64 serve_queue(Machine *m, Pe *pe, u32 number, const u64 *a) {
     return 0;
 }
 
-static u64 configuration(Pe *pe, u32 address, int write, u32 value) {
+static u64 configuration(Machine *m, Pe *pe, u32 address, int write, u32 value) {
+    if (is_route_register(m, address)) return route_register(m, pe, address, write, value);
     for (u32 k = 0; k < pe->num_configs; k++)
         if (pe->configs[2 * k] == address) { if (write) pe->configs[2 * k + 1] = (u16)value; return pe->configs[2 * k + 1]; }
     if (!write) return 0;
@@ -201,8 +202,8 @@ static u64 serve(Machine *m, Pe *pe, const Instruction *i, u64 now) {
     case SERVICE_main_thread_priority: pe->main_priority = (u8)a[0]; break;
     case SERVICE_fifo_set_read_length: pe->fifos[a[0]].count = (u32)a[1]; break;
     case SERVICE_fifo_set_write_length: pe->fifos[a[0]].count = pe->fifos[a[0]].capacity - (u32)a[1]; break;
-    case SERVICE_config_read: return configuration(pe, (u32)a[0], 0, 0);
-    case SERVICE_config_write: return configuration(pe, (u32)a[0], 1, (u32)a[1]);
+    case SERVICE_config_read: return configuration(m, pe, (u32)a[0], 0, 0);
+    case SERVICE_config_write: return configuration(m, pe, (u32)a[0], 1, (u32)a[1]);
     case SERVICE_scale:
         if (i->c) return narrow16(scaled(widen16((u32)a[0], (int)m->format), (i16)a[1]), (int)m->format);
         return of_f32((f32)scaled(as_f32(a[0]), (i16)a[1]));

@@ -113,11 +113,17 @@ class Runner:
         if name.startswith("INDEX"):
             address += frame[i.c] * width
         address &= 0xFFFF
-        if "STORE" in name:
+        is_store, signed = "STORE" in name, "_I" in name.removeprefix("INDEX")
+        if width == 2 and self.services.is_route_register(address / 2):
+            self._wait_for_own_cycle()
+            value = frame[i.a] & 0xFFFF if is_store else None
+            found = self.services.route_register(address // 2, value)
+            frame[i.a] = frame[i.a] if is_store else extend(found, 16, signed=signed)
+        elif is_store:
             memory.write(address, width, frame[i.a])
         else:
             value = memory.read(address, width)
-            frame[i.a] = extend(value, 8 * width, signed="_I" in name.removeprefix("INDEX"))
+            frame[i.a] = extend(value, 8 * width, signed=signed)
 
     def _copy(self, i: Instruction) -> None:
         frame, memory = self.threads.frame, self.threads

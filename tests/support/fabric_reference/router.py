@@ -27,6 +27,7 @@ DEPTH = 2
 NUM_COLORS = 24
 PORTS = (Direction.WEST, Direction.EAST, Direction.SOUTH, Direction.NORTH)
 RAMP = Direction.RAMP
+_INVALID = 5
 _POP_MODES = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
 
 
@@ -108,6 +109,40 @@ class Route:
             self.position = 0
             return True
         return False
+
+    def route_word(self) -> int:
+        """Return the register of the route: where to and from, swaps, pop mode, teardown."""
+        modes = int(self.swaps_y) | int(self.swaps_x) << 1 | _POP_MODES.index(self.pop_mode) << 2
+        return self.tx_at[0] | self.rx_at[0] << 5 | (modes | int(self.is_torn_down) << 4) << 10
+
+    def write_route(self, word: int) -> None:
+        """Set what the register of the route holds, but for teardown, which is left by a call."""
+        self.tx_at[0], self.rx_at[0] = word & 31, word >> 5 & 31
+        self.swaps_y, self.swaps_x = bool(word >> 10 & 1), bool(word >> 11 & 1)
+        self.pop_mode, self.is_used = _POP_MODES[word >> 12 & 3], True
+
+    def switch_word(self) -> int:
+        """Return the register of the switch: position, ring mode, and four bits a position."""
+        word = self.position << 13 | int(self.is_ring) << 12
+        for number in (1, 2, 3):
+            rx, tx = self.rx_at.get(number, 0), self.tx_at.get(number, 0)
+            side = rx or tx
+            direction = (side & -side).bit_length() - 1
+            is_valid = number in self.valid and side
+            word |= (8 * bool(rx) | (direction if is_valid else _INVALID)) << (4 * (number - 1))
+        return word
+
+    def write_switch(self, word: int) -> None:
+        """Set what the register of the switch holds; an invalid position keeps its side."""
+        self.position, self.is_ring = word >> 13 & 3, bool(word >> 12 & 1)
+        for number in (1, 2, 3):
+            bits = word >> (4 * (number - 1)) & 15
+            is_valid = bits & 7 < _INVALID
+            side = 1 << (bits & 7) if is_valid else RAMP.bit
+            self.rx_at[number] = side if bits & 8 else 0
+            self.tx_at[number] = side if is_valid and not bits & 8 else 0
+            (self.valid.add if is_valid else self.valid.discard)(number)
+            self.has_switch |= is_valid
 
     def may_change(self, wavelet: Wavelet) -> bool:
         """Say whether the passing of a wavelet may change this route."""

@@ -7,6 +7,7 @@ from appliance.csl.program import SwitchPosition
 from tests.support.fabric_reference.router import NUM_COLORS, Route, Router
 from tests.support.fabric_reference.threads import Threads
 
+ROUTE_REGISTERS, SWITCH_REGISTERS = 0x7F20, 0x7F40
 _POP_MODES = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
 
 
@@ -45,8 +46,8 @@ class Services:
             "coordinate_x": lambda: self.place[0],
             "coordinate_y": lambda: self.place[1],
             "unblock_command_stream": self._unblock,
-            "config_read": lambda: self._registers.get(arguments[0], 0),
-            "config_write": lambda: self._write(arguments[0], arguments[1]),
+            "config_read": lambda: self._configuration(arguments[0], None),
+            "config_write": lambda: self._configuration(arguments[0], arguments[1] & 0xFFFF),
             "task_priority": lambda: self._set_priority(arguments),
             "main_thread_priority": lambda: self._set_main_priority(arguments[0]),
             "fifo_set_read_length": lambda: self._set_length(arguments[0], arguments[1]),
@@ -66,9 +67,29 @@ class Services:
         self.has_unblocked = True
         self.num_unblocked += 1
 
-    def _write(self, address: int, value: int) -> int:
-        self._registers[address] = value & 0xFFFF
-        return self._registers[address]
+    def _configuration(self, address: int, value: int | None) -> int:
+        if self.is_route_register(address):
+            return self.route_register(address, value)
+        if value is not None:
+            self._registers[address] = value
+        return self._registers.get(address, 0)
+
+    def is_route_register(self, word: float) -> bool:
+        """Say whether a word address is that of a color's route or switch; on WSE-2 alone."""
+        firsts = (ROUTE_REGISTERS, SWITCH_REGISTERS)
+        return not self.threads.is_wse3 and any(
+            word - first in range(NUM_COLORS) for first in firsts
+        )
+
+    def route_register(self, word: int, value: int | None) -> int:
+        """Write a register of a color unless `value` is None; return what it holds."""
+        is_switch = word >= SWITCH_REGISTERS
+        route = self.router.route(word - (SWITCH_REGISTERS if is_switch else ROUTE_REGISTERS))
+        if value is not None and is_switch:
+            route.write_switch(value)
+        elif value is not None:
+            route.write_route(value)
+        return route.switch_word() if is_switch else route.route_word()
 
     def _set_priority(self, arguments: list[int]) -> None:
         change = self.high_tasks.add if arguments[1] else self.high_tasks.discard
