@@ -12,8 +12,10 @@ from appliance.management.foundation import Foundation
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
 from appliance.management.options.groups import PROCESSES, ListenOptions
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
-from appliance.management.rpc.client_streams import ClientStreams, Presence
-from appliance.management.rpc.cluster_servicer import ClusterServicer
+from appliance.management.rpc.client.client_streams import ClientStreams, Presence
+from appliance.management.rpc.client.job_answers import JobAnswers
+from appliance.management.rpc.client.server_answers import ServerAnswers
+from appliance.management.rpc.client.submission_answers import SubmissionAnswers
 from appliance.management.rpc.connections import Connections
 from appliance.management.rpc.csctl_servicer import CsctlServicer
 from appliance.management.rpc.driver_servicer import (
@@ -27,7 +29,11 @@ from appliance.management.rpc.queue_servicer import QueueServicer
 from appliance.management.rpc.rpc_edge import CLIENT_OPTIONS, INNER_OPTIONS, RpcEdge, by_name
 from appliance.management.services import Services
 from appliance.management.wiring import INNER_HOST
-from protos.cluster.cluster_pb2_grpc import add_ClusterManagementServicer_to_server
+from appliance.wire.joined_servicer import joined
+from protos.cluster.cluster_pb2_grpc import (
+    ClusterManagementServicer,
+    add_ClusterManagementServicer_to_server,
+)
 from protos.csadm.csadm_pb2_grpc import add_CsAdmV1Servicer_to_server
 from protos.csctl.api_pb2_grpc import add_CsCtlV1Servicer_to_server
 from protos.wsc.v1.drivers_pb2_grpc import (
@@ -91,15 +97,13 @@ def _add_client_services(
         connections=connections,
         presence=presence,
     )
-    # The stubs call every method abstract; at run time the generated base refuses those that
-    # we do not serve, and `RpcEdge` says so in a sentence.
-    cluster = ClusterServicer(  # type: ignore[abstract]
-        jobs=services.jobs,
-        submissions=services.submissions,
-        inventory=services.inventory,
-        watch=services.watch,
-        streams=streams,
-        needs_token=needs_token,
+    cluster = joined(
+        ClusterManagementServicer,  # type: ignore[type-abstract]  # in its stubs alone
+        ServerAnswers(needs_token=needs_token),
+        SubmissionAnswers(
+            services.jobs, services.submissions, services.inventory, services.watch, streams
+        ),
+        JobAnswers(services.jobs, services.submissions, services.watch, streams),
     )
     csctl = CsctlServicer(
         jobs=services.jobs,

@@ -20,7 +20,7 @@ from appliance.management.options.management_options import ManagementOptions
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side
 from appliance.management.pods.inner_listener import open_inner_door
 from appliance.management.reconciler.reconciler import Reconciler
-from appliance.management.rpc.client_streams import Presence
+from appliance.management.rpc.client.client_streams import Presence
 from appliance.management.services import Services
 from appliance.management.store.kept_ports import Ports
 from appliance.management.store.own_process import spare_the_collector

@@ -6,33 +6,13 @@ from typing import Any, TypeVar
 
 import grpc
 
-from appliance.core.errors import (
-    ClusterError,
-    ConflictError,
-    NotFoundError,
-    UserError,
-    WscError,
-)
+from appliance.core.errors import WscError
+from appliance.wire.error_status import status_of
 
 logger = logging.getLogger(__name__)
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
-
-
-def status_of(error: WscError) -> grpc.StatusCode:
-    """Return the status code that says the same as an error's class."""
-    match error:
-        case NotFoundError():
-            return grpc.StatusCode.NOT_FOUND
-        case ConflictError():
-            return grpc.StatusCode.FAILED_PRECONDITION
-        case UserError():
-            return grpc.StatusCode.INVALID_ARGUMENT
-        case ClusterError():
-            return grpc.StatusCode.UNAVAILABLE
-        case _:
-            return grpc.StatusCode.INTERNAL
 
 
 class ErrorStatusInterceptor(grpc.ServerInterceptor):

@@ -1,4 +1,8 @@
-"""The client's `cerebras.Appliance` service: each method hands over to what knows the answer."""
+"""The client's `cerebras.Appliance` service: each method hands over to what knows the answer.
+
+Errors are raised, never answered: `answers` translates them, and refuses the methods of the service
+that no part has.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from appliance.coordinator.run.execution import Execution
 from appliance.coordinator.run.profiles import profiled_steps
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import Role
+from appliance.wire.joined_servicer import joined
 from appliance.wire.requests.cluster_details import TaskType, gang_size
 from appliance.wire.tensor_chunks import TensorChunk
 from protos.appliance import appliance_service_pb2 as pb
@@ -54,11 +59,8 @@ class Desk:
     on_done: Callable[[], None]
 
 
-class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
-    """Serves one job to its client.
-
-    Errors are raised, never answered: `answers` translates them, and refuses the methods of the
-    service that are not here.
+class JobAnswers:
+    """What both kinds of job are asked.
 
     Args:
         desk: What to hand over to.
@@ -66,14 +68,6 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-
-    @property
-    def _execution(self) -> Execution:
-        if self._desk.execution is None:
-            raise ConflictError("This is a compile job; it does not run programs.")
-        return self._desk.execution
-
-    # Both kinds of job
 
     def UnaryClockSync(
         self, request: ws_common_pb2.ClockSyncRequest, context: grpc.ServicerContext
@@ -124,15 +118,28 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         self._desk.on_done()
         return pb.DoneResponse()
 
-    # Compile jobs
-
     def UnaryCompile(
         self, request: pb.CompileRequest, context: grpc.ServicerContext
     ) -> pb.CompileResponse:
         """Compile a program; blocks until it is done."""
         return self._desk.compilation.answer(request)
 
-    # Execute jobs: before the steps
+
+class StartAnswers:
+    """What an execute job is asked before its steps run.
+
+    Args:
+        desk: What to hand over to.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @property
+    def _execution(self) -> Execution:
+        if self._desk.execution is None:
+            raise ConflictError("This is a compile job; it does not run programs.")
+        return self._desk.execution
 
     def UnaryInit(self, request: pb.InitRequest, context: grpc.ServicerContext) -> pb.InitResponse:
         """Refuse what needs object storage; otherwise there is nothing to do."""
@@ -184,7 +191,7 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
                 raise UserError("State tensors are known by name here; ask for NAME or GROUP.")
         return response
 
-    def SendInputBidirStream(  # type: ignore[override] # see `codec`
+    def SendInputBidirStream(
         self, request_iterator: Iterator[TensorChunk], context: grpc.ServicerContext
     ) -> Iterator[pb.SendInputResponse]:
         """Take one tensor in chunks."""
@@ -233,9 +240,24 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         self._execution.start_streaming()
         return pb.StartStreamingResponse()
 
-    # Execute jobs: while the steps run, and after
 
-    def GetOutputStream(  # type: ignore[override] # see `codec`
+class RunAnswers:
+    """What an execute job is asked while its steps run, and after.
+
+    Args:
+        desk: What to hand over to.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @property
+    def _execution(self) -> Execution:
+        if self._desk.execution is None:
+            raise ConflictError("This is a compile job; it does not run programs.")
+        return self._desk.execution
+
+    def GetOutputStream(
         self, request: pb.GetOutputRequest, context: grpc.ServicerContext
     ) -> Iterator[bytes]:
         """Return an output of a step, or a state tensor after a checkpoint step."""
@@ -282,7 +304,7 @@ class ApplianceServicer(appliance_service_pb2_grpc.ApplianceServicer):
         execution.persistent.move(execution.session, request.tensor_name, request.ptid)
         return pb.MoveToPTRResponse()
 
-    def GetFromPTRStream(  # type: ignore[override] # see `codec`
+    def GetFromPTRStream(
         self, request: pb.GetFromPTRRequest, context: grpc.ServicerContext
     ) -> Iterator[bytes]:
         """Return a persistent tensor."""
@@ -316,3 +338,10 @@ def _monitor_error(failure: Failure) -> pb.MonitorErrorResponse:
         host_index=failure.index,
         srv_type=_TASK_TYPES[failure.role],
     )
+
+
+def appliance_servicer(desk: Desk) -> appliance_service_pb2_grpc.ApplianceServicer:
+    """Return the servicer of one job's client."""
+    parts = (JobAnswers(desk), StartAnswers(desk), RunAnswers(desk))
+    base = appliance_service_pb2_grpc.ApplianceServicer
+    return joined(base, *parts)  # type: ignore[type-abstract]  # in its stubs alone

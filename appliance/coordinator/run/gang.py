@@ -22,7 +22,6 @@ from appliance.core.cluster.liveness import (
 )
 from appliance.core.cluster.swarmx_tree import swarmx_tree
 from appliance.core.errors import (
-    ConflictError,
     NotFoundError,
     PodFailedError,
     UserError,
@@ -33,6 +32,7 @@ from appliance.core.pods.pod_spec import PodSpec, member_name
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.peers import Peers
 from appliance.pods.process_looks import SilentProcess, named_processes
+from appliance.wire.error_status import error_of
 from appliance.wire.requests.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc
 
@@ -235,15 +235,9 @@ class Gang:
     def _error_of(self, member: Member, error: grpc.RpcError) -> WscError:
         """Return what a pod raised, as its shell has put it into a status."""
         details = error.details() or ""
-        match error.code():
-            case grpc.StatusCode.INVALID_ARGUMENT:
-                return UserError(details)
-            case grpc.StatusCode.NOT_FOUND:
-                return NotFoundError(details)
-            case grpc.StatusCode.FAILED_PRECONDITION:
-                return ConflictError(details)
-            case _:
-                return PodFailedError(f"{self._pods[member].name} does not answer: {details}")
+        raised = error_of(error.code(), details)
+        name = self._pods[member].name
+        return raised or PodFailedError(f"{name} does not answer: {details}")
 
     def call(
         self, method: str, requests: Mapping[Member, Message], is_over: Callable[[], bool]

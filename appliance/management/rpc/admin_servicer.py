@@ -17,7 +17,7 @@ from appliance.core.errors import NotFoundError, UserError
 from appliance.management.access.authorization import Access, asking
 from appliance.management.cluster.session_service import SessionService, SessionView
 from appliance.management.cluster.system_service import SystemService
-from appliance.management.rpc.cluster_servicer import Context
+from appliance.management.rpc.context import Context
 from appliance.wire.moments import moment_of
 from appliance.wire.sessions import is_dry_run, session_changes, session_message
 from protos.csadm import csadm_pb2 as pb

@@ -21,16 +21,8 @@ from google.protobuf.message import DecodeError
 
 from appliance.core.entry_points.methods import METHODS
 from appliance.core.errors import (
-    ClusterError,
-    ConflictError,
-    ForbiddenError,
-    NotFoundError,
-    ProgramError,
     TooLargeError,
-    TooManyRequestsError,
     TooSlowError,
-    UnauthenticatedError,
-    UnschedulableError,
     UserError,
     WscError,
 )
@@ -43,22 +35,9 @@ from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.storage.engine.database import WouldWaitError
 from appliance.storage.engine.failures import is_of_database, refusal_of
 from appliance.wire.caller import caller
+from appliance.wire.error_status import status_of
 
 logger = logging.getLogger(__name__)
-
-_CODES: tuple[tuple[type[WscError], grpc.StatusCode], ...] = (
-    (NotFoundError, grpc.StatusCode.NOT_FOUND),
-    (ConflictError, grpc.StatusCode.FAILED_PRECONDITION),
-    (UnschedulableError, grpc.StatusCode.FAILED_PRECONDITION),
-    (UnauthenticatedError, grpc.StatusCode.UNAUTHENTICATED),
-    (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
-    (TooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
-    (TooManyRequestsError, grpc.StatusCode.RESOURCE_EXHAUSTED),
-    (TooSlowError, grpc.StatusCode.DEADLINE_EXCEEDED),
-    (ProgramError, grpc.StatusCode.INVALID_ARGUMENT),
-    (UserError, grpc.StatusCode.INVALID_ARGUMENT),
-    (ClusterError, grpc.StatusCode.UNAVAILABLE),
-)
 
 if TYPE_CHECKING:  # generic in its stubs alone
     _MethodHandler = grpc.RpcMethodHandler[Any, Any]
@@ -95,14 +74,6 @@ _LEAST_BYTES_PER_SECOND = 1 << 18
 """A message has to arrive as if it were sent so fast, after so many seconds."""
 _SILENT_SECONDS = 300.0
 """How long a stream of messages may be silent; clients beat every ten seconds."""
-
-
-def status_code(error: WscError) -> grpc.StatusCode:
-    """Return the status code that stands for an error of ours."""
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code
-    return grpc.StatusCode.INTERNAL
 
 
 class _MethodsByName:
@@ -403,7 +374,7 @@ def _count(method: str, code: grpc.StatusCode) -> None:
 
 def _code_of(error: Exception) -> grpc.StatusCode:
     if isinstance(error, WscError):
-        return status_code(error)
+        return status_of(error)
     is_unknown = isinstance(error, NotImplementedError)
     return grpc.StatusCode.UNIMPLEMENTED if is_unknown else grpc.StatusCode.INTERNAL
 
@@ -417,7 +388,7 @@ async def _abort(method: str, error: Exception, context: _Any) -> None:
     _count(method, _code_of(error))
     if isinstance(error, WscError):
         logger.info("Call refused", extra={"method": method, "why": str(error)})
-        await context.abort(status_code(error), str(error))
+        await context.abort(status_of(error), str(error))
     if isinstance(error, NotImplementedError):
         sentence = f"This appliance does not serve {method.removeprefix('/')}."
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from appliance.management.changes.watch import JobWatch
-from appliance.management.rpc import heartbeats
-from appliance.management.rpc.heartbeats import HeartbeatStreams
+from appliance.management.rpc.client import heartbeats
+from appliance.management.rpc.client.heartbeats import HeartbeatStreams
 from protos.cluster.cluster_pb2 import HeartbeatRequest, HeartbeatResponse
 
 PEER = "ipv4:127.0.0.1:40000"

@@ -7,7 +7,7 @@ import pytest
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ForbiddenError
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
-from appliance.management.rpc.client_streams import Presence
+from appliance.management.rpc.client.client_streams import Presence
 from appliance.management.rpc.inner_servicer import InnerServicer
 from protos.wsc.v1 import management_pb2 as pb
 

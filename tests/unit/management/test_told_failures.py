@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.management.rpc.told_failures import tells
+from appliance.management.rpc.client.told_failures import tells
 
 REASON = (
     "job has failed because total 1 replica(s) failed, first failed pods: "

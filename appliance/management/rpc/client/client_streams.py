@@ -24,8 +24,8 @@ from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.jobs.job_service import Ingress, JobService
 from appliance.management.rpc.access_edge import lease_target
+from appliance.management.rpc.client.heartbeats import HeartbeatStreams
 from appliance.management.rpc.connections import Connections, Proof
-from appliance.management.rpc.heartbeats import HeartbeatStreams
 from appliance.management.store.state import State
 from protos.cluster.cluster_pb2 import HeartbeatRequest, HeartbeatResponse
 

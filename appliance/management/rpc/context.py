@@ -1,0 +1,15 @@
+"""What servicers take from a call beside its message."""
+
+from dataclasses import replace
+from typing import Any
+
+from appliance.management.access.authorization import asking
+from appliance.wire.caller import Caller, caller
+
+Context = Any
+"""gRPC's servicer context, whose class is generic in the messages of each method."""
+
+
+def caller_of(context: Context) -> Caller:
+    """Return who calls: as whom the gate has let them in, and what they say of themselves."""
+    return replace(caller(context.invocation_metadata()), user=asking())
