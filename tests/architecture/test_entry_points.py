@@ -63,16 +63,28 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
+def joined_parts(tree):
+    """Yield which class of ours is a part of which servicer, as `joined` puts them together."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "joined":
+            base, *parts = node.args
+            for part in parts:
+                yield ast.unparse(part.func), ast.unparse(base).rpartition(".")[2]
+
+
 def served_methods() -> dict[str, str]:
     """Return the methods that a servicer of ours has, with the class, by full name."""
     bodies = {}
-    for _, text in sources():
-        for node in ast.walk(ast.parse(text)):
+    trees = [ast.parse(text) for _, text in sources()]
+    parts = dict(pair for tree in trees for pair in joined_parts(tree))
+    for tree in trees:
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 names = {each.name for each in node.body if isinstance(each, ast.AsyncFunctionDef)}
                 names |= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
-                for base in node.bases:
-                    text_of_base = ast.unparse(base).rpartition(".")[2].partition("[")[0]
+                bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+                for base in (*bases, *filter(None, [parts.get(node.name)])):
+                    text_of_base = base.partition("[")[0]
                     if text_of_base.endswith("Servicer"):
                         bodies.setdefault(text_of_base, set()).update(names)
     found = {}

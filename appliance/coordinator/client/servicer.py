@@ -59,7 +59,7 @@ class Desk:
     on_done: Callable[[], None]
 
 
-class JobAnswers:
+class CommonAnswers:
     """What both kinds of job are asked.
 
     Args:
@@ -342,6 +342,9 @@ def _monitor_error(failure: Failure) -> pb.MonitorErrorResponse:
 
 def appliance_servicer(desk: Desk) -> appliance_service_pb2_grpc.ApplianceServicer:
     """Return the servicer of one job's client."""
-    parts = (JobAnswers(desk), StartAnswers(desk), RunAnswers(desk))
-    base = appliance_service_pb2_grpc.ApplianceServicer
-    return joined(base, *parts)  # type: ignore[type-abstract]  # in its stubs alone
+    return joined(
+        appliance_service_pb2_grpc.ApplianceServicer,  # type: ignore[type-abstract]  # in its stubs
+        CommonAnswers(desk),
+        StartAnswers(desk),
+        RunAnswers(desk),
+    )
