@@ -64,10 +64,8 @@ def call_function(function: FunctionValue, node: tree.Call, frame: Frame) -> Val
     if fn.body is None:
         frame.fail(node, f"function '{fn.name}' is only declared")
     if len(node.arguments) != len(fn.parameters):
-        frame.fail(
-            node,
-            f"function '{fn.name}' takes {_count(len(fn.parameters))}, got {len(node.arguments)}",
-        )
+        function = _other_form(function, node, frame)
+        fn = function.node
     if frame.builder is None:
         return _call_comptime(function, node, frame)
     inner = Frame(
@@ -89,6 +87,15 @@ def call_function(function: FunctionValue, node: tree.Call, frame: Frame) -> Val
             inner.builder = None
         return _call_inline(function, arguments, node, inner)
     return _call_compiled(function, arguments, result, node, frame)
+
+
+def _other_form(function: FunctionValue, node: tree.Call, frame: Frame) -> FunctionValue:
+    """A library's form of a function for the number of arguments, which is declared as `name_N`."""
+    unit, fn, number = function.module.unit, function.node, len(node.arguments)
+    other = unit.declarations.get(f"{fn.name}_{number}") if unit.is_library else None
+    if not isinstance(other, tree.Function) or len(other.parameters) != number:
+        frame.fail(node, f"function '{fn.name}' takes {_count(len(fn.parameters))}, got {number}")
+    return FunctionValue(function.module, other)
 
 
 def _count(number: int) -> str:

@@ -6,6 +6,7 @@ from appliance.csl.program import HostStream, Intrinsic
 from tests.support.csl import (
     check_error,
     check_right,
+    compile_files,
     compile_pe,
     instructions,
     printed,
@@ -164,3 +165,32 @@ comptime { @export_symbol(main); }
     assert text.startswith("<math>:")
     assert "the argument must be an f16 or f32" in text
     assert "pe.csl:2:11: note: '<math>' is imported here" in text
+
+
+FFT = """
+const memcpy = @import_module("<memcpy/get_params>", .{ .width = 2, .height = 2 });
+const fft = @import_module("<kernels/fft/fft3d_layout>", .{ .width = 2, .memcpy = memcpy });
+layout {
+  @set_rectangle(2, 2);
+  fft.FFT_kernel(ARGUMENTS);
+}
+"""
+
+
+@pytest.mark.parametrize("arguments", ["2, 8, f32", "0, 0, 2, 8, f32"])
+def test_the_fourier_transform_takes_both_forms_of_its_arguments(arguments: str) -> None:
+    program = program_of({"layout.csl": FFT.replace("ARGUMENTS", arguments)}, memcpy=True)
+    names = {symbol.name for symbol in program.symbols}
+    assert {"X", "twiddle_array", "csfftExecC2C", "csfftExecR2C", "csfftExecC2R"} <= names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("2, 8", "layout.csl:6:3: error: function 'FFT_kernel' takes 3 arguments, got 2"),
+        ("1, 0, 2, 8, f32", "the transform begins at PE (0, 0)"),
+    ],
+)
+def test_the_fourier_transform_refuses_others(arguments: str, text: str) -> None:
+    files = {"layout.csl": FFT.replace("ARGUMENTS", arguments)}
+    assert text in compile_files(files, memcpy=True).render()
