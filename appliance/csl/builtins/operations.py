@@ -138,7 +138,7 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
     stepping = [is_stepping(source.type) for source in sources]
     if not is_stepping(destination.type) and not any(stepping):
         frame.fail(node, f"'@{node.name}' needs a DSD among its operands")
-    if node.name.startswith("fmac") and stepping[-1] and not is_stepping(destination.type):
+    if node.name.startswith("fmac") and stepping[-1]:
         frame.fail(node.arguments[-1], "the factor of a fused operation is a scalar")
     for at, source in enumerate(sources, 1):
         _check_source(source, node.arguments[at], frame)

@@ -67,8 +67,8 @@ def _function_type(node: tree.FunctionType, frame: Frame, expected: Type | None)
 @handles(tree.StructType)
 def _struct_type(node: tree.StructType, frame: Frame, expected: Type | None) -> Value:
     names = tuple([field.name for field in node.fields])
-    for field in node.fields:
-        if names.count(field.name) > 1:
+    for at, field in enumerate(node.fields):
+        if field.name in names[:at]:
             frame.fail(field, f"field '{field.name}' is defined twice")
     field_types = [_type(field.type, frame) for field in node.fields]
     key = (node, tuple(field_types))
