@@ -17,6 +17,7 @@ from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_lists import JobLists
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
 from appliance.management.jobs.submissions import SubmissionService
@@ -42,6 +43,7 @@ class Services:
         gate: Asks that for every entry point, and how often they may.
         peers: Whose connections of this machine are.
         jobs: Reads jobs, ends them, follows them.
+        lists: Lists of jobs, and what they report.
         edits: Changes jobs that wait or run.
         submissions: Takes jobs in.
         drivers: Detached runs.
@@ -67,6 +69,7 @@ class Services:
     gate: Gate
     peers: LocalPeers
     jobs: JobService
+    lists: JobLists
     edits: JobEdits
     submissions: SubmissionService
     drivers: DriverService

@@ -17,6 +17,7 @@ from appliance.management.foundation import Foundation
 from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
+from appliance.management.jobs.job_lists import JobLists
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
 from appliance.management.jobs.submissions import SubmissionOptions, SubmissionService
@@ -193,6 +194,7 @@ def _make_services(
         gate=Gate(access, state, mailbox.keep, Allowances(clock), exports),
         peers=LocalPeers(),
         jobs=jobs,
+        lists=JobLists(state=state),
         edits=JobEdits(state, jobs, mailbox),
         submissions=submissions,
         drivers=drivers,

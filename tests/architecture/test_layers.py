@@ -15,3 +15,12 @@ def test_every_part_of_the_appliance_is_in_the_contract_of_layers():
     parts = {path.stem for path in (ROOT / "appliance").glob("*.py")}
     parts |= {path.parent.name for path in (ROOT / "appliance").glob("*/__init__.py")}
     assert sorted(parts - named - {"__init__"}) == []
+
+
+def test_routes_call_services_and_never_what_is_kept():
+    calls = {
+        str(path.relative_to(ROOT)): re.findall(r"\bstate\.\w+\.\w+\(", path.read_text())
+        for path in (ROOT / "appliance" / "api").rglob("*.py")
+    }
+    calls = {path: found for path, found in calls.items() if found}
+    assert calls == {}

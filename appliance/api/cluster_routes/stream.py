@@ -130,7 +130,7 @@ def _tell(services: Services, notices: Sequence[Notice], mark: str) -> str:
 
 def _jobs(services: Services, names: Iterable[str]) -> list[tuple[str, Mapping[str, object]]]:
     ids = [JobId(name) for name in names]
-    lines = {line.id: line for line in services.state.job_pages.lines(ids)} if ids else {}
+    lines = services.lists.lines(ids)
     return [
         (
             "job",
@@ -144,7 +144,7 @@ def _jobs(services: Services, names: Iterable[str]) -> list[tuple[str, Mapping[s
 
 def _progress(services: Services, names: Iterable[str]) -> list[tuple[str, Mapping[str, object]]]:
     ids = [JobId(name) for name in names]
-    latest = services.state.series.latest(ids) if ids else {}
+    latest = services.lists.latest(ids)
     return [
         (
             "progress",

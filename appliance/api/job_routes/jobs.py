@@ -97,13 +97,12 @@ def list_jobs(
     `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
     are looked at in the middle.
     """
-    pages = services.state.job_pages
-    lines = pages.page(wanted)
+    lines = services.lists.page(wanted)
     is_full = len(lines) == wanted.limit
     return JobPage(
         items=[JobSummary.of(line) for line in lines],
         next=job_cursor(lines[-1], wanted.order) if is_full else None,
-        total=pages.count(wanted) if with_total else None,
+        total=services.lists.count(wanted) if with_total else None,
     )
 
 
@@ -228,7 +227,7 @@ def get_series(
     """Return loss, rate and other series of a job's training, as they stream."""
     services.jobs.load(JobId(job_id))
     number = int(after or 0)
-    found = services.state.series.of_job(JobId(job_id), names=name or (), after=number)
+    found = services.lists.series(JobId(job_id), names=name or (), after=number)
     return Series.of(found, after=number)
 
 

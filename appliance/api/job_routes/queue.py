@@ -74,8 +74,7 @@ def get_queue(
     """Return waiting jobs with position, reason, blocking jobs and expected start."""
     offset = offset_of(cursor)
     page = services.queue.page(offset=offset, limit=limit, session=session)
-    lines = services.state.job_pages.lines([entry.job for entry in page.entries])
-    by_id = {line.id: line for line in lines}
+    by_id = services.lists.lines([entry.job for entry in page.entries])
     items = [
         WaitingJob(job=JobSummary.of(by_id[entry.job]), waiting=Waiting.of(entry))
         for entry in page.entries
