@@ -18,21 +18,20 @@ from appliance.csl.program import (
     Activate,
     Address,
     Binary,
-    Block,
-    Branch,
     Call,
     CodeClass,
     ColorConfiguration,
     Completion,
+    Constant,
     DescriptorConstant,
     DsdOperation,
     FabricInDescriptor,
     FabricOutDescriptor,
+    Fifo,
+    FifoReference,
     Filter,
-    Function,
     Instruction,
     Intrinsic,
-    Jump,
     Load,
     Map,
     MapInput,
@@ -42,7 +41,6 @@ from appliance.csl.program import (
     Place,
     Program,
     Register,
-    Return,
     SetBlocked,
     Store,
     SwitchPosition,
@@ -50,18 +48,19 @@ from appliance.csl.program import (
     TargetKind,
     TaskKind,
 )
+from tests.support.fabric_pair import Feed
 from tests.support.fabric_programs import (
     AT,
-    BOOL,
     F32,
     I16,
     U16,
     U32,
     ClassBuilder,
-    blocks,
+    adder,
     local_task,
     number,
     program,
+    scalar_loop,
     straight,
 )
 
@@ -70,7 +69,7 @@ _STEPS = {WEST: (-1, 0), EAST: (1, 0), SOUTH: (0, 1), NORTH: (0, -1)}
 _OPPOSITE = {WEST: EAST, EAST: WEST, SOUTH: NORTH, NORTH: SOUTH}
 _VECTOR = 24
 """Elements of the array that PEs send from and receive into."""
-_SINKS = ("operation", "sum", "task", "map", "sink", "forward", "nobody")
+_SINKS = ("operation", "sum", "task", "map", "sink", "forward", "fifo", "nobody")
 _COMMANDS = (0, 1, 1, 2, 3)
 
 
@@ -106,6 +105,8 @@ class PePlan:
     next_slot: int = 0
     inputs: list[int] = field(default_factory=lambda: [2, 4, 5, 6, 7])
     outputs: list[int] = field(default_factory=lambda: [3, 1, 0])
+    fifos: list[Fifo] = field(default_factory=list)
+    index: Constant | None = None
 
 
 @dataclass
@@ -212,7 +213,7 @@ class Drawing:
         values = np.arange(1, _VECTOR + 1, dtype=np.float32) * (len(self.pes) + 1)
         vector = builder.array("v", F32, _VECTOR, values.tobytes())
         log = builder.array("log", U16, 4 * 24)
-        work = builder.function(_work(vector))
+        work = builder.function(scalar_loop(vector + 4 * (_VECTOR - 1)))
         return PePlan(builder, work, vector, log)
 
     def busy(self, pe: PePlan) -> list[Instruction]:
@@ -243,7 +244,7 @@ class Drawing:
     def settings(self, pe: PePlan, behind: list[Instruction]) -> OperationSettings:
         """Draw how an operation runs; what comes behind it runs when it is done."""
         if self.often(4):
-            return OperationSettings()
+            return OperationSettings(index=pe.index)
         target = self.task(pe, [*self.busy(pe), *behind, *self.stamp(pe)])
         priorities = ("default", "default", "high", "low", "medium")
         control = None
@@ -255,8 +256,15 @@ class Drawing:
             completion=Completion.ACTIVATE,
             target=target,
             on_control=control,
+            index=pe.index,
+            microthread=self._microthread(),
             priority=priorities[self.integer(0, 4)],
         )
+
+    def _microthread(self) -> int | None:
+        """Say which microthread runs an operation, at times, where programs may choose."""
+        chooses = self.architecture == "wse3" and self.often(4)
+        return self.integer(0, 7) if chooses else None
 
     def memory(self, pe: PePlan, count: int, *, width: int = 4) -> DescriptorConstant:
         """Return a DSD over the first elements of the PE's array."""
@@ -292,8 +300,10 @@ class Drawing:
         count = self.integer(1, 20)
         out = FabricOutDescriptor(queue, color, count, advance_switch=self.often(5))
         op = ("fmovs", "mov32", "mov16")[self.integer(0, 2)]
+        pe.index = number(U16, self.integer(0, 0x7FFF)) if self.often(4) else None
         source = self.memory(pe, count, width=2 if op == "mov16" else 4)
         begin = self.operation(pe, op, (DescriptorConstant(out), source), behind)
+        pe.index = None
         pe.start += [*self.busy(pe), *begin]
 
     def _control(self, pe: PePlan, queue: int, color: int | None) -> list[Instruction]:
@@ -340,6 +350,8 @@ class Drawing:
         if kind == "sink":
             place = Place(Address(pe.log, "log"))
             return self.operation(pe, "fmovs", (place, given), [])
+        if kind == "fifo":
+            return self._through_fifo(pe, given, count)
         if kind == "forward" and free:
             return self._forward(pe, given, count, free)
         if kind == "sum":
@@ -347,6 +359,27 @@ class Drawing:
             return self.operation(pe, "fadds", (memory, memory, given), [])
         width, op = (2, "mov16") if self.often() else (4, "mov32")
         return self.operation(pe, op, (self.memory(pe, count, width=width), given), [])
+
+    def _through_fifo(self, pe: PePlan, given: DescriptorConstant, count: int) -> list[Instruction]:
+        """Push what comes into a FIFO; another operation pops it."""
+        size = self.integer(1, 6)
+        address = pe.builder.array(f"fifo{len(pe.fifos)}", U32, size)
+        woken = self.task(pe, self.stamp(pe)) if self.often() else None
+        pop, push = (woken, None) if self.often() else (None, woken)
+        fifo = FifoReference(len(pe.fifos))
+        action = "terminate" if self.often(6) else "test_or_suspend"
+        pe.fifos.append(
+            Fifo("fifo", address, size, 4, pop, push, action, "test_or_suspend", "default", AT)
+        )
+        filling = self.operation(pe, "mov32", (fifo, given), [])
+        return [*filling, *self.operation(pe, "mov32", (self.memory(pe, count), fifo), [])]
+
+    def feed(self, color: int) -> Feed:
+        """Have the host send words to a PE, and somebody take them."""
+        pe = self.integer(0, self.width * self.height - 1)
+        words = tuple(self.integer(0, 0xFFFF) for _ in range(self.integer(1, 20)))
+        self.receive(pe, Stream(color, pe, {}), [])
+        return Feed(pe, color, words, self.integer(0, 5))
 
     def _forward(
         self, pe: PePlan, given: DescriptorConstant, count: int, free: list[int]
@@ -365,7 +398,7 @@ class Drawing:
         return self.operation(pe, "mov32", (out, given), [])
 
     def _map(self, pe: PePlan, given: DescriptorConstant, count: int) -> list[Instruction]:
-        function = pe.builder.function(_adder())
+        function = pe.builder.function(adder())
         output = self.memory(pe, count, width=2)
         inputs = (MapInput(given, I16, True), MapInput(number(I16, 3), I16, False))
         return [Map(function, inputs, output, I16, False, OperationSettings(), AT)]
@@ -407,35 +440,12 @@ class Drawing:
         pe.builder.task(TaskKind.CONTROL, 40, control)
         body = (enable, *pe.start, *self.stamp(pe))
         pe.builder.function(straight("f", (U16,), body), exported=True)
+        pe.builder.extra["fifos"] = tuple(pe.fifos)
         return pe.builder.build()
 
 
 def _activate(target: Target) -> list[Instruction]:
     return [Activate(target, AT)]
-
-
-def _work(vector: int) -> Function:
-    """A loop that reads and writes memory."""
-    count, value, test = Register(0), Register(1), Register(2)
-    at = Address(vector + 4 * (_VECTOR - 1), "v")
-    head = Block((Binary(test, "gt", U16, count, number(U16, 0), AT),), Branch(test, 1, 2, AT))
-    body = Block(
-        (
-            Load(value, at, 0, AT),
-            Binary(value, "add", F32, value, number(F32, 1.5), AT),
-            Store(at, 0, value, F32, AT),
-            Binary(count, "sub", U16, count, number(U16, 1), AT),
-        ),
-        Jump(0, AT),
-    )
-    end = Block((), Return(None, AT))
-    return blocks("work", (U16, F32, BOOL), (head, body, end), 1)
-
-
-def _adder() -> Function:
-    total = Register(2)
-    add = Binary(total, "add", I16, Register(0), Register(1), AT)
-    return straight("adder", (I16, I16, I16), (add,), Return(total, AT), parameters=2)
 
 
 @dataclass(frozen=True)
@@ -445,6 +455,7 @@ class Drawn:
     program: Program
     functions: dict[int, int]
     """What every PE calls first, by PE."""
+    feeds: tuple[Feed, ...]
 
 
 @st.composite
@@ -473,6 +484,7 @@ def _drawn(choose: Callable[[int, int], int], largest: int, most: int) -> Drawn:
         for pe, node in stream.nodes.items():
             if node.tx & RAMP:
                 drawing.receive(pe, stream, free)
+    feeds = tuple({f.pe: f for f in map(drawing.feed, range(14, 14 + choose(0, 2)))}.values())
     classes = tuple(drawing.finish(pe) for pe in drawing.pes)
     routes = tuple(tuple(sorted(pe.routes, key=lambda r: r.color)) for pe in drawing.pes)
     drawn = program(
@@ -484,42 +496,4 @@ def _drawn(choose: Callable[[int, int], int], largest: int, most: int) -> Drawn:
         architecture=architecture,
     )
     functions = {n: len(c.functions) - 1 for n, c in enumerate(classes)}
-    return Drawn(drawn, functions)
-
-
-def row_chains(width: int, height: int, count: int) -> Program:
-    """Sum ones along every row, from the last column to the first; each PE prints when done."""
-    classes, columns = [], []
-    for x in range(width):
-        builder = ClassBuilder()
-        vector = builder.array("v", F32, count, np.ones(count, np.float32).tobytes())
-        mine, other = x % 2, 1 - x % 2
-        memory = DescriptorConstant(MemoryDescriptor(vector, 4, 0, (count,), (1,)))
-        out = DescriptorConstant(FabricOutDescriptor(3, mine, count)) if x else memory
-        given = DescriptorConstant(FabricInDescriptor(2, None, count))
-        receives = x < width - 1
-        done = [
-            Intrinsic(None, "print_character", (number(U16, ord(c)),), AT) for c in f"{x % 10}\n"
-        ]
-        end = builder.function(
-            straight("done", (), (*done, Intrinsic(None, "unblock_command_stream", (), AT)))
-        )
-        builder.task(TaskKind.LOCAL, 9, end)
-        settings = OperationSettings(
-            asynchronous=True, completion=Completion.ACTIVATE, target=local_task(9)
-        )
-        operands = (out, memory, given) if receives else (out, memory)
-        op = DsdOperation(None, "fadds" if receives else "fmovs", operands, settings, AT)
-        builder.function(straight("f", (), (op,)), exported=True)
-        builder.queue(2, other)
-        classes.append(builder.build())
-        entries = [ColorConfiguration(mine, RAMP, WEST)] if x else []
-        entries += [ColorConfiguration(other, EAST, RAMP)] if receives else []
-        columns.append(tuple(sorted(entries, key=lambda entry: entry.color)))
-    return program(
-        tuple(classes),
-        width=width,
-        height=height,
-        code=tuple(range(width)) * height,
-        routes=tuple(columns) * height,
-    )
+    return Drawn(drawn, functions, feeds)

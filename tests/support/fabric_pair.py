@@ -1,8 +1,10 @@
 """The kernel and the reference fabric side by side, cycle for cycle."""
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from appliance.csl.program import Program
 from appliance.fabric.bytecode import NUM_QUEUES, Fault
@@ -18,6 +20,16 @@ _REST = 12
 """Cycles in which nothing may happen any more once the kernel says that nothing can."""
 
 State = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Words that the host sends to a PE; `first` words of the stream go to others before."""
+
+    pe: int
+    color: int
+    words: tuple[int, ...]
+    first: int
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,13 @@ class FastFabric:
         """Have PEs call a function: its number by PE."""
         for number, function in functions.items():
             self.kernel.call(self.handle, number, function, None, 0)
+
+    def feed(self, feed: Feed) -> None:
+        """Have the host send words."""
+        data = np.array(feed.words, dtype=np.uint32)
+        self.owners.append(data)
+        address, total = ctypes.c_void_p(data.ctypes.data), len(data)
+        self.kernel.stream(self.handle, feed.pe, feed.color, 1, address, total, feed.first)
 
     def run(self, limit: int) -> int:
         """Simulate up to and with the cycle before `limit`."""
@@ -155,7 +174,14 @@ def differences(fast: FastFabric, slow: Fabric) -> Iterator[str]:
                 yield f"cycle {slow.now}, PE {number}, {name}: {found.get(name)}, not {value}"
 
 
-def run_both(program: Program, functions: dict[int, int], *, limit: int, order: int = 0) -> Outcome:
+def run_both(
+    program: Program,
+    functions: dict[int, int],
+    *,
+    limit: int,
+    order: int = 0,
+    feeds: Sequence[Feed] = (),
+) -> Outcome:
     """Run a program on both and compare them after each cycle.
 
     Args:
@@ -163,21 +189,25 @@ def run_both(program: Program, functions: dict[int, int], *, limit: int, order: 
         functions: What PEs call first: the function's number by PE.
         limit: Cycles at most.
         order: 1 lets tasks take turns downwards.
+        feeds: What the host sends from the start.
 
     Raises:
         AssertionError: They differ.
     """
-    fast = FastFabric(program, order)
+    fast, slow = FastFabric(program, order), Fabric(program, reverse_tasks=bool(order))
     try:
-        return _run_both(fast, Fabric(program, reverse_tasks=bool(order)), functions, limit)
+        fast.launch(functions)
+        slow.launch(functions)
+        for feed in feeds:
+            fast.feed(feed)
+            slow.stream_in(feed.pe, feed.color, list(feed.words), feed.first)
+        return _run_both(fast, slow, limit)
     finally:
         fast.close()
 
 
-def _run_both(fast: FastFabric, slow: Fabric, functions: dict[int, int], limit: int) -> Outcome:
+def _run_both(fast: FastFabric, slow: Fabric, limit: int) -> Outcome:
     resting = 0
-    fast.launch(functions)
-    slow.launch(functions)
     while slow.now < limit and resting < _REST:
         reason = fast.run(slow.now + 2)
         slow.step()

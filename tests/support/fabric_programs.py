@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 
 from appliance.csl.program import (
+    Address,
+    Binary,
     Block,
+    Branch,
     CodeClass,
     ColorConfiguration,
     Constant,
@@ -12,6 +15,8 @@ from appliance.csl.program import (
     Grid,
     Instruction,
     Intrinsic,
+    Jump,
+    Load,
     MachineType,
     Position,
     Program,
@@ -21,6 +26,7 @@ from appliance.csl.program import (
     RoutingClass,
     RpcSymbol,
     Scalar,
+    Store,
     Target,
     TargetKind,
     TaskBinding,
@@ -184,3 +190,28 @@ def program(
 def register(index: int) -> Register:
     """A register."""
     return Register(index)
+
+
+def scalar_loop(address: int) -> Function:
+    """A loop that adds to an f32 in memory, as often as its parameter says."""
+    count, value, test = Register(0), Register(1), Register(2)
+    at = Address(address, "v")
+    head = Block((Binary(test, "gt", U16, count, number(U16, 0), AT),), Branch(test, 1, 2, AT))
+    body = Block(
+        (
+            Load(value, at, 0, AT),
+            Binary(value, "add", F32, value, number(F32, 1.5), AT),
+            Store(at, 0, value, F32, AT),
+            Binary(count, "sub", U16, count, number(U16, 1), AT),
+        ),
+        Jump(0, AT),
+    )
+    end = Block((), Return(None, AT))
+    return blocks("work", (U16, F32, BOOL), (head, body, end), 1)
+
+
+def adder() -> Function:
+    """The sum of two numbers."""
+    total = Register(2)
+    add = Binary(total, "add", I16, Register(0), Register(1), AT)
+    return straight("adder", (I16, I16, I16), (add,), Return(total, AT), parameters=2)

@@ -8,7 +8,8 @@ import pytest
 from appliance.csl.program import Program
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.simulator import Counters, Simulator, SimulatorOptions
-from tests.support.fabric_drawings import Drawn, program_of, row_chains
+from tests.support.fabric_chains import row_chains
+from tests.support.fabric_drawings import Drawn, program_of
 from tests.support.fabric_pair import FastFabric
 from tests.support.fabric_reference.machine import Fabric
 from tests.support.fabric_reference.wavelets import Queue, Wavelet, passes_core
@@ -23,6 +24,8 @@ def everything(drawn: Drawn, num_threads: int, *, slices: int = 1) -> list[objec
     fast = FastFabric(drawn.program, num_threads=num_threads)
     try:
         fast.launch(drawn.functions)
+        for feed in drawn.feeds:
+            fast.feed(feed)
         for part in range(slices):
             fast.run((part + 1) * CYCLES // slices)
         found: list[object] = [fast.fault, *(fast.kernel.value(fast.handle, n) for n in (0, 6, 7))]
