@@ -9,6 +9,7 @@ agent of the node takes it over; when it is told to end, it ends the pods first.
 import logging
 import os
 import queue
+import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,14 @@ import grpc
 import psutil
 
 from appliance.cluster import node_messages
-from appliance.cluster.launcher import Exit, JobStopped, LauncherLost, PodExit, Survivor
+from appliance.cluster.launcher import (
+    Exit,
+    JobStopped,
+    LauncherLost,
+    LauncherTaken,
+    PodExit,
+    Survivor,
+)
 from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.cluster.join_token import JoinToken
@@ -273,6 +281,8 @@ class Agent:
                 for job in jobs:
                     self._held.pop(job, None)
                 self._report(pb.NodeReport(pods_lost=pb.PodsLost(jobs=jobs, reason=reason)))
+            case LauncherTaken():  # another agent of this node; it reports from now on
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def _beat(self) -> None:
         """Say every so often that the node lives; end what nobody has asked for in too long."""

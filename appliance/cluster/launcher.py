@@ -74,7 +74,12 @@ class LauncherLost:
     reason: str
 
 
-Exit = PodExit | JobStopped | LauncherLost
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherTaken:
+    """Another management holds the pods now; this one will hear of none of them again."""
+
+
+Exit = PodExit | JobStopped | LauncherLost | LauncherTaken
 
 
 class Exits(queue.SimpleQueue[Exit]):

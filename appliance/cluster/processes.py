@@ -20,7 +20,14 @@ from typing import Any
 import psutil
 
 from appliance.cluster import process_tree
-from appliance.cluster.launcher import Exits, JobStopped, LauncherLost, PodExit, Survivor
+from appliance.cluster.launcher import (
+    Exits,
+    JobStopped,
+    LauncherLost,
+    LauncherTaken,
+    PodExit,
+    Survivor,
+)
 from appliance.cluster.process_tree import remove_traces
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
@@ -275,6 +282,7 @@ class ProcessLauncher:
                 return
             if self._is_superseded():
                 logger.critical("Another management has taken the fork server over")
+                self._exits.put(LauncherTaken())
                 return
             self._replace_server()
 

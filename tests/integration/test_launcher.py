@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit
+from appliance.cluster.launcher import JobStopped, LauncherLost, LauncherTaken, PodExit
 from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
@@ -165,6 +165,17 @@ def test_pods_outlive_their_launcher_and_the_next_one_is_told_what_happened(laun
         assert JobStopped(job=job) in ends
         for name in (job, gone):
             successor.forget(name)
+    finally:
+        successor.close()
+
+
+def test_a_launcher_whose_fork_server_another_takes_is_told_so(launcher, tmp_path):
+    job, _ = launch(launcher, tmp_path)
+    wait_ready(launcher, job)
+    successor = ProcessLauncher(launcher._options)
+    try:
+        assert launcher.exits.get(timeout=120) == LauncherTaken()
+        assert set(successor.survivors()) == {job}
     finally:
         successor.close()
 

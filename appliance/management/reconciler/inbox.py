@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from appliance.cluster.launcher import Exit, LauncherLost
+from appliance.cluster.launcher import Exit, LauncherLost, LauncherTaken
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.management.changes.watch import Awaited
@@ -155,7 +155,9 @@ def job_of(item: Item) -> JobId | None:
     match item:
         case Submitted(record=record):
             return record.id
-        case Question() | ToKeep() | Holds() | Releases() | Stops() | Wake() | LauncherLost():
+        case Question() | ToKeep() | Holds() | Releases() | Stops() | Wake():
+            return None
+        case LauncherLost() | LauncherTaken():
             return None
         case _:
             return item.job

@@ -18,7 +18,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
-from appliance.cluster.launcher import JobStopped, Launcher, LauncherLost, PodExit
+from appliance.cluster.launcher import (
+    JobStopped,
+    Launcher,
+    LauncherLost,
+    LauncherTaken,
+    PodExit,
+)
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.errors import ClusterError, StaleWriterError
@@ -287,6 +293,8 @@ class Reconciler:
                 self._pods.stopped(item)
             case LauncherLost():
                 self._pods.lost(item)
+            case LauncherTaken():
+                raise StaleWriterError("Another management has taken this one's pods over.")
             case inbox.Question(job=pending, answer=answer):
                 with answering(answer):
                     answer.set_result(self._dispatcher.would_start(pending))

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
-from appliance.cluster.launcher import LauncherLost
+from appliance.cluster.launcher import LauncherLost, LauncherTaken
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, User
@@ -270,6 +270,15 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
             assert other.jobs.load(job).phase is Phase.INITIALIZING
             with pytest.raises(StaleWriterError, match="Another management"):
                 state.jobs.set_message(job, "too late")
+
+
+def test_a_management_whose_pods_another_holds_ends(tmp_path):
+    with opened_state(tmp_path) as state:
+        ended = []
+        desk = Desk(state, make_model(state, num_systems=2), on_lost=lambda: ended.append(1))
+        desk.reconciler.start()
+        desk.launcher.exits.put(LauncherTaken())
+        wait_for(lambda: ended)
 
 
 def test_nothing_is_lost_of_more_than_one_turn_takes(tmp_path):
