@@ -1,7 +1,7 @@
 """Takes the pictures of docs/dashboard.md from a real run: `make screenshots`.
 
 Starts an appliance with two systems, trains the example GPT with the public client while a second
-job waits, and photographs every page.
+job waits, runs a CSL program with a trace, and photographs every page.
 """
 
 import json
@@ -18,6 +18,9 @@ from playwright.sync_api import Page, sync_playwright
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CLIENT = Path(os.environ["WSC_CLIENT_VENV"])
+SDK_CLIENT = Path(
+    os.environ.get("WSC_SDK_CLIENT_VENV") or Path.home() / ".cache/wsc/sdk-client-2.10.0"
+)
 NUM_STEPS = 90
 SHOWN_STEP = 40
 """The page is photographed when training has come so far."""
@@ -50,6 +53,34 @@ def start_training(work: Path, name: str, num_systems: int) -> subprocess.Popen[
             stdout=log,
             stderr=subprocess.STDOUT,
         )
+
+
+def run_traced(work: Path) -> None:
+    """Run examples/csl_sum with the SDK's public client and a trace."""
+    directory = work / "sdk"
+    directory.mkdir()
+    program = ROOT / "tests" / "conformance" / "sdk_client" / "traced.py"
+    subprocess.run(
+        [str(SDK_CLIENT / "bin" / "python"), str(program), str(ROOT / "examples" / "csl_sum")],
+        cwd=directory,
+        env={**os.environ, "CSCONFIG_PATH": str(work / "appliance" / "config_v2")},
+        check=True,
+        capture_output=True,
+    )
+
+
+def photograph_fabric(root: str, page: Page) -> None:
+    """Take a picture of a trace in the middle of its run."""
+    jobs = get(root, "/jobs?type=sdk-compile&phase=SUCCEEDED")["items"]
+    traced = next(
+        job["id"] for job in jobs if "SdkTraced" in str(get(root, f"/jobs/{job['id']}/events"))
+    )
+    page.goto(f"{root}/jobs/{traced}/fabric")
+    page.get_by_role("spinbutton", name="Cycle", exact=True).fill("49")
+    page.keyboard.press("Tab")
+    page.get_by_role("spinbutton", name="Column").fill("2")
+    page.wait_for_timeout(1000)
+    page.screenshot(path=HERE / "fabric.png", full_page=True)
 
 
 # `Any`: an answer of the REST API.
@@ -113,6 +144,8 @@ def main() -> None:
                 trainings.append(start_training(work, "second", 1))
                 waiting = wait_for_job(root, page, "QUEUED")
                 photograph(root, page, running, waiting)
+                run_traced(work)
+                photograph_fabric(root, page)
                 browser.close()
         finally:
             for training in trainings:

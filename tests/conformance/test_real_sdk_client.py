@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from appliance.fabric.tracing.trace import read_trace
+from appliance.wire.fabric_traces import TRACE_FILE, TraceFile
 from tests.support.appliance import ROOT, running_appliance
 from tests.support.appliance_process import processes_of
 from tests.support.sdk_client import artifact_in, result_of, start_sdk_client
@@ -100,6 +102,20 @@ def test_nothing_is_left_of_a_client_that_is_interrupted_or_killed(
 
     wait_until(lambda: phase() == "CANCELLED", seconds=180, what="the job's end", seen=phase)
     wait_until(lambda: processes_of(job) == [], seconds=60, what="the end of every process")
+
+
+def test_runs_are_traced_as_the_client_can_ask_for_it(found, appliance, tmp_path):
+    before = {job["meta"]["name"] for job in appliance.jobs()}
+    sources = str(ROOT / "examples" / "csl_sum")
+    told = result_of(start_sdk_client("traced.py", tmp_path, appliance.config_path, sources))
+    assert "is right" in told["printed"]
+    jobs = {job["meta"]["name"] for job in appliance.jobs()} - before
+    kept = [appliance.config_path.parent / "jobs" / job / TRACE_FILE for job in jobs]
+    traces = [read_trace(TraceFile(path)) for path in kept if path.exists()]
+    assert [(trace.width, trace.height) for trace in traces] == [(6, 4)] * 2
+    assert told["bytes"] in [path.stat().st_size for path in kept if path.exists()]
+    lines = [line for trace in traces for line in trace.header["classes"][1]["lines"].values()]
+    assert any("from_east" in line[4] for line in lines)
 
 
 def test_a_config_file_is_all_the_client_needs_for_tls(tmp_path):

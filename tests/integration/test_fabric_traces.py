@@ -53,6 +53,17 @@ def test_a_trace_outlives_its_job_and_is_read_block_by_block(appliance, tmp_path
         assert old.status_code == 409
 
 
+@pytest.mark.parametrize("labels", [{"fabric-trace": "on"}, {}])
+def test_a_jobs_label_and_a_compiled_program_ask_for_traces_too(appliance, labels):
+    with sdk_job(appliance, labels=labels) as job, rest_client(appliance) as rest:
+        job.upload_artifact("art", **example_sources())
+        compile_ = COMPILE if labels else f"{COMPILE} --fabric-trace=100"
+        answer = job.run(compile_, "python run.py --name out", target="art")
+        assert answer.code == StatusCode.SDK_RT_SUCCESS, answer.message
+        (block,) = rest.get(f"jobs/{job.id}/fabric").json()["blocks"]
+        assert block["num_events"] > 0
+
+
 def test_what_a_program_leaves_that_is_no_trace_is_refused_with_a_reason(appliance):
     with sdk_job(appliance) as job, rest_client(appliance) as rest:
         job.upload_artifact("art", **example_sources())

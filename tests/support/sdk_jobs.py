@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +90,11 @@ class SdkJob:
 
 @contextlib.contextmanager
 def sdk_job(
-    appliance: ApplianceProcess, *, has_system: bool = False, memory_bytes: int = 67 << 30
+    appliance: ApplianceProcess,
+    *,
+    has_system: bool = False,
+    memory_bytes: int = 67 << 30,
+    labels: Mapping[str, str] | None = None,
 ) -> Iterator[SdkJob]:
     """Submit an SDK job and connect to it; it is ended if the test has not done so."""
     if has_system:
@@ -98,6 +102,7 @@ def sdk_job(
         job = appliance.cluster.InitSdkExecuteJob(request, metadata=OWNER).job_id
     else:
         request = _compile_request(memory_bytes)
+        request.debug_args.debug_mgr.labels.update(labels or {})
         job = appliance.cluster.InitSdkCompileJob(request, metadata=OWNER).job_id
     ingress = appliance.wait_ready(job)[-1]
     assert ingress.is_ready, ingress.message
