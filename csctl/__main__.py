@@ -1,8 +1,8 @@
-"""The process of csctl: what makes it start and end quickly, around `csctl.command_line.program`.
+"""The process of csctl: fast start and exit, around `csctl.command_line.program`.
 
-Half of the processor time of a short command would go into modules that nothing of csctl uses, and
-some of the rest into garbage that the end of the process takes away anyway. None of this is done to
-a process that merely imports csctl.
+Half of the processor time of a short command would be spent on modules that csctl never uses, and
+some of the rest on garbage collection at exit. The measures here apply to this process only, not to
+programs that import csctl.
 """
 
 import contextlib

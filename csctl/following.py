@@ -1,4 +1,4 @@
-"""A pod's log as it is written, over a connection that may break."""
+"""Follows a pod's log while it is written, over a connection that may break."""
 
 import codecs
 import threading

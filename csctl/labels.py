@@ -1,4 +1,4 @@
-"""Labels as a user types them: filters (`k=v,k2=v2`) and changes (`k=v`, or `k-` to remove)."""
+"""Parses labels as a user types them: filters (`k=v,k2=v2`) and changes (`k=v`, `k-`)."""
 
 import re
 from collections.abc import Sequence

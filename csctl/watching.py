@@ -1,4 +1,4 @@
-"""Following a list: what is new, what has changed and what is gone, as it happens."""
+"""Watches a list and reports what is new, changed or gone."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,1 +1,1 @@
-"""The pods that stand for hardware: CS-2 systems and input workers."""
+"""The programs of all pod roles: CS-2, MemoryX, SwarmX, input, driver and SDK."""

@@ -1,9 +1,9 @@
-"""The agent of a node: joins management, and starts, watches and ends the pods that it is given.
+"""The agent of a node: joins management, and starts, watches and ends the pods assigned to it.
 
-It wraps the launcher that the embedded appliance uses, so a node runs pods exactly as one machine
-does. When it loses management the pods go on and it joins again, telling what it has; if nobody
-comes for too long it ends them. When it is killed itself its fork server goes on, and the next
-agent of the node takes it over; when it is told to end, it ends the pods first.
+It wraps the launcher of the embedded appliance, so a node runs pods exactly as a single machine
+does. When it loses management the pods go on, and it joins again and reports what runs; if no
+management answers for too long it ends them. When the agent itself is killed its fork server goes
+on, and the node's next agent takes it over. When it is told to end, it ends the pods first.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""The launcher over several nodes: each has an agent, which joins by itself and is given its pods.
+"""The launcher over several nodes: each node's agent joins by itself and is given its pods.
 
-A gang is launched in two rounds: every node says whether it could, then every node does; one that
-refuses, or is not there, ends what the others have begun. A node whose agent is away gets a grace
-time; after that its pods count as ended, and their jobs fail with that as the reason. What a node
-has when it joins is held against what is known: what nobody asked for is ended.
+A gang is launched in two steps: every node says whether it could, then every node does. If one
+refuses or is not connected, the pods that the others have started are ended. A node whose agent is
+away gets a grace time; after that its pods count as ended, and their jobs fail with that as the
+reason. What a joining node runs is compared with what is known, and unknown pods are ended.
 """
 
 import logging

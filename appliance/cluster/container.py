@@ -1,8 +1,8 @@
 """`python -m appliance.cluster.container --spec FILE`: the first process of a pod's container.
 
-It runs the pod's role in a process of its own and is to it what the fork server is elsewhere: it
-copies what the role prints both into the job's log on the shared volume and to its own output, for
-`kubectl logs`; hands signals on; and reaps what orphans leave, as the first process must.
+It runs the pod's role in a process of its own and does for it what the fork server does elsewhere:
+it copies the role's output into the job's log on the shared volume and to its own output, for
+`kubectl logs`; forwards signals; and reaps orphans, as process 1 must.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 """The warm fork server: imports everything once, then forks a pod in milliseconds.
 
-A process of its own, which management starts with a listening Unix socket; requests and reports are
+Management starts it as a process of its own with a listening Unix socket; requests and reports are
 lines of JSON. It has one thread and creates no gRPC object, since neither survives a fork.
 
 It outlives management: when its connection breaks, the pods go on, and whoever connects next is
-told first what runs and what has ended meanwhile (`hello`). An end is kept until management says
-that it is recorded (`forget`). If nobody comes for a while, or management says `close`, it ends
-every pod and itself; when it dies, the kernel ends the pods.
+told first what runs and what has ended meanwhile (`hello`). The end of a pod is remembered until
+management says that it is recorded (`forget`). If nobody connects for a while, or management says
+`close`, it ends every pod and itself; when it dies, the kernel ends the pods.
 """
 
 import argparse

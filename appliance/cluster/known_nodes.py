@@ -1,4 +1,4 @@
-"""What the launcher over several nodes knows of each node, and of a job's pods there."""
+"""What the launcher over several nodes knows of each node and of each job's pods on it."""
 
 from dataclasses import dataclass, field
 

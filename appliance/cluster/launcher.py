@@ -1,4 +1,4 @@
-"""How management starts and stops pods, whatever they run on."""
+"""The protocol by which management starts and stops pods, whatever runs them."""
 
 import queue
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A node that has joined: what it is, and the connection over which it takes orders."""
+"""A node that has joined: its description, and the connection over which it takes orders."""
 
 import itertools
 import queue

@@ -1,4 +1,4 @@
-"""What management and agents tell each other: our values and those of `nodes.proto`."""
+"""The messages between management and agents: our values to and from those of `nodes.proto`."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What happens in a freshly forked process until the role's own code runs, and after it."""
+"""What a freshly forked process does before and after the code of its role."""
 
 import atexit
 import ctypes

@@ -1,8 +1,8 @@
-"""Finding and ending every process of a job, whatever its processes have started themselves.
+"""Finds and ends every process of a job, including those that its processes have started.
 
-A pod is the leader of its own session, and carries the job's id in its environment. What it starts
-is found by any of three marks: as its descendant, by the session, by the environment. A process
-would have to shed all three to be missed.
+A pod is the leader of its own session, and has the job's id in its environment. Its processes are
+found by any of three marks: as descendants, by the session, by the environment. A process would
+have to lose all three to be missed.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A TLS Secret of Kubernetes: read, written, removed, and nothing decided."""
+"""Reads, writes and removes a TLS Secret of Kubernetes; decides nothing."""
 
 import base64
 from collections.abc import Mapping

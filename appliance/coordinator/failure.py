@@ -1,7 +1,7 @@
-"""Why a job fails: what is reported when something breaks, and which report names the cause.
+"""Failure reports of a job, and which of them names the cause.
 
-When a pod dies its peers fail too, as their streams break, and often they say so first. So
-the job collects what it hears for a moment and then blames one.
+When a pod dies its peers fail too, as their streams break, and often they report first. So the job
+collects reports for a moment and then chooses one.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a coordinator is told beside its identity."""
+"""The options of a coordinator beside its identity."""
 
 from dataclasses import dataclass
 from pathlib import Path

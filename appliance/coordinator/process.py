@@ -1,4 +1,4 @@
-"""The coordinator's process: puts its parts together, serves two doors, and ends in order."""
+"""The coordinator's process: assembles its parts, serves the client and the pods, ends in order."""
 
 import contextlib
 import faulthandler

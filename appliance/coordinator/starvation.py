@@ -1,9 +1,9 @@
-"""Says when the systems wait for their input: a warning with numbers, and in the end a stall. Pure.
+"""Detects systems that wait for input: first a warning with numbers, later a stall. Pure.
 
-Every system's heartbeats tell how long it has waited for batches in all, and how long it is waiting
-now. A session whose system spends half of its time so is told of it once. A system that waits for
-one batch longer than the limit has stalled, as on the real cluster, whose words are used. The first
-batch may take as long as it likes: dataloaders build indexes before they yield anything.
+Every system's heartbeats report how long it has waited for batches in total, and how long it is
+waiting now. A session whose system spends half of its time waiting gets one warning. A system that
+waits for one batch longer than the limit has stalled; the messages use the real cluster's words.
+The first batch has no limit: dataloaders build indexes before they yield anything.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Dataclasses as JSON and back, by the types of their fields.
 
-For values that one process hands to another of the same version: what is not there has its default,
-and what is not known is refused.
+For values that one process passes to another of the same version: a missing field has its default,
+and an unknown one is refused.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""The queue's own process: services over jobs, the servicers in front of them, the reconciler."""
+"""The queue's process: services over jobs, the servicers in front of them, the reconciler."""

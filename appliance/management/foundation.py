@@ -1,4 +1,4 @@
-"""What there is before anything listens: what is kept, and what everybody is known by."""
+"""What must exist before anything listens: storage, secrets and identities."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass

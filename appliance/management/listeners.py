@@ -1,4 +1,4 @@
-"""Where management listens: gRPC for clients, gRPC for pods, and clients' one port with TLS."""
+"""Management's listeners: gRPC for clients, gRPC for pods, and the clients' one TLS port."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor

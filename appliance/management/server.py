@@ -1,4 +1,4 @@
-"""Management without its REST shell, from the start to the end."""
+"""Management without its REST server, from start to end."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Everything that management offers, as one value: REST's routes and gRPC's servicers call it."""
+"""Everything that management offers, as one value for REST's routes and gRPC's servicers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Makes everything that management consists of, each from what it needs, and nothing twice."""
+"""Creates all parts of management, each from what it needs, and each once."""
 
 from dataclasses import dataclass
 

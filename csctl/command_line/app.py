@@ -1,4 +1,4 @@
-"""The root of the tree of commands; `csctl.command_line.tree` says how the branches are found."""
+"""The root of the tree of commands; `csctl.command_line.tree` finds the branches."""
 
 from typing import Annotated
 

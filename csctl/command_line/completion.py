@@ -1,7 +1,7 @@
-"""What the shell may complete: names that only the cluster knows.
+"""Shell completion of names that only the cluster knows.
 
-A shell that waits is worse than one that completes nothing, so the cluster gets half a second, and
-no error is shown.
+A shell that hangs is worse than one without completions, so the cluster gets half a second, and no
+error is shown.
 """
 
 import os

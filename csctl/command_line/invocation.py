@@ -1,4 +1,4 @@
-"""One run of csctl: what its process gives it, and the flags that hold for every command."""
+"""One run of csctl: the inputs of its process, and the flags that every command has."""
 
 import datetime as dt
 import sys

@@ -1,4 +1,4 @@
-"""`csctl completion`: what makes a shell complete csctl's command lines."""
+"""`csctl completion`: prints the shell's completion script."""
 
 from enum import StrEnum
 from typing import Annotated

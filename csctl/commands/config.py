@@ -1,4 +1,4 @@
-"""`csctl config`: the file that leads to the cluster."""
+"""`csctl config`: the configuration file with the cluster's address."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`csctl types`: what `get` knows."""
+"""`csctl types`: the resources that `get` can show."""
 
 from csctl.command_line.invocation import Invocation
 from csctl.output.table import Column, render

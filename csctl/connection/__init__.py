@@ -1,1 +1,1 @@
-"""The configuration file, who calls, and the connection to management."""
+"""The configuration file, the caller's identity, and the connection to management."""

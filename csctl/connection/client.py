@@ -1,7 +1,7 @@
-"""Calls to the cluster's `CsCtlV1` service: one method for each thing to know or to change.
+"""Calls to the cluster's `CsCtlV1` service: one method for each query or change.
 
-Objects come back as protobuf and are rendered here, never by the cluster: the columns belong to
-this program's version. A failed call leaves as one of our own errors (csctl.connection.errors).
+Objects arrive as protobuf and are rendered here, never by the cluster: the columns belong to this
+program's version. A failed call raises one of our own errors (csctl.connection.errors).
 """
 
 import json

@@ -1,9 +1,9 @@
-"""The way to the cluster: `config_v2`, the JSON file that the Python client reads too.
+"""The cluster's address: `config_v2`, the JSON file that the Python client reads too.
 
 It names clusters, each with an address, an authority and the sessions (`namespaces`) this user node
 may use, each with a certificate. With a certificate the channel is TLS and asks for the host name
 `<session>.<authority>`, whatever address it connects to; a cluster without sessions is plain text,
-and that is for loopback only.
+which is for loopback only.
 """
 
 import base64

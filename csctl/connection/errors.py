@@ -1,4 +1,4 @@
-"""Where gRPC errors end and ours begin, and how an error reads on the user's terminal."""
+"""Translates gRPC errors into ours, and prints errors on the user's terminal."""
 
 import grpc
 

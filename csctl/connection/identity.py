@@ -1,4 +1,4 @@
-"""Who is asking: the metadata that travels with every call, as the Python client sends it."""
+"""The caller's identity: the metadata of every call, in the Python client's form."""
 
 import getpass
 import os

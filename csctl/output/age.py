@@ -1,4 +1,4 @@
-"""Spans of time as the tables show them: 5s, 3m12s, 2h5m, 3d4h."""
+"""Durations as the tables show them: 5s, 3m12s, 2h5m, 3d4h."""
 
 import datetime as dt
 

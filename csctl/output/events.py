@@ -1,4 +1,4 @@
-"""What has happened to a job, as a table."""
+"""The events of a job, as a table."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""The queue as a table, and one place in it as sentences."""
+"""The queue as a table, and the explanation of one place in it as sentences."""
 
 import datetime as dt
 

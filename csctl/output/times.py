@@ -1,4 +1,4 @@
-"""One job's simulated time beside its wall time, system by system."""
+"""One job's simulated and wall times, system by system."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

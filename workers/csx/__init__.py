@@ -1,4 +1,4 @@
-"""A simulated CS-2: holds activations, takes in one layer step's weights after the other."""
+"""A simulated CS-2: holds activations, and receives one layer step's weights after another."""
 
 from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 

@@ -2,9 +2,9 @@
 
 A value stays in the table until the last layer step that reads it. Loads are views of a broadcast
 slot and are gone when their layer step ends; a result that may be a view of one and outlives the
-layer step is copied out of the slot. Sums are written into the gradient slot by the operation that
-produces them. Layers that are copies of one another share their programs, so that what a system
-needs beside activations does not grow with the model's depth.
+layer step is copied out of the slot. The operation that produces a sum writes it into the gradient
+slot. Layers that are copies of one another share their programs, so memory beside activations does
+not grow with the model's depth.
 """
 
 import copy

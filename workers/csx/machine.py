@@ -1,8 +1,8 @@
 """What a CS-2 does next: the order of batches, weights, computation and releases.
 
 Pure: `next_action` looks at the state, `after` returns the state once the action is done. Two rules
-hold by construction. Never are more than two layer steps' weights held, the current one's and the
-next one's; and a slot is given back before anything of the step after the next is asked for.
+hold by construction. At most two layer steps' weights are held, the current one's and the next
+one's; and a slot is released before anything of the step after the next is requested.
 """
 
 from dataclasses import dataclass, replace

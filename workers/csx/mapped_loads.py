@@ -1,4 +1,4 @@
-"""What layer steps load where a CS-2 computes on MemoryX's own memory."""
+"""Loads of layer steps for a CS-2 that computes directly on MemoryX's memory."""
 
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.shard_plans import shard_plans

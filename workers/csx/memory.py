@@ -1,4 +1,4 @@
-"""What a CS-2 holds, by its own accounting: weights now and at most, activations at most."""
+"""A CS-2's memory by its own accounting: current and peak weights, peak activations."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""Holds a CS-2 back so that wall time follows simulated time times a factor.
+"""Slows a CS-2 down so that wall time follows simulated time times a factor.
 
-The time is counted from the session's first step, so a step that took longer than it should is made
-up for by the next ones; a machine that is too slow altogether is never waited for.
+Time is counted from the session's first step, so the next steps make up for one that took too long;
+a machine that is too slow altogether is never waited for.
 """
 
 import threading

@@ -1,9 +1,9 @@
-"""Values made anew once what they were made beside is gone.
+"""Rebuilds long-lived values after the plan is freed, so they do not pin its memory.
 
 Python gives memory back to the system by the megabyte, and only when nothing in it is used any
-more. What lasts and was made while a plan was read lies strewn among its nodes, and would keep all
-that memory: some 17 MB for a GPT of 48 layers. So it is written down, the plan is dropped, and then
-it is made anew from what was written down.
+more. Long-lived objects that are created while a plan is read lie among its nodes, and would hold
+all that memory: some 17 MB for a GPT of 48 layers. So they are serialised, the plan is dropped, and
+they are rebuilt from the serialised form.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""What a CS-2 keeps of the values that layer steps load: nothing, or in pipelined execution all."""
+"""Which loaded values a CS-2 retains: none, or in pipelined execution all."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""One session of a CS-2: carries out what the machine asks for, on streams and executor."""
+"""One session of a CS-2: performs the actions of the machine, on streams and executor."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What a CS-2 reports of the time that a real wafer would have taken."""
+"""A CS-2's report of the time that a real wafer would have taken."""
 
 from collections.abc import Mapping
 from dataclasses import replace

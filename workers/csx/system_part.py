@@ -1,4 +1,4 @@
-"""What one system keeps of a plan: everything that it runs by, and nothing of the plan's nodes."""
+"""The part of a plan that one system needs to run, without the plan's nodes."""
 
 from array import array
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""What one system keeps of a plan's wafer part: pure values, small however deep the model is.
+"""The part of a plan's wafer part that one system needs: pure values, small whatever the depth.
 
-The nodes of a layer step are kept once for all layers that are copies of one another; of the others
-stay names. Making this needs the plan, running it does not (`workers.csx.executor`).
+The nodes of a layer step are held once for all layers that are copies of one another; the others
+are names only. Making this needs the plan, running it does not (`workers.csx.executor`).
 """
 
 from collections.abc import Collection

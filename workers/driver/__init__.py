@@ -1,1 +1,1 @@
-"""The driver pod: runs the user's script on the appliance's side, and again if it should."""
+"""The driver pod: runs the user's script on the appliance, and restarts it by its policy."""

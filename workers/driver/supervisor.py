@@ -1,4 +1,4 @@
-"""Runs a script until it has ended for good: management says whether it is started again."""
+"""Runs a script until it has ended for good; management decides whether it is restarted."""
 
 import logging
 import threading

@@ -1,1 +1,1 @@
-"""Input pods: the user's dataloader in its own process, and each system's share of every batch."""
+"""Input pods: run the user's dataloader in its own process, and cut batches into shares."""

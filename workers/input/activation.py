@@ -1,4 +1,4 @@
-"""Role `activation`: feeds one CS-2 from its workers, which take turns, batch by batch."""
+"""Role `activation`: feeds one CS-2 from its workers in turn, batch by batch."""
 
 import logging
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What a worker pod is told beside its identity."""
+"""The options of a worker pod beside its identity."""
 
 from dataclasses import dataclass
 from pathlib import Path

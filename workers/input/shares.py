@@ -1,7 +1,7 @@
-"""Which part of every batch a system gets, from which worker, in which order: the pure part.
+"""Which part of every batch a system gets, from which worker, in which order. Pure.
 
-The client's streamer decides which samples a worker yields, given the sizes of all systems'
-shares; here is the other half. Batch k of a system comes from the worker with local rank k % W.
+The client's streamer decides which samples a worker yields, given the sizes of all systems' shares;
+this module does the rest. Batch k of a system comes from the worker with local rank k % W.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Role `worker`: keeps one streamer at work and passes its batches on as slots of a ring."""
+"""Role `worker`: keeps one streamer running and writes its batches into the slots of a ring."""
 
 import logging
 import threading

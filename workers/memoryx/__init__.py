@@ -1,1 +1,1 @@
-"""MemoryX: holds every weight and optimizer tensor, says what may be streamed, runs the updates."""
+"""MemoryX: holds all weights and optimizer state, announces what may be streamed, runs updates."""

@@ -1,8 +1,8 @@
-"""Where the tensors of a session lie: in memory, or in a file that the kernel pages in and out.
+"""Whether the tensors of a session are in memory, or in a file that the kernel pages in and out.
 
 State that fills most of the memory which the pod may use goes to a file without a name in the job's
 directory. Mapped, it behaves as memory does, is gone when the last process that maps it ends, and
-the kernel may write any of it back and forget it.
+the kernel may write any of it back and drop it from memory.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""What one shard of MemoryX tells the others in a step: small values, in messages of fixed layout.
+"""Messages between the shards of MemoryX in a step: small values in a fixed layout.
 
-Which values, when and to whom is fixed by `appliance.core.plans.shard_plans`; here they are copied
-into the slots of this shard's ring and out of those of the others. The time spent waiting for
-others is counted, since a shard that waits has been given less than its share.
+Which values are sent, when and to whom is fixed by `appliance.core.plans.shard_plans`; here they
+are copied into the slots of this shard's ring and out of those of the others. The time spent
+waiting for others is counted, since a shard that waits has received less than its share.
 """
 
 import contextlib

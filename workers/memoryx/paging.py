@@ -1,9 +1,9 @@
 """Moves a store's tensors between file and memory ahead of their use.
 
-The order of a step is known, so what a layer step loads and what an update touches is read ahead of
-its turn, and what an update has written starts on its way to the file at once; then the memory it
-takes is clean, and the kernel can have it for what comes next. A thread of its own does all this,
-since even a hint about much memory takes milliseconds.
+The order of a step is known. So what a layer step loads and an update touches is read ahead, and
+what an update has written starts on its way to the file at once; then its pages are clean, and the
+kernel can reuse them. A separate thread does this, since even a hint about much memory takes
+milliseconds.
 """
 
 import contextlib

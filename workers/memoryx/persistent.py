@@ -1,7 +1,7 @@
 """Tensors that outlive the sessions of a job, by the number the client gave them.
 
-They stay where the session that made them had them: nothing writes there any more, and the memory
-lives as long as a view of it does.
+They stay in the memory of the session that created them: nothing writes there any more, and the
+memory lives as long as a view of it does.
 """
 
 import threading

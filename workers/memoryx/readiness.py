@@ -1,6 +1,6 @@
-"""When a layer step's loads exist: the order of events in MemoryX, worked out from the plan.
+"""When a layer step's loads are ready: the order of events in MemoryX, derived from the plan.
 
-A step is a fixed row of events: the step begins, the updates that need no sum run; the sums of
+A step is a fixed sequence of events: the step begins, the updates that need no sum run; the sums of
 layer step 0 arrive, the updates that wait for them run; and so on. Events are counted through the
 whole session. What layer step k of step t loads is ready when a certain number of events has
 happened: a state tensor, when step t-1 has committed it; a computed value, when step t has computed

@@ -3,7 +3,7 @@
 The two run in threads of their own and share a count of events (`workers.memoryx.readiness`): the
 announcing loop waits until enough of them have happened for a layer step's loads to be ready. That
 alone lets step t+1 begin while step t is still being updated. Where MemoryX has several shards, the
-updating loop also sends the others what it has computed for them (`workers.memoryx.exchange`).
+updating loop also sends the others the values that they need (`workers.memoryx.exchange`).
 """
 
 import contextlib

@@ -1,12 +1,11 @@
-"""The state as it was after a checkpoint step, kept until the client has fetched it.
+"""The state as it was after a checkpoint step, held until the client has fetched it.
 
 Nothing is copied when a snapshot is taken. A tensor is copied when the next update is about to
 overwrite it, or when it is fetched while updates go on, whichever comes first; after the last step
-it is read where it lies. Copies go to a file without a name, so that a snapshot takes no memory
-that the kernel cannot have back.
+it is read in place. Copies go to a file without a name, so the kernel can reclaim their memory.
 
 The number of snapshots is bounded: a step that would take one too many waits until the client has
-come past the oldest.
+passed the oldest.
 """
 
 import threading

@@ -1,7 +1,6 @@
-"""The tensors of a session: the segments they lie in, and which of them have a value.
+"""The tensors of a session: the segments that hold them, and which of them have a value.
 
-State lies in memory or in a file (`workers.memoryx.backing`), and with it the sums that an update
-needs long after they have come.
+State is in memory or in a file (`workers.memoryx.backing`), together with deferred sums.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Runs a plan's update part on the store: arrivals of sums, updates, commits in place.
 
-One table holds the values of the step under way. State tensors are in it as views of the store, so
-a commit overwrites them in place; whatever outlives its update and may be a view of memory that is
+One table holds the values of the current step. State tensors are in it as views of the store, so a
+commit overwrites them in place; whatever outlives its update and may be a view of memory that is
 about to be reused (a state tensor, a slot of the sums ring) is copied first.
 """
 

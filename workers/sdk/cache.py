@@ -1,7 +1,7 @@
-"""Compiled programs by what they were made of.
+"""The cache of compiled programs, by their inputs.
 
-The client names a program by a hash of its sources and options, before it tells the options. It is
-not to be believed: a program is kept for everybody only if sources and options have that very hash,
+The client names a program by a hash of its sources and options, before it sends the options. The
+hash is not trusted: a program is stored for all users only if sources and options have that hash,
 else for its user alone. The key holds the digests of the files by name, and of the compiler.
 """
 

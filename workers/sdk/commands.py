@@ -1,4 +1,4 @@
-"""Shell commands of the client, and the output of whatever runs for it."""
+"""Runs shell commands of the client, and collects the output of all its programs."""
 
 import contextlib
 import os

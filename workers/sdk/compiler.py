@@ -1,4 +1,4 @@
-"""`cslc` for the client: run as the user on the uploaded sources, or answered from the cache."""
+"""Runs `cslc` for the client, as the user on the uploaded sources, or answers from the cache."""
 
 import subprocess
 import threading

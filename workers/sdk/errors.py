@@ -1,4 +1,4 @@
-"""What the SDK's client is told when something does not work."""
+"""The errors that the SDK's client is told."""
 
 from protos.sdk.sdk_common_pb2 import StatusCode
 

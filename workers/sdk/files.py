@@ -1,7 +1,7 @@
-"""The client's files: what it uploads, and what it downloads.
+"""The client's files: uploads and downloads.
 
-Names that it sends become paths beneath the job's directory or are refused; the files are written
-and read by a program of the user (`appliance.sdk.file_server`).
+Names that the client sends become paths beneath the job's directory or are refused; a program of
+the user writes and reads the files (`appliance.sdk.file_server`).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What management hears of an SDK job, and what it tells its pod."""
+"""An SDK job's reports to management, and management's calls to its pod."""
 
 import logging
 import os

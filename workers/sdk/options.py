@@ -1,4 +1,4 @@
-"""What an SDK job's pod is told, and how much its job may use."""
+"""The options of an SDK job's pod, and the limits of its job."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The process of an SDK job's pod: puts its parts together, serves two doors, and ends in order."""
+"""The process of an SDK job's pod: assembles, serves and ends its parts in order."""
 
 import contextlib
 import faulthandler

@@ -1,4 +1,4 @@
-"""A job's trace of the fabric: what its programs have left becomes an artefact of the job."""
+"""Stores the fabric trace that a job's programs have written as an artefact of the job."""
 
 import logging
 import threading

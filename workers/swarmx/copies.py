@@ -1,4 +1,4 @@
-"""Which bytes of the store a layer step's slot is made of, in as few pieces as possible."""
+"""Which bytes of the store make up a layer step's slot, in as few pieces as possible."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where a SwarmX pod takes what it broadcasts: MemoryX's store, or the pod above it."""
+"""Where a SwarmX pod reads what it broadcasts: MemoryX's store, or its parent pod."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

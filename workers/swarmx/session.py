@@ -1,4 +1,4 @@
-"""One session of a SwarmX pod: a loop that broadcasts, a loop that reduces."""
+"""One session of a SwarmX pod: a loop that broadcasts and a loop that reduces."""
 
 import contextlib
 from collections.abc import Callable, Sequence

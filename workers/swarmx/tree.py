@@ -1,9 +1,9 @@
 """The order of additions: a binary tree over the leaves, fixed by their number alone.
 
 Floating-point addition is not associative, so the same tree means the same bits, whatever order the
-values arrive in. Neighbours are added in pairs, then pairs of neighbours, and so on; what has no
+values arrive in. Adjacent leaves are added in pairs, then pairs of pairs, and so on; what has no
 partner waits for one higher up. A run of leaves that begins at a multiple of its length, a power of
-two, is a subtree: whoever adds such runs up apart, and then their sums, adds up in the same order.
+two, is a subtree: adding such runs separately, and then their sums, is the same order.
 """
 
 from dataclasses import dataclass

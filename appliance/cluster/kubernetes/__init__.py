@@ -1,1 +1,1 @@
-"""Pods as a Kubernetes cluster's pods: objects, watches, the launcher, who leads."""
+"""Runs pods as pods of a Kubernetes cluster: objects, watches, the launcher, leader election."""

@@ -1,9 +1,9 @@
 """Calls to a Kubernetes API server: one namespace, JSON in and out, errors of our own.
 
-The `kubernetes` package finds the server, proves who we are and keeps the connections; its
-generated classes are left aside, since they know neither our kinds nor fields newer than they are.
-Calls that the server may answer another time are repeated for a while. What is not found is an
-answer like any other: `None`, or False.
+The `kubernetes` package finds the server, authenticates and holds the connections; its generated
+classes are not used, since they know neither our kinds nor fields newer than they are. Calls that
+may succeed later are retried for a while. A missing object is no error: the answer is `None`, or
+False.
 """
 
 import http.client

@@ -1,15 +1,15 @@
-"""What is to be done for a gang, from what the API server says of it: a pure function.
+"""Decides what to do for a gang from the objects that the API server has. Pure.
 
-It is asked whenever something has changed, and again and again, by whichever management is there;
-so it looks at what is, and never remembers what was done. A gang goes through these states, which
-its record keeps:
+It is evaluated whenever something has changed, repeatedly, by whichever management leads; so it
+looks at the present state and never remembers earlier actions. A gang goes through these states,
+which its record stores:
 
-    begun --specs are there--> placing --all pods have a node--> started
+    begun --specs exist--> placing --all pods have a node--> started
     any of these --stop--> stopping --no pod left--> stopped
 
-A launch writes the record first: by it whatever else it has made is found, should it be killed.
-Before the start a pod that is missing is created, so that a management that was killed in between,
-or somebody who deletes a pod, changes nothing. After it a missing pod is a pod that has ended.
+A launch writes the record first, so that everything else it has made can be found if it is killed.
+Before the start a missing pod is created again, so that neither a killed management nor a deleted
+pod changes anything. After the start a missing pod counts as ended.
 """
 
 import datetime as dt

@@ -1,8 +1,9 @@
-"""A copy of the objects that a selector picks, kept up to date by a watch.
+"""A copy of the objects that a selector picks, updated by a watch.
 
-A watch goes on from the version of the last news. When the server has forgotten that version, all
-is listed anew, and what the copy has and the list lacks counts as deleted. Whoever listens is told
-a name, not what happened: it looks into the copy, and does what has to be done for what it sees.
+A watch continues from the last version that it has seen. When the server no longer has that
+version, all objects are listed again, and whatever the copy has and the list lacks counts as
+deleted. Listeners are given a name, not a change: they look into the copy and act on what they
+find.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Runs the pods of jobs as pods of a Kubernetes cluster.
 
-`launch` and `stop` write down what is wanted, in the gang's record, and return; a thread does what
-`gangs.decide` says, whenever something of a gang has changed. So it does not matter who is there to
-do it: a new management finds the records, and goes on.
+`launch` and `stop` write what is wanted into the gang's record and return; a thread does what
+`gangs.decide` says whenever something of a gang has changed. So a new management finds the records
+and continues.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
-"""Which of several managements leads, agreed upon by a Lease of the Kubernetes API.
+"""Elects one leader among several managements, with a Lease of the Kubernetes API.
 
-The leader renews the lease. Whoever waits looks at it, and takes it when it has not changed for its
-own length; that is measured by the waiter's clock from when it saw the last change, so that clocks
-need not agree. Every change is made for the version that was seen, so that of two who take it one
-is refused. A leader that cannot renew in time must end at once, before another can begin: it gives
-up after two thirds of the length. (What such a one might yet write is refused by the database.)
+The leader renews the lease. The others watch it, and take it when it has not changed for its own
+length, measured by the watcher's clock from the last change that it saw, so clocks need not agree.
+Every change names the version that was seen, so of two who take it one is refused. A leader that
+cannot renew in time must end before another can begin: it gives up after two thirds of the length.
+(The database refuses whatever it might still write.)
 """
 
 import datetime as dt

@@ -2,14 +2,14 @@
 
 A gang is four kinds of objects, all owned by the job's wsjob:
 
-* a service account that may do nothing;
+* a service account without rights;
 * a secret with the specs, which hold the keys of the job's streams;
-* a config map, the *record* of the gang: the pods as they are to be created, and how far it is;
+* a config map, the *record* of the gang: the pods to create, and the gang's state;
 * the pods.
 
-Every pod mounts, beside its spec, the key `start` of the record, which is not there at first. A
-kubelet does not start a container whose files are missing, so pods find their nodes and take their
-resources, and none starts before the launcher has seen that all have: then it writes the key.
+Every pod mounts, beside its spec, the key `start` of the record, which does not exist at first. A
+kubelet does not start a container whose files are missing, so pods are scheduled and take their
+resources, and none starts before the launcher has seen all of them bound: then it writes the key.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""What the appliance has to know of the Kubernetes cluster it runs its pods on.
+"""What the appliance has to know of the Kubernetes cluster that runs its pods.
 
 A YAML file with the fields of `KubernetesOptions`; `helm/wsc-appliance` writes it:
 

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes objects that the appliance touches, and the names it marks them with."""
+"""The kinds of Kubernetes objects that the appliance uses, and the labels it puts on them."""
 
 # `Any`: objects of the Kubernetes API are JSON, of kinds that users may extend.
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""`python -m appliance.cluster.kubernetes.uninstall`: ends every job before the controller goes.
+"""`python -m appliance.cluster.kubernetes.uninstall`: ends all jobs before removal.
 
-The chart runs it before it is uninstalled. Without it, wsjobs whose jobs run would keep their
-finalizers with nobody left to take them away, and their namespace could never be deleted.
+The chart runs it before it is uninstalled. Without it, wsjobs of running jobs would retain their
+finalizers with nothing left to remove them, and their namespace could never be deleted.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Names of things to look at, each once however often it was named, some of them later."""
+"""A queue of names to process, each once however often it was added, some after a delay."""
 
 import heapq
 import math

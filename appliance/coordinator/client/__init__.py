@@ -1,1 +1,1 @@
-"""How a coordinator talks with the client: its service, answers, outputs and readings."""
+"""The coordinator's side of its client: the service, answers, outputs and readings."""

@@ -1,4 +1,4 @@
-"""How errors reach the client: translated once, here, for every method of its service.
+"""Translates errors for the client, once for every method of its service.
 
 The client shows the message of a response with an error code as it is, but hides a status's text in
 the cause of another error; and it repeats calls that end with UNAVAILABLE, UNKNOWN or

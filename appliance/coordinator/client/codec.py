@@ -1,4 +1,4 @@
-"""Parses and builds the messages of streams of tensors without copies, others as generated."""
+"""Parses and builds tensor-stream messages without copies, and all others with generated code."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -1,15 +1,16 @@
-"""When the client's error monitor is told that the job failed.
+"""Decides when the client's error monitor is told that the job failed.
 
-The client has two paths. A call that ends with the failure raises at its place in the user's
-script, with our sentence, and the client shuts down in order. The monitor's long polls raise
-through a signal, wherever the main thread is; each of the client's two monitor threads sends one,
-and the second would interrupt the shutdown that the first began. So the monitor is answered only
-if no other call has carried the failure for a while, and then only one of its polls.
+The client learns of a failure in two ways. A call that ends with the failure raises at its place in
+the user's script, with our message, and the client shuts down in order. The monitor's long polls
+raise through a signal, wherever the main thread is; each of the client's two monitor threads sends
+one, and the second would interrupt the shutdown that the first began. So the monitor is answered
+only if no other call has delivered the failure for a while, and then only one of its polls.
 
-A job may also be ended from outside while its client runs on, by `csctl cancel` say. Its polls
-are then answered as in a change of shift: the client's threads rest for ten seconds before they
-poll again, and its main thread learns in order, from a call that says who ended the job. Any other
-answer would have both threads poll a server that is closing, fail, and raise in the midst of that.
+A job may also be ended from outside while its client runs on, for example by `csctl cancel`. Its
+polls are then answered as if the server were being replaced: the client's threads pause for ten
+seconds before they poll again, and its main thread learns from an ordinary call who ended the job.
+With any other answer both threads would poll a closing server, fail, and raise in the middle of
+that.
 """
 
 import enum

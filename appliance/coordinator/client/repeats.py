@@ -1,4 +1,4 @@
-"""Calls that the client repeats: the second is answered as the first was, and changes nothing more.
+"""Answers a repeated call as the first attempt was answered, without executing it again.
 
 The client's gRPC library makes a call again when its connection broke, whether or not the first
 attempt arrived, and counts the earlier attempts in a header (gRFC A6, "Client Retries").

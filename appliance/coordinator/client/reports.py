@@ -1,4 +1,4 @@
-"""What management hears of the job."""
+"""The coordinator's reports about its job to management."""
 
 import logging
 import threading

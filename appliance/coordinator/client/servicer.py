@@ -1,7 +1,7 @@
-"""The client's `cerebras.Appliance` service: each method hands over to what knows the answer.
+"""The client's `cerebras.Appliance` service: each method delegates to the part that implements it.
 
 Errors are raised, never answered: `answers` translates them, and refuses the methods of the service
-that no part has.
+that no part implements.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
 """Compiled programs on disk, by content: the plan's text and the program it was made from.
 
-An artifact is a directory that appears whole (written beside, then renamed) and whose contents
-never change, so readers need no lock and two writers of the same content cannot disturb each other.
-All users share the cache, since the same program gives the same plan; but an artifact is a user's
-only once a job of theirs has brought its program, which leaves a mark of that user in it.
+An artifact is a directory that appears complete (written under another name, then renamed) and
+never changes, so readers need no lock and two writers of the same content cannot disturb each
+other. All users share the cache, since the same program gives the same plan; but an artifact is a
+user's only once a job of theirs has brought its program, which leaves a mark of that user in it.
 """
 
 import os

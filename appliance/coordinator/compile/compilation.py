@@ -1,4 +1,4 @@
-"""Compiles programs for the client, once for each content."""
+"""Compiles programs for the client, each content only once."""
 
 import logging
 import threading

@@ -1,8 +1,7 @@
-"""A compile job's wait for what compiling takes, after a look into the cache in vain.
+"""A compile job's wait for resources after a cache miss.
 
-A compile job starts at once and holds nothing, so that whoever asks for a program that is in the
-cache never queues. Only here, with the program known and not found, it stands in the queue as any
-other job does; the user's console is told where.
+A compile job starts at once and holds nothing, so that nobody queues for a program that is in the
+cache. Only after a miss it is queued as any other job is; the user's console shows its position.
 """
 
 import logging

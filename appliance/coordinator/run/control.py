@@ -1,4 +1,4 @@
-"""The coordinator's inner services: for the job's pods, and for management."""
+"""The coordinator's internal services: for the job's pods, and for management."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""An execute job: carries out what the session machine decides and lends waits to the servicer."""
+"""An execute job: performs what the session machine decides, and lets the servicer wait for it."""
 
 import contextlib
 import logging

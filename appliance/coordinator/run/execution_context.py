@@ -1,4 +1,4 @@
-"""What an execute job works with, made once by the coordinator's process."""
+"""What an execute job works with; the coordinator's process creates it once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What goes wrong in an execute job: of the reports that come in one is the reason why it fails."""
+"""Collects the failure reports of an execute job and chooses the one that is the reason."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""The job's other pods: who has registered, who still lives, and how to call them all at once."""
+"""The job's other pods: which have registered, which are alive, and calls to all of them."""
 
 import logging
 import os

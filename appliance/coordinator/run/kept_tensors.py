@@ -1,4 +1,4 @@
-"""Tensors that the client keeps in MemoryX from one session to the next, by its own numbers."""
+"""Tensors that the client retains in MemoryX across sessions, by the client's own numbers."""
 
 import threading
 from collections.abc import Iterator

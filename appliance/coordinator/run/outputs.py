@@ -1,8 +1,8 @@
-"""What MemoryX has produced and the client has not fetched yet.
+"""Buffers what MemoryX has produced and the client has not fetched yet.
 
-Outputs arrive in order of the steps. The client asks in order too, so a request for one step says
-that nothing of earlier steps will be asked for again; that is what bounds the buffer. When it is
-full, the ring is not read further, and the run waits for its client.
+Outputs arrive in order of the steps. The client asks in order too, so a request for one step means
+that earlier steps are no longer needed; that bounds the buffer. When it is full, the ring is not
+read further, and the run waits for its client.
 """
 
 import threading

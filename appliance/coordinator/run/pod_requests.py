@@ -1,4 +1,4 @@
-"""What the coordinator sends to the job's pods: the pure part."""
+"""The coordinator's requests to the job's pods. Pure."""
 
 from collections.abc import Iterable
 

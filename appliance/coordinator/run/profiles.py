@@ -1,9 +1,9 @@
-"""The client's op profiler: which steps it asked for, and the trace that it is answered with. Pure.
+"""The client's op profiler: which steps it asked for, and the trace that answers it. Pure.
 
 The client adds up the spans by name for its table of the most expensive modules, leaving out names
-with " = ", and takes the end of the last span for the whole time; so spans that enclose others have
-such names and come before what they enclose. Times are microseconds, as in Chrome's trace format,
-into which the client writes them; they are simulated.
+with " = ", and takes the end of the last span as the total time. So spans that enclose others have
+such names and precede what they enclose. Times are simulated, in microseconds, as in Chrome's trace
+format, which the client writes.
 """
 
 import json

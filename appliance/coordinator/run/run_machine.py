@@ -1,7 +1,7 @@
 """The life of a job's sessions as a pure machine: (state, event) -> (state, actions).
 
 A session is one run of one program: it is loaded, takes its weights, streams, and finishes; an
-execute job holds several, one after the other. What an action means is the shell's business.
+execute job has several, one after the other. `execution` performs the actions.
 
     IDLE --Load--> LOADED --Run--> INGESTING --Stream--> STREAMING --Finish--> FINISHED
     FINISHED --Load--> LOADED      any --Fail--> FAILED      any --Close--> CLOSED

@@ -1,4 +1,4 @@
-"""One session as the coordinator sees it: the plan, the store it writes to, what comes back."""
+"""One session as the coordinator sees it: the plan, the store it writes to, its outputs."""
 
 import logging
 import threading

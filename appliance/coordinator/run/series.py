@@ -1,8 +1,8 @@
-"""What training shows step by step, on its way to management: scalar outputs and the rate.
+"""Scalar outputs and rate of training by step, on their way to management.
 
 Outputs pass through here as they arrive, whether or not the client fetches them. Between two
-reports to management a fast run makes more steps than anybody can look at, so only so many of them
-are passed on, evenly spread, the newest always.
+reports to management a fast run makes more steps than anybody can look at, so only a limited number
+is passed on, evenly spaced, always including the newest.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What the pods of an execute job are told in its sessions, and what they are asked."""
+"""Requests to the pods of an execute job in its sessions, and their answers."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is told of a session's time when it ends: simulated beside wall. Pure."""
+"""The summary of a session's times at its end: simulated and wall. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""How a coordinator takes and makes the initial weights."""
+"""How a coordinator receives and computes the initial weights."""

@@ -1,10 +1,10 @@
-"""Lets large tensors in as there is room, into memory that is used again.
+"""Admits large tensors as there is room, and reuses memory between them.
 
-gRPC puts a message together from pieces, once more in one piece, and once more as Python's bytes.
-For a tensor of 64 MB glibc maps all of that anew and unmaps it afterwards, and three quarters of
-what taking it in costs are page faults. While tensors come, freed memory is kept instead, and given
-back when none comes any more. The client sends up to five at a time, in messages of 256 MiB at
-most; as it waits for each to be let in, those for which there is no room are made to wait.
+gRPC assembles a message from pieces, copies it into one piece, and again into Python's bytes. For a
+tensor of 64 MB glibc maps all of that and unmaps it afterwards, and three quarters of the cost of
+receiving it are page faults. While tensors arrive, freed memory is therefore retained, and released
+when no more arrive. The client sends up to five at a time, in messages of 256 MiB at most; it waits
+for each to be admitted, so those for which there is no room have to wait.
 """
 
 import contextlib

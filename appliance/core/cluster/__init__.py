@@ -1,1 +1,1 @@
-"""What a cluster consists of and what its jobs are: values that everybody shares."""
+"""The parts of a cluster and its jobs: values shared by all programs."""

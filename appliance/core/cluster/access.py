@@ -1,11 +1,11 @@
 """Who may do what: roles, actions and the rules between them. Pure.
 
-One table of rules serves gRPC and REST. Everybody who is let in may look; changing is for the owner
-of an object, for administrators of its session and for administrators of the cluster. A blocked
-user may still look, and end what runs of their own, or let it run out. Being a job's client
-(`ATTACH_JOB`: to be told its address, which lets one run code as its owner) is for its owner alone,
-and for administrators of the cluster, who may make themselves tokens of anybody. A workflow is for
-the jobs of the user who opened it, whoever administers what.
+One table of rules serves gRPC and REST. Every authenticated user may look; changing is for the
+owner of an object, for administrators of its session and for administrators of the cluster. A
+blocked user may still look, and end their own jobs or let them finish. Being a job's client
+(`ATTACH_JOB`: learning its address, which lets one run code as its owner) is for its owner alone,
+and for administrators of the cluster, who can create tokens of any user. A workflow is for the jobs
+of the user who opened it, whatever roles others have.
 """
 
 import datetime as dt

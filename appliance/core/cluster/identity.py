@@ -1,7 +1,8 @@
-"""Whom a call is of where no token is asked for: whom the kernel says. Pure.
+"""Identifies the caller where no token is required: by the kernel. Pure.
 
-What a call says of its user counts only if it comes from the operator of the appliance or from
-root, who could act as anybody anyway. Everybody else is who they are, if they are served at all.
+The user that a call names counts only if it comes from the operator of the appliance or from root,
+who could act as anybody anyway. Everybody else is the user whom the kernel reports, if they are
+served at all.
 """
 
 from collections.abc import Callable

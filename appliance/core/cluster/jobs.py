@@ -1,4 +1,4 @@
-"""Jobs as everybody sees them: kinds, phases, and which phase may follow which."""
+"""Jobs as all parts see them: kinds, phases, and which phase may follow which."""
 
 from enum import StrEnum
 

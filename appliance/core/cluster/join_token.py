@@ -1,4 +1,4 @@
-"""What an agent proves with that its node may join, and by what it knows the right management."""
+"""The join token: proves that a node may join, and identifies the right management."""
 
 from dataclasses import dataclass
 

@@ -1,12 +1,12 @@
-"""Whether a process that does not answer is dead, or frozen and will be back.
+"""Whether a process that does not answer is dead, or frozen and may continue.
 
-Silence alone does not say it. A process that was stopped (SIGSTOP, a debugger), that waits for its
-memory to be swapped in, or that gets no processor time says nothing for minutes and then goes on
-as if nothing had been; one that has ended never does. The kernel knows which it is, so whoever
-misses an answer looks at the process before it gives it up. Of a process on another host nothing
-can be seen, so only the length of its silence counts.
+Silence alone does not tell. A process that was stopped (SIGSTOP, a debugger), that waits for its
+memory to be swapped in, or that gets no processor time is silent for minutes and then continues;
+one that has ended never does. The kernel knows which it is, so whoever misses an answer looks up
+the process before giving it up. A process on another host cannot be looked up, so only the length
+of its silence counts.
 
-Pure: what is seen comes as values, see `appliance.pods.process_looks`.
+Pure: observations come as values, see `appliance.pods.process_looks`.
 """
 
 from collections.abc import Collection

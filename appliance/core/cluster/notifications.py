@@ -1,7 +1,7 @@
-"""Who wants to hear of a job, of what, and in which words: decisions alone.
+"""Who is notified of which events of a job, and in which words. Pure.
 
-Severities count like those of incidents: 1 is the most urgent. A target hears of everything whose
-severity is at most its threshold; the client's default, 3, is all but the start of a job.
+Severities count like those of incidents: 1 is the most urgent. A target is notified of everything
+whose severity is at most its threshold; the client's default, 3, is all but the start of a job.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is kept of jobs, pods and workflows: values that every layer above shares."""
+"""Stored records of jobs, pods and workflows: values that every layer above shares."""
 
 import datetime as dt
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a job asks for beyond its systems: node groups, memory of its pods, time, its like."""
+"""What a job asks for beyond its systems: node groups, memory of its pods, time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

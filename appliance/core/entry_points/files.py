@@ -1,4 +1,4 @@
-"""What the appliance writes: every file and directory of the data and the runtime directory."""
+"""Every file and directory that the appliance writes in its data and runtime directories."""
 
 from appliance.core.entry_points.model import File
 

@@ -1,7 +1,7 @@
-"""Which rule holds for which gRPC method of management's port for clients.
+"""Which rule applies to which gRPC method of management's port for clients.
 
-A method that is not here is refused, whoever calls; a test sees to it that every method that is
-served is here, and that docs/entry-points.md says the same.
+A method that is not listed is refused for every caller; a test checks that every served method is
+listed, and that docs/entry-points.md agrees.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """What a rule is: who may use an entry point, which check decides, and what one use may cost.
 
-Pure data. Management and REST look rules up here and do what they say; what is not in the table is
-refused.
+Pure data. Management and REST look rules up here and apply them; whatever has no rule is refused.
 """
 
 from dataclasses import dataclass

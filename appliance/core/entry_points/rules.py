@@ -1,6 +1,6 @@
 """The rules of management's gRPC methods and REST routes, by what is asked for.
 
-Each rule stands here once. A gRPC method names its rule in `methods`, a REST route in its own
+Each rule is defined once. A gRPC method names its rule in `methods`, a REST route in its own
 signature (`api.entry.enter`).
 """
 

@@ -1,4 +1,4 @@
-"""What listens: every port and every Unix socket, and the gRPC methods behind the inner ones."""
+"""Every listening port and Unix socket, and the gRPC methods behind the internal ones."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which part of the global batch each system works on, and a plan's nodes narrowed to that part."""
+"""Which part of the global batch each system computes, and a plan's nodes narrowed to that part."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

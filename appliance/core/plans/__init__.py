@@ -1,1 +1,1 @@
-"""What the compiler makes of a program, and what shards and micro-batches follow from it."""
+"""The compiler's plan, and the shards and micro-batches that follow from it."""

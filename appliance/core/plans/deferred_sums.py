@@ -1,4 +1,4 @@
-"""Sums of gradients that MemoryX has to keep for a while."""
+"""Sums of gradients that MemoryX holds until a later update needs them."""
 
 from appliance.core.plans.plan import Plan
 

@@ -1,12 +1,12 @@
-"""A system's share of the batch computed in micro-batches: in which order, on which samples.
+"""A system's share of the batch computed in micro-batches: their order and their samples.
 
-A micro-batch is to a plan what a system is: a contiguous part of the batch, whose partial sums are
-added to those of all the others. So a plan needs no change to be run in micro-batches; only the
-order in which layer steps are visited is another. All layer steps of a *segment* are run for one
-micro-batch, then for the next. A segment ends before a layer step that loads what comes of the sums
-of the segment (batch statistics, a loss divided by the number of tokens that count), because such a
-value exists only when the segment's last micro-batch is through; nearly all programs are one
-segment. What a later segment reads stays resident for every micro-batch.
+A micro-batch is treated like a system: a contiguous part of the batch, whose partial sums are added
+to those of all the others. So a plan runs in micro-batches without change; only the order of layer
+steps differs. All layer steps of a *segment* are run for one micro-batch, then for the next. A
+segment ends before a layer step that loads a result of the segment's sums (batch statistics, a loss
+divided by the number of counted tokens), because such a value exists only after the segment's last
+micro-batch; nearly all programs are one segment. What a later segment reads stays resident for
+every micro-batch.
 """
 
 from collections.abc import Iterator, Mapping

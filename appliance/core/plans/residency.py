@@ -1,10 +1,10 @@
 """Which values a layer step is sent, and which a CS-2 still has from before.
 
 Weight streaming sends every layer step all that it loads, and the CS-2 drops it afterwards. In
-pipelined execution a value that a layer step loads stays on the CS-2, so it is sent again only when
-it has changed: computed values and state tensors that the step overwrites come once in every step,
-with the first visit that loads them; everything else comes in the session's first step alone. No
-state tensor is overwritten before its last load, so nothing changes between two visits of a step.
+pipelined execution a loaded value stays on the CS-2, so it is sent again only when it has changed:
+computed values and state tensors that the step overwrites are sent once in every step, with the
+first visit that loads them; everything else in the session's first step alone. No state tensor is
+overwritten before its last load, so nothing changes between two visits of a step.
 """
 
 from collections.abc import Iterator

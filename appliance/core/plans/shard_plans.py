@@ -1,19 +1,19 @@
-"""A plan's update part cut for MemoryX shards: what each runs, and what it tells the others when.
+"""A plan's update part cut for MemoryX shards: what each runs, and what it sends the others when.
 
 A shard's own plan has its state, its loads, the sums that it needs and its part of every update, so
-all of MemoryX works on it as on the plan of a job with one shard. Where a node reads a value that
-another shard computes, the update it is in is cut before it: each update becomes *rounds*, and a
-value crosses between two rounds. Update by update, round by round is the *order* of a step, the
-same on every shard.
+all of MemoryX treats it as the plan of a job with one shard. Where a node reads a value that
+another shard computes, its update is cut before it: each update becomes *rounds*, and a value
+crosses between two rounds. Update by update, round by round is the *order* of a step, the same on
+every shard.
 
 Values cross in *messages*, few and early: one with all state that others read when the step begins,
-then one whenever a shard has computed all that somebody next waits for. Small values that depend on
-those of other shards are computed late (`core/plans/shard_times.py`), so that nobody waits before
-there is need, and the number of messages does not grow with the number of layers. A shard sends its
-messages in order and everybody reads them in order, each before the first round in which anybody
-needs something of it. Since that round comes later in the order than the one after which the
-message is sent, and a ring has room for all messages of a step, the shard that is furthest behind
-never waits for another: there is no deadlock.
+then one whenever a shard has computed everything that some reader next waits for. Small values that
+depend on those of other shards are computed late (`core/plans/shard_times.py`), so that no shard
+waits before it must, and the number of messages does not grow with the number of layers. A shard
+sends its messages in order and all read them in order, each before the first round that needs
+something of it. Since that round comes later in the order than the one after which the message is
+sent, and a ring has room for all messages of a step, the shard that is furthest behind never waits
+for another: there is no deadlock.
 """
 
 from collections import defaultdict

@@ -1,11 +1,11 @@
 """In which update of a step each MemoryX shard runs its nodes.
 
-A node runs in its own update, except a small one that depends on what other shards compute. A shard
-that ran it there would wait for the others at every layer, and they would send a message for every
-layer. It runs in the last update in which it can: just before a tensor is updated with it, a state
-tensor that it reads is overwritten or another shard that does not wait needs it; if none does, when
-the step ends. What a layer step loads keeps its place, and so does all that is updated together
-with weights: gradients are not kept for longer, nor are weights announced later.
+A node runs in its own update, except a small one that depends on results of other shards. Run
+there, it would wait for the others at every layer, with a message for every layer. Instead it runs
+in the last possible update: just before a tensor is updated with it, a state tensor that it reads
+is overwritten or another shard that does not wait needs it; if none of these occurs, at the end of
+the step. What a layer step loads is not moved, nor is what is updated together with weights:
+gradients are not held longer, nor are weights announced later.
 """
 
 from collections.abc import Mapping

@@ -1,15 +1,15 @@
 """Which MemoryX shard holds each state tensor and computes each node of the update part.
 
-A weight, its optimizer state, its gradient and all that is as large go together: nothing that large
-ever crosses from shard to shard. Such *families* are found by uniting a node with those of its
+A weight, its optimizer state, its gradient and everything of that size go together, so no large
+value crosses between shards. These *families* are found by uniting a node with those of its
 operands that are as large as the largest value it deals with. They are placed largest first on the
-shard that has least, so shards are balanced by bytes. What is left are small values: those that
-only one shard asks for are computed there, those that several ask for (global norm, loss scale,
-rates, counts of steps) once, so that every shard computes with the same bits: on the shard that has
-all they are made of, and on the home shard if several have.
+shard with the fewest bytes, which balances the shards. Small values remain: those that one shard
+needs are computed there; those that several need (global norm, loss scale, rates, counts of steps)
+are computed once, so that every shard has the same bits: on the shard that has all their inputs,
+and on the home shard if several have.
 
-A small value that is only spread out to the size of a tensor (a rate, say) is spread on each shard
-that needs it, however many that are. Everything follows from the plan and the number of shards.
+A small value that is only spread to the size of a tensor (a rate, say) is spread on each shard that
+needs it. Everything follows from the plan and the number of shards.
 """
 
 from collections import Counter, defaultdict

@@ -1,10 +1,10 @@
-"""How many steps a program's state has been trained for, read off the state itself.
+"""How many steps a program's state has been trained for, read from the state itself.
 
-The client tells nobody how far an earlier run of its program came, but a program that counts its
-steps carries the count in its state: a schedule's `last_epoch` to which every step adds the same
-whole number, or a power such as AdamW's `beta2_power`, which every step multiplies by the same
-constant. Where an overflow cancels a step, the two stand still, and the grad scaler's
-`num_skipped_steps` counts on the opposite condition; then the two numbers make one.
+The client does not say how far an earlier run came, but a program that counts its steps has the
+count in its state: a schedule's `last_epoch`, to which every step adds the same whole number, or a
+power such as AdamW's `beta2_power`, which every step multiplies by the same constant. Where an
+overflow cancels a step, these do not change, and the grad scaler's `num_skipped_steps` counts on
+the opposite condition; then the two numbers are added.
 """
 
 from collections.abc import Callable, Iterator

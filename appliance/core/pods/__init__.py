@@ -1,1 +1,1 @@
-"""What pods are told: who they are, and how each role does its work."""
+"""The specs and options of pods: their identity, and the settings of each role."""

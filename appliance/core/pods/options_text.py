@@ -1,9 +1,9 @@
 """A pod's options as text, in its spec, and back: every field by its name.
 
 A spec outlives the management that wrote it, and a fork server or an agent may be of another
-release than management. So what is not there has its default, and what is not known is left alone.
+release than management. So a missing field has its default, and an unknown one is ignored.
 `VERSION` rises when the meaning or the text of a field changes; a reader refuses specs of a later
-version than it knows, with a sentence, before it does something else than what was meant.
+version than it knows with an error, instead of misreading them.
 """
 
 from collections.abc import Callable, Mapping

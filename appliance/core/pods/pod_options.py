@@ -1,7 +1,7 @@
-"""What the pods of each role are told beside who they are; management gives it, the roles read it.
+"""The options of each role of pod: management writes them, the roles read them.
 
 One frozen class for each role. `options_text` writes them into a pod's spec, by their fields' names
-and types; a test sees that every field is given by management and read by the role's program.
+and types; a test checks that management sets every field and the role's program reads it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a pod is told when it is launched, and where its sockets are."""
+"""The spec with which a pod is launched, and the paths of its sockets."""
 
 import json
 from collections.abc import Mapping

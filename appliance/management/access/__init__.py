@@ -1,1 +1,1 @@
-"""Who calls and what they may do: accounts, tokens, secrets and certificates."""
+"""Identity and access: accounts, tokens, secrets and certificates."""

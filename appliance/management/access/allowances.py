@@ -1,7 +1,7 @@
 """How much of the appliance one caller may occupy: open calls and new calls a second, by cost.
 
-`core.entry_points.model.ALLOWANCES` has the numbers. A call is let in before anything of its body
-is read; whoever asks for more than their share is refused at once, with the number.
+`core.entry_points.model.ALLOWANCES` has the numbers. A call is admitted before anything of its body
+is read; a caller above the allowance is refused at once, with the number.
 """
 
 from collections.abc import Mapping

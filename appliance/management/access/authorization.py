@@ -1,9 +1,10 @@
-"""The one door of all doors: who calls, whether they may, and a record of what they changed.
+"""Authentication, authorization and audit for every entry point.
 
-gRPC and REST both come here. Without tokens (on loopback alone) a caller is whom the kernel says
-(`core/identity.py`); what a call says of itself counts if the operator or root says it. With tokens
-a call carries one that we signed, and what else it says must agree with it. Who is found here is
-the user of what the call makes: nothing reads the call's own words again (`asking`).
+gRPC and REST both use this module. Without tokens (on loopback alone) the kernel identifies the
+caller (`core/cluster/identity.py`); the user that a call names counts only if the operator or root
+names it. With tokens a call carries one that we signed, and everything else that it says of its
+user must agree with it. The identity found here is the user of whatever the call creates: nothing
+reads the call's own claims again (`asking`).
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""Certificates that somebody renews while the appliance runs: each new connection gets the present.
+"""Reloads certificates that are renewed while the appliance runs, for each new connection.
 
-Whoever renews them (cert-manager, by way of the kubelet) puts other files into the same places. The
-files are looked at when a connection begins, which costs two `stat`. A certificate and a key that
-do not belong together are files that are being replaced: the last good pair stays until they do.
-Connections that are there go on with what they began with.
+Whoever renews them (cert-manager, through the kubelet) replaces the files. The files are checked
+when a connection begins, which costs two `stat`. A certificate and a key that do not belong
+together are being replaced: the last good pair stays until they do. Open connections continue with
+the certificate that they began with.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""By what a driver's own client is known: a token that is good for its driver and nothing else.
+"""The token by which a driver's client is recognised, valid for its driver and nothing else.
 
 The client sends whatever is in `CSAUTH_TOKEN` with every call, if it is a JSON Web Token that has
 not expired. A driver's script gets one that names the driver, so that the jobs it submits join the

@@ -1,8 +1,8 @@
-"""Who may join as a node: whoever holds a token that was made from the appliance's own secret.
+"""Which nodes may join: those with a token made from the appliance's own secret.
 
-Nothing is kept of a token: its secret follows from its id and the appliance's secret, and its id
-says until when it holds. To void every token, remove `nodes.key` from the data directory and start
-management anew.
+Nothing of a token is stored: its secret is derived from its id and the appliance's secret, and its
+id contains its expiry. To void every token, remove `nodes.key` from the data directory and restart
+management.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Whose connections reach management over loopback, and which accounts this machine has."""
+"""The users behind connections over loopback, and the accounts of this machine."""
 
 import os
 import pwd

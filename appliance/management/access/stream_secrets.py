@@ -1,8 +1,8 @@
-"""What the pods of a job prove themselves with when their streams cross the network.
+"""The secrets by which a job's pods authenticate streams that cross the network.
 
-Every job has a key of its own, made from one secret of the appliance, so that a restarted
-management makes the same one. Encrypted streams need an identity beside it: a key and its
-self-signed certificate, which both ends of a connection hold.
+Every job has a key of its own, derived from one secret of the appliance, so a restarted management
+derives the same one. Encrypted streams also need an identity: a key and its self-signed
+certificate, which both ends of a connection hold.
 """
 
 import contextlib

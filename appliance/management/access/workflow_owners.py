@@ -1,6 +1,6 @@
-"""Whose a workflow is, from the first call that names it.
+"""The owner of a workflow, from the first call that names it.
 
-A client may bring an id of its own, so a workflow has an owner before anything of it is kept: two
+A client may bring an id of its own, so a workflow has an owner before anything of it is stored: two
 users who name the same new id at once must not both become the first.
 """
 

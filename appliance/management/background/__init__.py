@@ -1,1 +1,1 @@
-"""Threads beside the reconciler: notifications, retention of logs, accounts of use."""
+"""Threads beside the reconciler: notifications, log retention, use of the cluster."""

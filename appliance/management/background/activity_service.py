@@ -1,4 +1,4 @@
-"""Use of the cluster over time, by whom, and what flows now: the numbers behind the pictures."""
+"""Use of the cluster over time and by user, and current data rates: the dashboard's numbers."""
 
 import datetime as dt
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Threads that look at jobs from beside: they tell people, trace, and keep logs within limits.
+"""Threads that observe jobs: they send notifications, trace, and keep logs within limits.
 
 None of them moves a job, and nothing waits for them.
 """

@@ -1,8 +1,8 @@
-"""Questions to the planner, each in a process of its own: few at a time, and none that goes on.
+"""Questions to the planner, each in a process of its own, few at a time and bounded.
 
-A question can cost seconds of processor time and hundreds of megabytes. So it is thought about
-beside management, in a process with a limit of memory and of time, which ends when its asker
-leaves, when the time is over, and with the appliance.
+A question can cost seconds of processor time and hundreds of megabytes. So it is answered in a
+process beside management with a limit of memory and of time, which ends when its caller
+disconnects, when the time is over, and with the appliance.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""How notices reach people: mail, Slack and those like it, PagerDuty, any webhook.
+"""Sends notifications: by mail, Slack and compatible services, PagerDuty, any webhook.
 
-Every messenger waits `TIMEOUT_SECONDS` at most for each answer, follows no redirection, and never
-puts an address that is a secret into an error.
+Every messenger waits at most `TIMEOUT_SECONDS` for each answer, follows no redirection, and never
+puts a secret address into an error.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""Tells people of their jobs, beside everything else: a thread of its own that only reads events.
+"""Notifies people of their jobs, in a thread of its own that only reads events.
 
-Nothing waits for it. A notice is tried until it is taken, refused for good or given up; which of
-these it was becomes an event of the job.
+Nothing waits for it. A notification is tried until it is accepted, refused for good or given up;
+the outcome becomes an event of the job.
 """
 
 import datetime as dt

@@ -1,7 +1,7 @@
 """Stops admissions before the disk is full or while the database is damaged, and says why.
 
-A thread of its own. What runs goes on and still has the reserve to write to; what waits is told
-the reason. Once there is space again, jobs start by themselves.
+A thread of its own. Running jobs go on and still have the reserve to write to; waiting jobs are
+told the reason. Once there is space again, jobs start by themselves.
 """
 
 import logging

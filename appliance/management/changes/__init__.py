@@ -1,1 +1,1 @@
-"""Who is told of what has changed."""
+"""Notification of changes to streams and followers."""

@@ -1,9 +1,9 @@
-"""What changes, in order, for whoever follows: jobs, the queue, sessions, systems.
+"""Changes in order, for all followers: jobs, the queue, sessions, systems.
 
-One bounded ring holds the last changes, each with a number. A follower keeps nothing here but a
-number of its own, so a slow one costs no memory: when the ring has passed it by, it is told that it
-has missed something and looks at everything again. A follower that was cut off comes back with its
-number; after a restart of the appliance the numbers are of another epoch, which counts as missed.
+One bounded ring holds the last changes, each with a number. A follower stores nothing here but its
+number, so a slow one costs no memory: when the ring has overtaken it, it is told that it has missed
+something and reads everything again. A follower that was disconnected returns with its number;
+after a restart of the appliance the numbers belong to another epoch, which counts as missed.
 """
 
 import asyncio

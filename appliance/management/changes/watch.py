@@ -1,4 +1,4 @@
-"""Tells waiting streams that a job has changed, from whatever thread it was changed in."""
+"""Wakes waiting streams when a job has changed, from any thread."""
 
 import asyncio
 import threading

@@ -1,1 +1,1 @@
-"""What the cluster has: systems, nodes, sessions, what is in use and what is free."""
+"""The cluster: systems, nodes, sessions, what is in use and what is free."""

@@ -1,7 +1,7 @@
-"""What the cluster has and who may use how much of it, at hand without asking the database.
+"""The cluster's resources and quotas in memory, readable without the database.
 
-Every change goes through the services of this package, which write to SQL and then call `reload`;
-so what is held here is what is kept. Reading costs nothing, from any thread.
+Every change goes through the services of this package, which write to SQL and then call `reload`,
+so the copy here always equals the committed state. Reading is cheap, from any thread.
 """
 
 import threading

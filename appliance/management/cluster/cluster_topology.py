@@ -1,7 +1,7 @@
-"""What is connected to what, as far as the cluster's description says.
+"""The topology of the cluster, as far as its description gives it.
 
-Systems may name a block, such as the leaf switch that they hang on; that is all that is known of
-the network, and cables that nobody described are not invented.
+Systems may name a block, such as their leaf switch; nothing else is known of the network, and
+undescribed cables are not invented.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""What the appliance is like when Prometheus asks: queue, cluster, jobs and what pods report.
+"""Reads the appliance's state for each Prometheus scrape: queue, cluster, jobs, pods' readings.
 
-Labels are bounded: jobs that run, the newest first and only so many; of those that have ended
-nothing is told. Each reading that pods report is a metric of its own name.
+Labels are bounded: only running jobs have series, the newest first and a limited number. Each
+reading that pods report is a metric of its own name.
 """
 
 import re

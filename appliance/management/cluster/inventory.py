@@ -1,4 +1,4 @@
-"""The systems and nodes of the cluster, and who is on them."""
+"""The systems and nodes of the cluster, and the jobs on them."""
 
 import os
 import platform

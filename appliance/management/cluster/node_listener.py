@@ -1,4 +1,4 @@
-"""Where the agents of nodes join: one port, proven by a join token, always encrypted."""
+"""The port where agents of nodes join: authenticated by a join token, always encrypted."""
 
 from concurrent.futures import ThreadPoolExecutor
 

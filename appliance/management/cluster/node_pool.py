@@ -1,4 +1,4 @@
-"""The nodes of an appliance whose pods run on several: their launcher, their door, their load."""
+"""The nodes of an appliance whose pods run on several: their launcher, listener and load."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""On which nodes the pods of a job run, where nodes have joined: a function of what was granted.
+"""On which joined nodes the pods of a job run: a function of the grant. Pure.
 
-What the scheduler has counted against nodes runs there. Pods that nobody counted are spread: a
-system's two pods by the system, weight pods by the node groups, SwarmX pods beside whom they feed
-or in turn, workers in turn. So the same grant on the same nodes gives the same places.
+What the scheduler has counted against nodes runs there. Pods that were not counted are spread: a
+system's two pods by the system, weight pods by the node groups, SwarmX pods beside the systems that
+they feed or in turn, workers in turn. So the same grant on the same nodes gives the same places.
 """
 
 from collections import Counter

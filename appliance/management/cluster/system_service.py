@@ -1,4 +1,4 @@
-"""What an administrator does to systems: health, drain, maintenance; behind every door."""
+"""Administration of systems for csctl and REST: health, drain, maintenance."""
 
 import datetime as dt
 import secrets

@@ -1,4 +1,4 @@
-"""The `config_v2` file, by which a client finds the appliance without being told an address."""
+"""The `config_v2` file, from which a client reads the appliance's address."""
 
 import base64
 import json

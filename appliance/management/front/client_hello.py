@@ -1,8 +1,8 @@
-"""What a TLS client says before anything is encrypted: whom it wants and what it will speak.
+"""Reads a TLS client's first message, before encryption: the server name and the protocols.
 
-Only the first message is read, and only two of its extensions: the server name (SNI), which for the
-cluster's client is the authority that it calls, and the protocols (ALPN), which tell gRPC from a
-browser. Source: RFC 8446, sections 4.1.2 and 5.1; RFC 6066, section 3; RFC 7301, section 3.1.
+Only two of its extensions are read: the server name (SNI), which for the cluster's client is the
+authority that it calls, and the protocols (ALPN), which distinguish gRPC from a browser. Source:
+RFC 8446, sections 4.1.2 and 5.1; RFC 6066, section 3; RFC 7301, section 3.1.
 """
 
 from collections.abc import Iterator

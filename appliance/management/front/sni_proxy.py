@@ -1,13 +1,13 @@
 """The one port that clients need: it passes TLS on to management, to REST or to a coordinator.
 
 The client reaches a job's coordinator by the job's own authority, which it also sends as the server
-name of TLS. So the first message of a connection, which is not encrypted, says where the connection
-belongs, and everything is passed on as it is: nothing is decrypted here, and each connection of a
-client is one connection to the service behind, which tells clients apart by it. Only who knows the
-whole authority of a job gets to its coordinator and, if they are on this machine, only its owner.
+name of TLS. So the first message of a connection, which is not encrypted, names its destination,
+and all bytes are passed on unchanged: nothing is decrypted here, and each connection of a client is
+one connection to the service behind, which identifies clients by it. Only a client that names the
+whole authority of a job reaches its coordinator and, on this machine, only the job's owner.
 
-Bytes are copied in a thread with a loop of its own, so that a client that sends its weights does
-not hold up the calls of others.
+Bytes are copied in a thread with an event loop of its own, so that a client that sends its weights
+does not delay the calls of others.
 """
 
 import asyncio

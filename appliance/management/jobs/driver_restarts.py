@@ -1,4 +1,4 @@
-"""Whether a detached run's script is started again: after its own end, or after its pod was lost.
+"""Whether a detached run's script is restarted after it has ended or its pod was lost.
 
 Restarts are counted by their events, so that a restart of management forgets none.
 """

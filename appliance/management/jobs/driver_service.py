@@ -1,4 +1,4 @@
-"""Detached runs: takes in drivers, and knows the callers that are their scripts."""
+"""Detached runs: accepts drivers, and recognises calls of their scripts."""
 
 import asyncio
 import logging

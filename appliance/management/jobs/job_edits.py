@@ -1,7 +1,7 @@
-"""Changes to a job that must not undo somebody else's.
+"""Changes to a job that must not overwrite concurrent ones.
 
-Whoever changes a job says which state of it they looked at, by its *mark*: a digest of what can be
-edited. Comparing and changing are one transaction.
+A change names the state of the job that the caller has seen by its *mark*: a digest of everything
+that can be edited. Comparing and changing are one transaction.
 """
 
 import hashlib

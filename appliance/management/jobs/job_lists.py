@@ -1,4 +1,4 @@
-"""Lists of jobs, a line each, and what they report while they run."""
+"""Lists of jobs, one line each, with the readings that they report while they run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Questions about jobs, and what may be done to them, behind every door: gRPC, csctl, REST."""
+"""Questions about jobs and actions on them, for every entry point: gRPC, csctl, REST."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

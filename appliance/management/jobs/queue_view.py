@@ -1,6 +1,6 @@
-"""The queue as people see it: positions, expected starts, reasons; behind every door.
+"""The queue as people see it: positions, expected starts, reasons; for every entry point.
 
-Everything is read from what the last scheduling cycle published, without waiting for anybody; only
+Everything is read from what the last scheduling cycle published, without waiting; only
 `would_start` asks the reconciler, since it has to try.
 """
 

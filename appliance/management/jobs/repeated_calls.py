@@ -1,11 +1,11 @@
-"""Submissions that come again because nobody heard their answer, and the jobs that they made.
+"""Recognises repeated submissions and finds the jobs that their first attempts created.
 
-The client's gRPC repeats a call up to four times, within half a minute, when its connection ends
-or the answer is UNAVAILABLE, UNKNOWN or RESOURCE_EXHAUSTED; it says so with the header
-`grpc-previous-rpc-attempts`. The earlier attempt may have been kept, by this management or by one
-that was killed before it could answer. So each job keeps a digest of its request, and a repeat gets
-the job that is there already, if nobody has shown since that they know of that job: a client that
-wants the same thing twice has looked at the first one.
+The client's gRPC repeats a call up to four times, within half a minute, when its connection ends or
+the answer is UNAVAILABLE, UNKNOWN or RESOURCE_EXHAUSTED; the header `grpc-previous-rpc-attempts`
+marks the repeat. The earlier attempt may have been committed, by this management or by one that was
+killed before it could answer. So each job stores a digest of its request, and a repeat gets the
+existing job unless its client has shown since that it knows that job: a client that wants the same
+thing twice has looked at the first one.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Taking in jobs and workflows."""
+"""Accepts new jobs and workflows."""
 
 import asyncio
 import logging

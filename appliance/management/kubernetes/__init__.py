@@ -1,1 +1,1 @@
-"""The side of management that keeps a Kubernetes cluster's objects in step with jobs."""
+"""Synchronises the objects of a Kubernetes cluster with jobs."""

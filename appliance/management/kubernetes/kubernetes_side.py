@@ -1,4 +1,4 @@
-"""What management is beside, when its pods are pods of a Kubernetes cluster: all in one place."""
+"""Everything that management runs in addition when its pods are pods of a Kubernetes cluster."""
 
 import logging
 import platform

@@ -1,4 +1,4 @@
-"""Shows the cluster's systems as wscsystems of Kubernetes, and takes an administrator's word there.
+"""Shows the cluster's systems as wscsystems of Kubernetes, and applies edits made there.
 
 Whoever may edit wscsystems may drain a system or take it away; Kubernetes decides who that is.
 """

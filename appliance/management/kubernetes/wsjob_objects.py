@@ -1,9 +1,10 @@
-"""Between jobs as they are kept and wsjobs as Kubernetes shows them. Pure.
+"""Converts between stored jobs and the wsjobs that Kubernetes shows. Pure.
 
-A job has one wsjob, from its submission until some time after its end. Which way news go is settled
-for each part: the status is the job's, and only written; the spec is whoever's who created the
-object. Of the spec, priority and labels may change later; `status.taken` says what of them has been
-taken over, so that an edit with kubectl is told from one with csctl, and neither undoes the other.
+A job has one wsjob, from its submission until some time after its end. The direction is fixed for
+each part: the status is the job's, and only written; the spec belongs to whoever created the
+object. Of the spec, priority and labels may change later; `status.taken` says which of them have
+been taken over, so that an edit with kubectl is distinguished from one with csctl, and neither
+undoes the other.
 """
 
 import datetime as dt

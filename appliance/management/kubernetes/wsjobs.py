@@ -1,8 +1,8 @@
-"""Keeps the wsjobs of Kubernetes and the jobs of the appliance in step, both ways.
+"""Synchronises the wsjobs of Kubernetes and the jobs of the appliance, both ways.
 
-One thread looks at a job and its wsjob whenever either has changed, and now and then at all: it
-does what is missing for the pair, whoever has caused it and whatever was missed. What each side may
-change of the other is in `wsjob_objects`.
+One thread compares a job and its wsjob whenever either has changed, and periodically: it does what
+is missing for the pair, whatever caused it and whatever was missed. What each side may change of
+the other is in `wsjob_objects`.
 """
 
 import datetime as dt

@@ -1,1 +1,1 @@
-"""What pods print: files, followers, exports, retention and traces."""
+"""Output of pods: files, followers, exports, retention and traces."""

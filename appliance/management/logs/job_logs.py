@@ -1,4 +1,4 @@
-"""What pods have printed: the log files in a job's work directory, kept after the job ends."""
+"""The log files of pods in a job's work directory, which stay after the job has ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

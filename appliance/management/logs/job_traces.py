@@ -1,4 +1,4 @@
-"""What a job's own span and those of its phases are, told once the job has ended."""
+"""Makes the spans of a job and its phases once the job has ended."""
 
 import datetime as dt
 import logging

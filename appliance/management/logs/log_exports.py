@@ -1,7 +1,7 @@
 """Log exports: one archive of a job's logs, gathered in the background and fetched page by page.
 
-An archive and what is said of it are two files in the data directory, so that an export outlives a
-restart; one that was being gathered then has failed. Exports are removed when their time is over.
+An archive and its description are two files in the data directory, so that an export outlives a
+restart; one that was being gathered then has failed. Exports are removed when they expire.
 """
 
 import datetime as dt

@@ -1,11 +1,11 @@
-"""Log files whose beginning may be gone.
+"""Log files whose beginning may have been removed.
 
 A pod writes its log for as long as it lives, by a descriptor that nobody can take from it. To keep
-the file from filling the disk its beginning is given back to the file system as a hole (Linux,
-fallocate(2) with FALLOC_FL_PUNCH_HOLE). Offsets stay what they were, so that whoever follows the
-log goes on where it was; no line is torn or lost between a copy and a rename.
+the file from filling the disk its beginning is returned to the file system as a hole (Linux,
+fallocate(2) with FALLOC_FL_PUNCH_HOLE). Offsets do not change, so followers of the log continue
+where they were, and no line is torn or lost between a copy and a rename.
 
-Pods write beside their logs, so neither a log nor its directory may be a link to somewhere else.
+Pods can write in the same directory, so neither a log nor its directory may be a link.
 """
 
 import ctypes

@@ -1,9 +1,9 @@
-"""Keeps logs and work directories of jobs from filling the disk.
+"""Keeps logs and work directories of jobs from filling the disk, in a thread of its own.
 
 There is a limit for each log, and an age, a size and a number for the directories of all jobs that
-have ended. A thread of its own. Logs of jobs that have not ended lose only their beginnings. When a
-job loses its logs, that is written down among its events; its whole work directory goes with them.
-That of a job which ended without having been started holds nothing but its request, and goes soon.
+have ended. Logs of jobs that have not ended lose only their beginnings. When a job loses its logs,
+an event of the job says so, and its whole work directory is removed with them. The directory of a
+job that ended without having been started holds nothing but its request, and is removed soon.
 """
 
 import errno

@@ -1,1 +1,1 @@
-"""How an appliance is set up: every setting, its default and what people are told of it."""
+"""The settings of an appliance, with their defaults and help texts."""

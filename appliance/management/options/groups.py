@@ -1,4 +1,4 @@
-"""The settings of an appliance, by subject; each default stands here and nowhere else."""
+"""The settings of an appliance, by subject; each default is defined here and nowhere else."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""All settings of an appliance together, and which go together."""
+"""All settings of an appliance, and the checks of their combinations."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

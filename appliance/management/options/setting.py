@@ -1,4 +1,4 @@
-"""A setting is a field of a dataclass: its default, its flag and what people are told stand there.
+"""A setting is a field of a dataclass with its default, its flag and its help text.
 
 The command line is made from these fields (`appliance.cli.setting_flags`), so that a new setting is
 one field here and one place that reads it.

@@ -1,4 +1,4 @@
-"""Management's side of the coordinators' inner service, and where each coordinator is."""
+"""Management's side of the coordinators' internal service, and each coordinator's address."""
 
 import itertools
 import logging

@@ -1,8 +1,7 @@
-"""How pods and management reach each other when they are not on one host.
+"""The listener through which pods on other hosts and management reach each other.
 
-Every job has a key of its own; whoever comes through the door proves that it knows the key of the
-job that it says it belongs to, and gets to the inner service that the pods of this host reach by a
-Unix socket.
+Every job has a key of its own. A caller proves that it knows the key of the job that it names, and
+then reaches the internal service that the pods of this host reach by a Unix socket.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Plans the pods of a job as the cluster is at that moment."""
+"""Plans the pods of a job from the present state of the cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

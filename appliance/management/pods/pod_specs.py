@@ -1,4 +1,4 @@
-"""Which pods a job consists of, and what each is told."""
+"""Which pods a job consists of, and the options of each."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

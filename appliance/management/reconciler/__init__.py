@@ -1,1 +1,1 @@
-"""The one thread that moves jobs, and the values and machines that it decides with."""
+"""The one thread that moves jobs, and the values and pure machines that it decides with."""

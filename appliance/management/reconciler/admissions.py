@@ -1,4 +1,4 @@
-"""The queue's side of the reconciler: what callers wish, and what a scheduling cycle decides."""
+"""The queue's side of the reconciler: requests, and decisions of a scheduling cycle."""
 
 import logging
 from collections.abc import Sequence

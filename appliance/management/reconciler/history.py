@@ -1,4 +1,4 @@
-"""How long what is over is remembered: old jobs and events of systems are forgotten in time."""
+"""Deletes old jobs and events of systems when their retention time is over."""
 
 import datetime as dt
 import logging

@@ -1,4 +1,4 @@
-"""What the reconciler is told."""
+"""The items that are posted to the reconciler."""
 
 import contextlib
 import queue

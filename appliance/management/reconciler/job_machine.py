@@ -3,19 +3,19 @@
         QUEUED --Admitted--> SCHEDULED --Launched--> INITIALIZING --CoordinatorReady--> RUNNING
 
 From any of these a *verdict* (succeeded, failed, cancelled) may be reached: the client says so, a
-pod dies, a lease runs out. The verdict does not end the job yet: its coordinator is told, gets some
-seconds in which the client can learn of it, then every pod is stopped; the final phase is entered
-when nothing of the job runs any more. A job that fails while it holds resources is FAILING until
-then.
+pod dies, a lease expires. The verdict does not end the job yet: its coordinator is told and gets
+some seconds in which the client can learn of it, then every pod is stopped; the final phase is
+entered when nothing of the job runs any more. A job that fails while it holds resources is FAILING
+until then.
 
-The verdict may also be that the job goes back into the queue: it was stopped for a higher priority.
-The client's word that it ends counts even then.
+The verdict may also be that the job goes back into the queue: it was preempted. If its client ends
+it then, that still counts.
 
-A driver has no coordinator: it runs as soon as its pod does, and its pod's end is its own; if the
-pod was lost and the user's policy says so, it goes back into the queue.
+A driver has no coordinator: it runs as soon as its pod does, and ends with its pod; if the pod was
+lost and the user's policy says so, it goes back into the queue.
 
 A verdict is *provisional* when the coordinator ended in order before the client said how the run
-went; the client's word, if it comes in time, replaces it.
+went; the client's result, if it comes in time, replaces it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the launcher and coordinators are asked for, once what led to it is committed."""
+"""Effects on the launcher and coordinators, after the commit of the turn that decided them."""
 
 from collections.abc import Callable
 from pathlib import Path

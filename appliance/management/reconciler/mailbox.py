@@ -1,7 +1,7 @@
-"""Where everybody tells the reconciler what has happened, and asks it for what is to happen.
+"""Where all other parts post events and requests to the reconciler.
 
-Nothing is done here: each call puts an item into the inbox, from whatever thread, and the
-reconciler's own thread takes it in. Those that return only once something is kept say so.
+Nothing is done here: each call puts an item into the inbox, from any thread, and the reconciler's
+own thread takes it out. Calls that return only after a commit say so.
 """
 
 import queue

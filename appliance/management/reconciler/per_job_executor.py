@@ -1,8 +1,8 @@
 """Effects that may have to wait for other machines: an executor with a queue for each job.
 
-A job's effects follow each other in the order in which they were submitted; no job waits for
-another. So a node that does not answer delays the jobs that have to do with it, and nobody else.
-What comes of an effect is told to the reconciler through the mailbox, as everything is.
+A job's effects run in the order in which they were submitted; no job waits for another. So a node
+that does not answer delays only the jobs that use it. The result of an effect is posted to the
+reconciler's mailbox, as every event is.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What the launcher tells of pods, also of those that outlived an earlier management."""
+"""The launcher's reports of pods, including those that outlived an earlier management."""
 
 import logging
 from collections.abc import Mapping

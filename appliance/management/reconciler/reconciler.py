@@ -1,12 +1,12 @@
 """The one thread that moves jobs: takes events, asks the job machine and the scheduler, acts.
 
-Everybody else only posts to the `Mailbox`. So a job's phase has one writer, and what happens to it
-is an order of events, not a race.
+All other parts only post to the `Mailbox`. So a job's phase has one writer, and its events have one
+order, without races.
 
 A *turn* takes all that was posted and runs a scheduling cycle. What it writes is one transaction;
-what it does outside the database (launch, stop, tell) comes after the commit. So whenever
-management ends, what is committed is the state between two turns, and what was to follow from it
-can be found out again: `resumption` says how.
+effects outside the database (launch, stop, notify) come after the commit. So whenever management
+ends, what is committed is the state between two turns, and what was to follow from it can be
+derived again: `resumption` says how.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""By when the reconciler has to look at which job again, and why."""
+"""When the reconciler has to look at which job again, and why."""
 
 import heapq
 import itertools

@@ -1,9 +1,9 @@
-"""How a new management goes on with the jobs of an earlier one: from what is kept to what to do.
+"""How a new management continues the jobs of an earlier one: from the committed state to actions.
 
-The earlier one may have ended at any moment: between a change and what was to follow from it, or
-while it was told of something. What is kept, and what the launcher says of pods, is enough: a job
-that was admitted and is unknown to the launcher was never launched; one that was launched goes on,
-and what its pods did meanwhile is told again.
+The earlier one may have ended at any moment: between a change and its effects, or while it received
+a report. The committed state and the launcher's reports of pods are enough: a job that was admitted
+and is unknown to the launcher was never launched; one that was launched goes on, and what its pods
+did meanwhile is reported again.
 """
 
 from dataclasses import dataclass

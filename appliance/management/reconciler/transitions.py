@@ -1,4 +1,4 @@
-"""How a job moves: the job machine decides, its decision is written, and effects follow."""
+"""How a job changes its phase: the job machine decides, the decision is written, effects follow."""
 
 import logging
 from collections.abc import Callable

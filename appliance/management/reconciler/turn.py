@@ -1,8 +1,8 @@
-"""One turn of the reconciler: one transaction, and after its commit what follows from it.
+"""One turn of the reconciler: one transaction, and its effects after the commit.
 
-Whatever happens within a turn says here what is to follow: *effects* (launch, stop, tell somebody),
-answers to those who wait, jobs that have changed. None of it happens unless the transaction is
-committed. An event that fails takes back what it has said, and others' events of the turn count.
+Whatever happens within a turn registers here what is to follow: *effects* (launch, stop, notify),
+answers to waiting callers, jobs that have changed. None of it happens unless the transaction is
+committed. An event that fails withdraws what it has registered, and the turn's other events stay.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """Authentication, authorization and allowances of every call, by the one table of rules.
 
-gRPC and REST both come here, twice for each call: `enter` before anything of its body is read, with
-what its metadata or headers prove; `decide` once it is known what the call is about. Which rule
-holds says `core.entry_points`; a gRPC method that is not there is refused, whoever calls, and a
-REST route without a rule does not get into the application.
+gRPC and REST both call this module twice for each call: `enter` before anything of its body is
+read, with the proof from its metadata or headers; `decide` once the object of the call is known.
+`core.entry_points` says which rule applies; a gRPC method without one is refused for every caller,
+and a REST route without a rule cannot be defined.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Administration for csctl: sessions, systems, maintenance and users.
 
 `CsAdmV1` is the client's contract; `wsc.v1.Maintenance` adds what that lacks. Systems of this
-appliance are simulated, so a maintenance workflow has nothing to measure on them: it takes them
-away for its time, as a real one would, and says so.
+appliance are simulated, so a maintenance workflow has nothing to measure on them: it reserves them
+for its time, as a real one would, and says so.
 """
 
 import datetime as dt

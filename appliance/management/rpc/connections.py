@@ -1,10 +1,10 @@
-"""Who has proved themselves on which connection, for the streams that carry no proof of their own.
+"""Who is authenticated on which connection, for the streams that carry no credentials.
 
 The client's streams of ingress and heartbeats have no metadata, so no token; its ordinary calls on
-the same connection have. gRPC tells connections apart by address and port alone, and when one ends
-another user of the same machine may get its port. So what was proved while a stream is open holds
-for as long as one is, since a connection keeps its port as long as it lives; what was proved before
-is a good guess for some seconds: enough to be told how a job fares, not to be let near it.
+the same connection have. gRPC distinguishes connections by address and port alone, and when one
+ends another user of the same machine may get its port. So a proof made while a stream is open holds
+for as long as one is, since a connection keeps its port as long as it lives. An earlier proof is a
+good guess for some seconds: enough to be told the job's state, not its address.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What servicers take from a call beside its message."""
+"""What servicers read from a call beside its message."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The inner Management service, for the coordinators of jobs."""
+"""The internal Management service, for the coordinators of jobs."""
 
 import asyncio
 import datetime as dt

@@ -1,4 +1,4 @@
-"""What the queue thinks, and the holds of its jobs, for csctl: `wsc.v1.Queue`."""
+"""Explanations of the queue and holds of jobs, for csctl: `wsc.v1.Queue`."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""What `csctl get` shows: objects for machines, tables for people."""
+"""The resources of `csctl get`: objects for programs, tables for people."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

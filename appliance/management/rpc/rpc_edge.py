@@ -1,7 +1,7 @@
-"""The edge of every gRPC server: asks who may pass, runs handlers, gives errors status codes.
+"""The edge of every gRPC server: checks access, runs handlers, translates errors to status codes.
 
 A handler that is an ordinary function runs in a thread pool, since it may wait for the database; a
-coroutine or an asynchronous generator runs in the event loop, where waiting costs nothing.
+coroutine or an asynchronous generator runs in the event loop.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""What management keeps: its database, its instance file, its own process."""
+"""Management's storage: its database, its instance file, its own process."""

@@ -1,11 +1,11 @@
-"""Backups of an appliance: its database and, if wished, its keys, in one file; and their way back.
+"""Backups of an appliance: its database and, optionally, its keys, in one file; and their restore.
 
-A backup is a tar archive. Its first member, `manifest.json`, says what is in it, of which version,
-and the digest of every other member; nothing is put back before all of them are what they were. It
-holds secrets (tokens' key, environments of detached runs), so it is its owner's alone.
+A backup is a tar archive. Its first member, `manifest.json`, names the contents, their version, and
+the digest of every other member; nothing is restored before all digests are checked. It holds
+secrets (tokens' key, environments of detached runs), so only its owner may read it.
 
-What is not in it: logs and work directories of jobs, the compile cache, exports. The first are what
-their users have of them, the others are made anew.
+What is not in it: logs and work directories of jobs, the compile cache, exports. Users have their
+own copies of the first; the others are made again.
 """
 
 import datetime as dt

@@ -1,6 +1,6 @@
-"""Which database an appliance keeps its state in: a file of its data directory, or a server's.
+"""Which database an appliance uses: a file of its data directory, or a server's.
 
-An appliance that starts with a server's database leaves its URL in the data directory, readable by
+An appliance that starts with a server's database stores its URL in the data directory, readable by
 its owner alone, so that `appliance token` and `appliance user` change the same state.
 """
 

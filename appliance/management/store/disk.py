@@ -1,4 +1,4 @@
-"""The disk that the data directory is on: how much is free, and what is wrong with it in words."""
+"""The data directory's disk: how much is free, and warnings about it in words."""
 
 import errno
 import os

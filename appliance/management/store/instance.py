@@ -1,4 +1,4 @@
-"""The one appliance of a data directory: its lock, what it says of itself, how it is ended."""
+"""The one appliance of a data directory: its lock, its published addresses, how it is ended."""
 
 import fcntl
 import json

@@ -1,11 +1,11 @@
-"""Ports that a management has again after its predecessor ended without an orderly stop.
+"""Takes over the ports of a predecessor that ended without an orderly stop.
 
 Clients, pods on other hosts and agents know a management by host:port and go on calling there. With
-`--port 0` the kernel chooses; so whoever takes the place of a management that was killed, or that
-began anew, takes the ports of that one. An orderly stop ends every job and forgets them.
+`--port 0` the kernel chooses; so the successor of a management that was killed, or that restarted
+itself, takes the same ports. An orderly stop ends every job and forgets them.
 
 The ports are tried before anything of the appliance is touched: a start that cannot have them must
-leave the pods of running jobs as they are.
+not affect the pods of running jobs.
 """
 
 import socket

@@ -1,10 +1,10 @@
-"""The clock that leases go by: the time in which clients could have renewed them.
+"""The clock of leases: it counts only time in which clients could have renewed them.
 
 The wall clock may be set, a laptop sleeps for hours, and management itself may be frozen for a
-while (stopped, swapped out): by the wall clock every lease would then run out at once, although no
-client could do anything about it. So this clock begins with the wall time, goes on by the time that
-passes between two looks at it, and by a few seconds at most for each. A new management begins every
-lease anew.
+while (stopped, swapped out): by the wall clock every lease would then expire at once, although no
+client could do anything about it. So this clock begins with the wall time and advances by the time
+that passes between two looks at it, by a few seconds at most for each. A new management begins
+every lease anew.
 """
 
 import datetime as dt

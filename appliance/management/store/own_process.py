@@ -1,4 +1,4 @@
-"""How management's own process ends or begins anew, and how Python serves it."""
+"""How management's own process exits or restarts itself, and its interpreter settings."""
 
 import gc
 import os

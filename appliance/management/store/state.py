@@ -1,4 +1,4 @@
-"""Everything management keeps, in one place."""
+"""All of management's stored state, in one place."""
 
 from dataclasses import dataclass
 

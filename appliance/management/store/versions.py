@@ -1,4 +1,4 @@
-"""Which releases of the client this appliance serves, and what it announces to them."""
+"""Which releases of the client this appliance serves, and the versions it announces to them."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""`csctl check-volumes`: does this user node see what the cluster sees?"""
+"""`csctl check-volumes`: compares the volumes of this user node with the cluster's."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`csctl cluster`: what is connected to what."""
+"""`csctl cluster`: the topology of the cluster."""
 
 from collections.abc import Callable
 from functools import partial

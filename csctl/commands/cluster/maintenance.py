@@ -1,4 +1,4 @@
-"""`csctl system-maintenance`: systems that are away, drain, or are not healthy."""
+"""`csctl system-maintenance`: systems under maintenance, draining, or unhealthy."""
 
 import datetime as dt
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""`csctl session`: namespaces and what each may use."""
+"""`csctl session`: user namespaces and their quotas."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""`csctl user`: who is blocked."""
+"""`csctl user`: blocks and unblocks users."""
 
 from functools import partial
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`csctl attach`: back to a run that was submitted."""
+"""`csctl attach`: follows the output of a detached run."""
 
 from typing import Annotated
 

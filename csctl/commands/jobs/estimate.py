@@ -1,4 +1,4 @@
-"""`csctl estimate`: what N systems would do with a model; asks no cluster."""
+"""`csctl estimate`: what N systems would do with a model; contacts no cluster."""
 
 from pathlib import Path
 from typing import Annotated, TypeAlias

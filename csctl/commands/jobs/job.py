@@ -1,4 +1,4 @@
-"""`csctl job`: the verbs of jobs in one place."""
+"""`csctl job`: all actions on jobs in one place."""
 
 from functools import partial
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`csctl log-export` and `debug-artifact`: an archive of a job's logs, and how long it is kept."""
+"""`csctl log-export` and `debug-artifact`: an archive of a job's logs, and its retention."""
 
 import datetime as dt
 import hashlib

@@ -1,4 +1,4 @@
-"""`csctl logs`: what a pod prints."""
+"""`csctl logs`: the output of a pod."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`csctl submit`: a run that outlives the terminal."""
+"""`csctl submit`: a detached run, which continues without the terminal."""
 
 import os
 from collections.abc import Mapping, Sequence

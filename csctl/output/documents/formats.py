@@ -1,4 +1,4 @@
-"""The forms an answer can take, and how one is made: text for people, documents for scripts."""
+"""The output formats: text for people, documents for scripts."""
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping

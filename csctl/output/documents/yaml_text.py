@@ -1,4 +1,4 @@
-"""YAML text; apart from JSON, because importing yaml takes longer than most commands."""
+"""YAML text, separate from JSON because importing yaml takes longer than most commands."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
 """How many strands a system has: see `workers.csx.samples.strands`.
 
-Strands spare the waking of threads for each operation, and cost memory traffic: each writes all
-sums, and they are added up. Which is more depends on how much is computed for an element of the
+Strands avoid waking threads for each operation, but cost memory traffic: each writes all sums,
+which are then added up. Which matters more depends on how much is computed for an element of the
 sums, which for an ordinary layer is three multiply-adds for each row of its activations. Measured
 on two threads with GPTs of width 256 to 1024 (docs/engine-performance.md).
 """

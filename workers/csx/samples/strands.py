@@ -1,13 +1,13 @@
-"""A system's threads at work on a part of its samples each, instead of on a part of each operation.
+"""Divides a system's samples among its threads, instead of dividing each operation.
 
 A *strand* is to a system what a system is to the cluster: it computes layer steps for a contiguous
 part of the samples, and its sums are added to those of the other strands. Threads that share every
 operation have to be woken for each of the hundreds of operations of a step; a strand's thread finds
-its next layer step waiting, and goes on to it while the other strands still compute the one before.
-The first strand writes into the slot of the gradient stream, the others into memory of their own.
+its next layer step ready, and begins it while the other strands still compute the one before. The
+first strand writes into the slot of the gradient stream, the others into memory of their own.
 
-Sums are added in the order of the strands, so that the same plan on as many strands gives the same
-bits. One strand needs no thread: it runs on the loop's own.
+Sums are added in the order of the strands, so the same plan on as many strands gives the same bits.
+A single strand needs no thread: it runs on the loop's own.
 """
 
 import contextlib

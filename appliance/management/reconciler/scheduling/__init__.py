@@ -1,1 +1,1 @@
-"""The scheduler's view of the queue, and what it decides, as the reconciler uses them."""
+"""The scheduler's view of the queue and its decisions, as the reconciler uses them."""

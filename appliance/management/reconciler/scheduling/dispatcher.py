@@ -1,7 +1,7 @@
-"""The queue and its scheduling cycles, for the reconciler's thread; what they found, for everybody.
+"""The queue and its scheduling cycles, for the reconciler's thread; their results, for all threads.
 
-After each cycle, also after one with nothing in the queue, the dispatcher publishes what it saw and
-decided as values that never change. Whoever asks why a job waits reads them, from any thread.
+After each cycle, even with an empty queue, the dispatcher publishes what it saw and decided as
+immutable values. Questions about why a job waits are answered from them, in any thread.
 """
 
 import datetime as dt

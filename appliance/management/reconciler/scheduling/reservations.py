@@ -1,4 +1,4 @@
-"""What workflows keep between their jobs: who keeps, and what is added when a job is admitted."""
+"""Resources that workflows retain between their jobs, and what each admission adds to them."""
 
 from collections.abc import Iterable
 

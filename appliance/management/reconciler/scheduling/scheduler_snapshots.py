@@ -1,4 +1,4 @@
-"""From what is kept to what the scheduler sees."""
+"""From the committed state to the scheduler's snapshot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

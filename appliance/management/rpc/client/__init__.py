@@ -1,1 +1,1 @@
-"""The service that the client calls: its servicers, its long calls, and how it beats."""
+"""The service that the client calls: its servicers, its streams and its heartbeats."""

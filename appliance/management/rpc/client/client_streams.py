@@ -1,10 +1,10 @@
-"""What the client's streams are told, by how sure it is who is at their other end.
+"""What the client's streams are told, depending on how well their caller is identified.
 
-The address of a job's coordinator and its authority let one act as the job's client, so they are
-told only to whom `ATTACH_JOB` allows it, once that is sure. With tokens a stream brings no proof:
-the client proves itself on the same connection, at the latest when it hears that its job is
-scheduled, because it then asks for the job's events (see `connections`). Until then such a stream
-is told as much as is needed to go on.
+With the address of a job's coordinator and its authority one can act as the job's client, so they
+are told only to callers whom `ATTACH_JOB` allows it, once identified. With tokens a stream brings
+no proof: the client identifies itself on the same connection, at the latest when it hears that its
+job is scheduled, because it then asks for the job's events (see `connections`). Until then such a
+stream is told as much as the client needs to continue.
 """
 
 import asyncio

@@ -1,14 +1,14 @@
-"""Streams of heartbeats: renew leases, and end soon after what they keep alive has ended.
+"""Streams of heartbeats: renew leases, and end soon after the job or workflow that they belong to.
 
 When a job ends, its client waits for its own heartbeat thread, which sleeps up to ten seconds
 between beats, unless the server ends the stream first. So we end it, a moment after the job: the
-client must have asked its thread to stop by then, or it opens another stream. A client that is
-busy as its job is cancelled does; that stream ends likewise, after twice as long, and so on a few
+client must have asked its thread to stop by then, or it opens another stream. A client that is busy
+when its job is cancelled does; that stream ends likewise, after twice as long, and so on a few
 times.
 
 The first beat comes only after ten seconds, and the streams carry no metadata; until then a stream
-is known by its connection: a client opens it right after it has submitted the job on the same one.
-A wrong guess costs nothing but a few early ends, after which the client opens a new stream.
+is identified by its connection: a client opens it right after it has submitted the job on the same
+one. A wrong guess costs only a few early ends, after which the client opens a new stream.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The client's ClusterManagement service: how its jobs fare, and their end."""
+"""The client's ClusterManagement service: state and end of its jobs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The client's ClusterManagement service: what this server is, and what it does not have."""
+"""The client's ClusterManagement service: properties of this server, and unsupported methods."""
 
 from appliance.management.rpc.context import Context, caller_of
 from appliance.management.store import versions

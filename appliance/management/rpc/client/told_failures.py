@@ -2,9 +2,9 @@
 
 A client whose coordinator is gone learns nothing from it: its own exception says that a tensor did
 not arrive (`Ran into error while receiving tensor ...`), and Python prints that exception last,
-long after the log line with the job's reason. When it then ends the job, it hands in its
-exception's text; if that is not the reason, the call ends with the reason as its error, and that is
-what the user reads last.
+long after the log line with the job's reason. When it then ends the job, it passes its exception's
+text; if that is not the reason, the call ends with the reason as its error, and the user reads that
+last.
 """
 
 import re
