@@ -257,7 +257,7 @@ class Agent:
         self._report(pb.NodeReport(reply=reply))
 
     def _report(self, report: pb.NodeReport) -> None:
-        """Tell management, if it is there; what it has to know it is told when it comes again."""
+        """Report to management if connected; otherwise it learns what it needs on reconnection."""
         if (reports := self._reports) is not None:
             reports.put(report)
 
@@ -285,7 +285,7 @@ class Agent:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     def _beat(self) -> None:
-        """Say every so often that the node lives; end what nobody has asked for in too long."""
+        """Send heartbeats of the node; end pods that have been without management for too long."""
         while not self._stopping.wait(_BEAT_SECONDS):
             load = pb.NodeBeat(
                 cpu_percent=psutil.cpu_percent(), memory_percent=psutil.virtual_memory().percent

@@ -441,7 +441,7 @@ class AgentLauncher:
             self.forget(job)
 
     def _watch(self) -> None:
-        """Look for nodes that say nothing, and for those that are away for too long."""
+        """Look for nodes that are silent, and for those that are away for too long."""
         while not self._is_closed.wait(_WATCH_SECONDS):
             now = self._clock.monotonic_seconds()
             with self._changed:

@@ -88,7 +88,7 @@ class ForkServer:
         self._unread = b""
 
     def serve(self) -> None:
-        """Serve until told to end, or until nobody has come for too long; then end everything."""
+        """Serve until told to end, or nobody has connected for too long; then end everything."""
         reader, writer = socket.socketpair()
         reader.setblocking(False)
         writer.setblocking(False)

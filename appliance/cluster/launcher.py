@@ -94,7 +94,7 @@ class Exits(queue.SimpleQueue[Exit]):
         self._take: Callable[[Exit], None] | None = None
 
     def put(self, item: Exit, block: bool = True, timeout: float | None = None) -> None:
-        """Tell of something that has ended; never waits."""
+        """Report something that has ended; never waits."""
         with self._lock:
             if self._take is not None:
                 self._take(item)

@@ -8,7 +8,7 @@ from protos.wsc.v1 import nodes_pb2 as pb
 
 
 def pod_ended(end: PodExit) -> pb.PodEnded:
-    """Return the message that tells of a pod's end."""
+    """Return the message that reports a pod's end."""
     return pb.PodEnded(
         job=end.job,
         pod=end.pod,
@@ -30,7 +30,7 @@ def pod_exit(message: pb.PodEnded) -> PodExit:
 
 
 def held_job(job: JobId, held: Survivor) -> pb.HeldJob:
-    """Return the message that tells what a node has of a job."""
+    """Return the message that reports what a node has of a job."""
     return pb.HeldJob(
         job=job,
         pids={str(name): pid for name, pid in held.pids.items()},

@@ -28,7 +28,7 @@ class NodesServicer(nodes_pb2_grpc.NodesServicer):
     def Join(
         self, request_iterator: Iterator[pb.NodeReport], context: grpc.ServicerContext
     ) -> Iterator[pb.NodeOrder]:
-        """Take a node in until its connection breaks, or it has joined anew."""
+        """Serve a joined node until its connection breaks, or it has joined again."""
         first = next(request_iterator, pb.NodeReport())
         if not first.HasField("hello") or not first.hello.name:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "An agent begins with its hello.")

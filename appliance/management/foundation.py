@@ -64,7 +64,7 @@ class Foundation:
 
 
 def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack) -> Foundation:
-    """Open what is kept in the data directory, and make what is missing there.
+    """Open the contents of the data directory, and create what is missing.
 
     Args:
         options: How the appliance is set up.

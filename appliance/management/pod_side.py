@@ -45,7 +45,7 @@ def open_pod_side(
     *,
     programs: PodPrograms | None = None,
 ) -> PodSide:
-    """Open what the options say.
+    """Open the launcher that the options select.
 
     Args:
         foundation: What everything is built on.

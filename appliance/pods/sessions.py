@@ -114,7 +114,7 @@ class SessionRun:
         failure = failure_of(error, pod=pod, where=f"its {loop} loop")
         logger.error("Session failed", extra={"session": self.number}, exc_info=error)
         # The report goes first, so that the cause reaches the coordinator before its consequences:
-        # closing the streams makes every neighbour fail as well.
+        # closing the streams makes every peer fail as well.
         self._context.report_failure(failure)
         self._close()
 

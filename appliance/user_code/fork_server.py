@@ -171,7 +171,7 @@ def _become_program(server_pid: int, log: int, directory: str) -> None:
     os.close(log)
     os.chdir(directory)
     sys.path.insert(0, directory)
-    if "numpy" in sys.modules:  # a program by itself draws other numbers than its neighbour
+    if "numpy" in sys.modules:  # a program by itself draws other numbers than another
         importlib.import_module("numpy.random").seed()
 
 

@@ -27,7 +27,7 @@ from workers.csx.system_part import SystemPart, system_part
 
 
 def threads_of(spec: PodSpec, *, num_systems: int) -> int:
-    """Return the threads of a system: its share of its own node, which the spec says.
+    """Return the threads of a system: its share of its own node, from the spec.
 
     Args:
         spec: The system's pod.
@@ -80,7 +80,7 @@ class CsxRole:
     def _read(
         self, request: pods_pb2.LoadRequest, num_threads: int, *, is_on_cpu: bool
     ) -> Packed[tuple[SystemPart, SimulatedTime]]:
-        """Read the plan and write down what this system keeps of it."""
+        """Read the plan and serialise the part that this system needs."""
         spec, num_systems = self._context.spec, request.num_systems
         mode = spec.told(ChiefPodOptions).streams
         num_shards = request.num_shards or 1

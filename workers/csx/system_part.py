@@ -19,7 +19,7 @@ from workers.csx.samples.micro_batches import SharePart, share_parts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPart:
-    """What one system keeps of a plan.
+    """The part of a plan that one system needs.
 
     Attributes:
         step_names: Names of the layer steps.
@@ -61,7 +61,7 @@ def system_part(
     mode: StreamMode,
     num_strands: int = 1,
 ) -> SystemPart:
-    """Return what a system keeps.
+    """Return the part that a system needs.
 
     Args:
         plan: A verified plan.

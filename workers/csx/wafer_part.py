@@ -86,7 +86,7 @@ class Constants:
 
 
 def wafer_part(plan: Plan, shard: BatchShard) -> WaferPart:
-    """Return what a system keeps.
+    """Return the part that a system needs.
 
     Args:
         plan: A verified plan.
@@ -165,7 +165,7 @@ class _Builder:
 
 
 def _without_stack(node: Node) -> Node:
-    """Return a node that knows of the call stack that made it no more than messages tell."""
+    """Return a node with only as much of its call stack as messages show."""
     place, frame = node.location, node.location.user_frame()
     return replace(node, location=replace(place, frames=() if frame is None else (frame,)))
 

@@ -54,7 +54,7 @@ class ManagementLink:
         return 0 if reply is None else reply.restart_count
 
     def ended(self, exit_code: int) -> pb.DriverEndedReply:
-        """Tell how the script has ended and return what is to be done.
+        """Report how the script has ended and return what to do next.
 
         A management that does not answer for ten minutes is not coming back for this run: then the
         script stays ended.

@@ -73,7 +73,7 @@ class Exchange:
             updates.take(self._receive(receipt, layout))
 
     def end(self) -> None:
-        """Tell the readers that no more messages come."""
+        """Signal the readers that no more messages come."""
         if self._ring is not None:
             self._ring.end()
 

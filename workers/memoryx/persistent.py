@@ -23,7 +23,7 @@ class PersistentTensors:
         self._lock = threading.Lock()
 
     def keep(self, persistent_id: int, type_: TensorType, value: NDArray[np.generic]) -> None:
-        """Keep a value that nobody writes to any more; replaces an older one of that number."""
+        """Store a value that nothing writes any more; replaces an older one of that number."""
         with self._lock:
             self._tensors[persistent_id] = type_, value
 

@@ -135,7 +135,7 @@ class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
     def MoveToPersistent(
         self, request: pods_pb2.PersistentTensor, context: grpc.ServicerContext
     ) -> pods_pb2.PersistentReply:
-        """Keep a state tensor's value for later sessions, once the steps have ended."""
+        """Store a state tensor's value for later sessions, once the steps have ended."""
         store = self._role.store_of(request.session)
         self._role.wait_until_idle()
         item = store.item(request.resource_name)
@@ -180,6 +180,6 @@ class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
     def ReleaseSnapshot(
         self, request: pods_pb2.ReleaseSnapshotRequest, context: grpc.ServicerContext
     ) -> pods_pb2.ReleaseSnapshotReply:
-        """Drop the state that was kept after a checkpoint step."""
+        """Drop the snapshot of a checkpoint step."""
         self._role.store_of(request.session).snapshots.release(request.step)
         return pods_pb2.ReleaseSnapshotReply()

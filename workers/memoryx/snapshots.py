@@ -67,7 +67,7 @@ class Snapshots:
         return self._num_bytes_copied
 
     def keep(self, number: int) -> None:
-        """Keep the present state as that after a step; waits while too many are kept.
+        """Take a snapshot of the present state after a step; waits while there are too many.
 
         Args:
             number: The step, counted from 1.

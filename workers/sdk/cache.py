@@ -42,7 +42,7 @@ class ProgramCache:
         return None
 
     def keep(self, upload: Upload, options: Sequence[str], data: bytes) -> None:
-        """Keep a compiled program, for everybody if its hash is right."""
+        """Store a compiled program, for all users if its hash is right."""
         owner = "" if _hash_of(upload, options) == upload.target else str(self._user)
         path = self._path(upload, owner)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

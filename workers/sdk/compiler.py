@@ -53,7 +53,7 @@ class Compilation:
             return self._compiled.get(target)
 
     def compile(self, target: str, options: Sequence[str], watch: Watch) -> str:
-        """Compile uploaded sources and return what the compiler had to say.
+        """Compile uploaded sources and return the compiler's output.
 
         Args:
             target: The hash by which they were uploaded.

@@ -161,7 +161,7 @@ def exits_of(gang: Gang, seen: Seen) -> tuple[PodExit, ...]:
 
 
 def unrecorded(gang: Gang) -> PodExit:
-    """Return what there is to tell of a gang whose record somebody has deleted or damaged."""
+    """Return the report on a gang whose record was deleted or damaged."""
     return _exit(gang, next(iter(gang.manifests)), detail=_UNRECORDED)
 
 

@@ -272,7 +272,7 @@ class KubernetesLauncher:
             return None
 
     def _sync_unrecorded(self, job: JobId, *, is_stop_wanted: bool) -> None:
-        """Look after a job without a record: not launched, forgotten, or somebody deleted it."""
+        """Handle a job without a record: not launched, forgotten, or deleted by somebody."""
         gang = self._gangs.get(job)
         is_forgotten = gang is None or gang.uid in self._forgotten
         if gang is not None and not is_forgotten and not is_stop_wanted:

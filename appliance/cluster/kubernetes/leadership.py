@@ -48,7 +48,7 @@ class Observation:
 def observe(
     lease: Resource | None, before: Observation | None, *, now_seconds: float
 ) -> Observation:
-    """Return what a look at the lease tells, knowing what the look before it told."""
+    """Return what an observation of the lease means, given the observation before it."""
     if lease is None:
         return Observation(version="", holder="", since_seconds=now_seconds, seconds=0.0)
     spec = lease.get("spec") or {}
@@ -97,7 +97,7 @@ class Leadership:
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> bool:
-        """Wait until this candidate leads, then keep it so; False if `release` came first."""
+        """Wait until this candidate leads, then keep renewing; False if `release` came first."""
         seen: Observation | None = None
         while not self._stopping.is_set():
             try:

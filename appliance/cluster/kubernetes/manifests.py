@@ -175,7 +175,7 @@ def _metadata(name: str, job: JobId, owner: Resource) -> dict[str, Any]:
 
 
 def _user_of(spec: PodSpec, options: KubernetesOptions) -> tuple[int, int]:
-    """Return whom a pod runs as: its job's user, but never root."""
+    """Return the user that a pod runs as: its job's user, but never root."""
     uid = spec.options.user_uid or options.default_uid
     gid = spec.options.user_gid or options.group_id
     return uid, gid

@@ -69,7 +69,7 @@ def name_of(resource: Resource) -> str:
 
 
 def uid_of(resource: Resource) -> str:
-    """Return what tells an object from an earlier one of its name."""
+    """Return what distinguishes an object from an earlier one of its name."""
     return str(resource["metadata"]["uid"])
 
 
@@ -84,5 +84,5 @@ def job_label(resource: Resource) -> str:
 
 
 def is_being_deleted(resource: Resource) -> bool:
-    """Whether somebody has asked for an object's end, and it is still there."""
+    """Whether an object's deletion was requested, and it still exists."""
     return bool(resource["metadata"].get("deletionTimestamp"))

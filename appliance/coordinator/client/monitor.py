@@ -26,7 +26,7 @@ _REPEAT_SECONDS = 8.0
 
 
 def told_at_seconds(failed_seconds: float, carried_seconds: float | None) -> float:
-    """Return when the monitor is told.
+    """Return the time at which the monitor is told of the failure.
 
     Args:
         failed_seconds: When the job failed.
@@ -121,7 +121,7 @@ class Monitor:
     def _is_due(
         self, remaining_seconds: float, released: int, is_wanted: Callable[[], bool]
     ) -> bool:
-        """Wait for the time to tell the failure; return whether it is up to this poll."""
+        """Wait until the failure is due; return whether this poll has to deliver it."""
         start = self._clock.monotonic_seconds()
         with self._changed:
             while not self._is_told and not self._is_closed and released == self._num_released:

@@ -56,7 +56,7 @@ class ManagementLink:
         self._thread: threading.Thread | None = None
 
     def register(self, service_address: str, control_address: str, pid: int) -> None:
-        """Tell where the client finds this job, also to a management that has just started anew.
+        """Register this job's address, also with a management that has just restarted.
 
         Args:
             service_address: host:port for the client.
@@ -132,7 +132,7 @@ class ManagementLink:
     def request_compile(
         self, wait_seconds: float, num_systems: int, is_cached: bool
     ) -> "grpc.Future[management_pb2.RequestCompileReply]":
-        """Ask for what compiling takes; management answers once it is granted, or says why not.
+        """Request resources to compile; management answers when they are granted, or refused.
 
         Args:
             wait_seconds: It answers after so long at the latest.

@@ -60,7 +60,7 @@ class Desk:
 
 
 class CommonAnswers:
-    """What both kinds of job are asked.
+    """Methods for both kinds of job.
 
     Args:
         desk: What to hand over to.
@@ -90,7 +90,7 @@ class CommonAnswers:
     def UnaryHeartBeat(
         self, request: pb.HeartBeatRequest, context: grpc.ServicerContext
     ) -> pb.HeartBeatResponse:
-        """Answer at once; the client's lease is kept by management."""
+        """Answer at once; management renews the client's lease."""
         return pb.HeartBeatResponse()
 
     def UnaryStart(
@@ -126,7 +126,7 @@ class CommonAnswers:
 
 
 class StartAnswers:
-    """What an execute job is asked before its steps run.
+    """Methods for an execute job before its steps run.
 
     Args:
         desk: What to hand over to.
@@ -242,7 +242,7 @@ class StartAnswers:
 
 
 class RunAnswers:
-    """What an execute job is asked while its steps run, and after.
+    """Methods for an execute job while its steps run, and after.
 
     Args:
         desk: What to hand over to.

@@ -120,7 +120,7 @@ class Failures:
         )
 
     def note_silence(self, pod: PodName, sentence: str, is_silent: bool) -> None:
-        """Tell people of a pod that does not answer while its job waits, or that answers again."""
+        """Report a pod that does not answer while its job waits, or that answers again."""
         if self._job.is_over():
             return
         logger.warning("Silent pod", extra={"pod": pod, "reason": sentence})

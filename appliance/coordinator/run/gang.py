@@ -177,7 +177,7 @@ class Gang:
         )
 
     def failure_of(self, name: str, reason: str) -> Failure:
-        """Return the failure that management tells of a pod; its name may be unknown."""
+        """Return the failure of a pod that management reports; its name may be unknown."""
         role, index = self._keys.get(PodName(name), (Role.COORDINATOR, 0))
         return Failure(blame=Blame.ENDED, message=reason, role=role, index=index)
 
@@ -271,7 +271,7 @@ class Gang:
                 self._note_end(member, reply)
 
     def reports(self) -> list[management_pb2.PodReport]:
-        """Return what management is told of each pod."""
+        """Return the report on each pod for management."""
         with self._changed:
             return [
                 management_pb2.PodReport(
@@ -325,7 +325,7 @@ class Gang:
         raise failure.error()
 
     def _note_end(self, member: Member, reply: pods_pb2.FinishReply) -> None:
-        """Keep a session's last readings; a short one may have ended between two heartbeats."""
+        """Record a session's last readings; a short one may have ended between two heartbeats."""
         pod = self._pods[member]
         with self._changed:
             pod.step = reply.steps_completed or pod.step
@@ -361,7 +361,7 @@ class Gang:
         return losses + [(key, text) for key, text in silent if text and key not in gone]
 
     def _silence(self, pod: _Pod, now: float) -> str:
-        """Return why a silent pod is given up; empty if it is not. Tells of silences on the way."""
+        """Return why a silent pod is given up; empty if it is not. Reports silences as it goes."""
         if pod.channel is None:
             return self._absence(pod, now)
         silence = now - pod.heard_seconds
@@ -384,7 +384,7 @@ class Gang:
         return ""
 
     def _absence(self, pod: _Pod, now: float) -> str:
-        """Return why a pod that has never registered is given up; tells of one that is stopped."""
+        """Return why a pod that has never registered is given up; reports one that is stopped."""
         if now > _REGISTER_SECONDS:
             return f"{pod.name} has not come up within {now:.0f} s."
         if now >= NOTICE_SECONDS and not pod.is_silent and (pid := self._pid_of(pod, now)):

@@ -20,7 +20,7 @@ from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 
 class _Kept(NamedTuple):
-    """A tensor that is kept, and the shard of MemoryX that has it."""
+    """A retained tensor, and the shard of MemoryX that has it."""
 
     tensor: StateTensor
     shard: int
@@ -39,7 +39,7 @@ class PersistentTensors:
         self._lock = threading.Lock()
 
     def move(self, session: Session, name: str, number: int) -> None:
-        """Keep a state tensor's present value under a number."""
+        """Retain a state tensor's present value under a number."""
         kept = _Kept(session.ingress.tensor(name), session.shard_of(name))
         self._ask("MoveToPersistent", session, kept.shard, name, number)
         with self._lock:

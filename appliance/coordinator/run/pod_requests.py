@@ -73,5 +73,5 @@ def start(session: int, schedule: RunSchedule) -> pods_pb2.StartRequest:
 
 
 def commit(session: int, names: Iterable[str]) -> pods_pb2.CommitIngestRequest:
-    """Return what MemoryX is told about the tensors that were written into its store."""
+    """Return MemoryX's request for the tensors that were written into its store."""
     return pods_pb2.CommitIngestRequest(session=session, resource_names=names)

@@ -57,7 +57,7 @@ _FOR_BLOCKED = frozenset({Action.READ, Action.END_JOB, Action.ATTACH_JOB})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A user as it is kept.
+    """A user as stored.
 
     Attributes:
         name: Login name, unique.
@@ -131,12 +131,12 @@ class Target:
 
 
 def name_of(user: User) -> str:
-    """Return the name by which others are told of a user."""
+    """Return the name under which a user is shown to others."""
     return user.name or f"uid {user.uid}"
 
 
 def refusal(principal: Principal, action: Action, target: Target) -> str | None:
-    """Return why somebody may not do something, as a sentence; None if they may."""
+    """Return why a principal may not do something, as a sentence; None if they may."""
     who = _describe(principal)
     if principal.is_blocked and action not in _FOR_BLOCKED:
         return f"{who} is blocked."

@@ -37,7 +37,7 @@ def user_of_peer(
     serves_all: bool,
     account_of: Callable[[int], LocalAccount | None],
 ) -> User:
-    """Return whom a call over loopback is of.
+    """Return the user of a call over loopback.
 
     Args:
         peer_uid: User id of the socket that it comes from; None if the kernel knows none.

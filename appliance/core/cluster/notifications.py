@@ -15,7 +15,7 @@ DEFAULT_THRESHOLD = 3
 
 
 class Channel(StrEnum):
-    """How somebody is told."""
+    """How a target is notified."""
 
     EMAIL = "email"
     SLACK = "slack"
@@ -27,7 +27,7 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Somebody who is told.
+    """A receiver of notifications.
 
     Attributes:
         channel: How.
@@ -68,7 +68,7 @@ _WORDS = {
 
 
 def severity_of(phase: Phase) -> int | None:
-    """Return how urgent it is that a job has entered a phase; None if nobody is told.
+    """Return how urgent a job's entering a phase is; None if nobody is notified.
 
     `QUEUED` means a job that has run and was put back; nobody is told of a new job.
     """
@@ -76,7 +76,7 @@ def severity_of(phase: Phase) -> int | None:
 
 
 def wants(target: Target, phase: Phase) -> bool:
-    """Whether a target is told that a job has entered a phase."""
+    """Whether a target is notified that a job has entered a phase."""
     severity = severity_of(phase)
     return severity is not None and severity <= target.threshold
 

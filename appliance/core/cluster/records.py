@@ -122,7 +122,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord(NewJob):
-    """A job as it is kept.
+    """A job as stored.
 
     Attributes:
         sequence: Order of submission, unique and growing.
@@ -177,7 +177,7 @@ _WRITERS = {name: getattr(JobRecord, name).__set__ for name in _NAMES}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """A pod as it is kept.
+    """A pod as stored.
 
     Attributes:
         name: Its name.
@@ -235,7 +235,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowRecord:
-    """A workflow as it is kept.
+    """A workflow as stored.
 
     Attributes:
         id: Its id.
@@ -256,7 +256,7 @@ class WorkflowRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What a workflow keeps between its jobs.
+    """What a workflow retains between its jobs.
 
     Attributes:
         workflow: The workflow.

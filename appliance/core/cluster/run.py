@@ -22,12 +22,12 @@ class RunSchedule:
     first_step: int = 0
 
     def keeps_outputs(self, step: int) -> bool:
-        """Whether the outputs of a step (0-based) are kept for the client."""
+        """Whether the outputs of a step (0-based) are stored for the client."""
         number = step + 1
         if number == self.num_steps:
             return True
         return self.output_interval > 0 and number % self.output_interval == 0
 
     def keeps_state(self, step: int) -> bool:
-        """Whether the state after a step (0-based) is kept for the client."""
+        """Whether the state after a step (0-based) is stored for the client."""
         return step + 1 in self.checkpoint_steps

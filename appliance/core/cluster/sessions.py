@@ -43,7 +43,7 @@ class SessionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """A session as it is kept.
+    """A session as stored.
 
     Attributes:
         name: Its name.

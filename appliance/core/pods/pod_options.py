@@ -40,7 +40,7 @@ class StreamMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodOptions:
-    """What every pod is told.
+    """The options of every pod.
 
     Attributes:
         job_type: What kind of job it belongs to.
@@ -88,7 +88,7 @@ class PodOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPodOptions(PodOptions):
-    """What a pod is told that clients speak to.
+    """The options of a pod that serves clients.
 
     Attributes:
         request_path: File with the client's serialised request for the job.
@@ -132,7 +132,7 @@ Serving = TypeVar("Serving", bound=ServingPodOptions)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorPodOptions(ServingPodOptions):
-    """What a coordinator is told.
+    """The options of a coordinator.
 
     Attributes:
         num_systems: Systems of an execute job; 0 for a compile.
@@ -165,7 +165,7 @@ class CoordinatorPodOptions(ServingPodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkPodOptions(ServingPodOptions):
-    """What the pod of an SDK job is told.
+    """The options of an SDK job's pod.
 
     Attributes:
         systems: Names of the systems that the job holds.
@@ -176,7 +176,7 @@ class SdkPodOptions(ServingPodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputingPodOptions(PodOptions):
-    """What a pod is told that compiles loops to machine code.
+    """The options of a pod that compiles loops to machine code.
 
     Attributes:
         machine_code: Directory of machine code that pods before it have compiled; None keeps none.
@@ -191,7 +191,7 @@ class ComputingPodOptions(PodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPodOptions(ComputingPodOptions):
-    """What a pod of MemoryX is told.
+    """The options of a MemoryX pod.
 
     Attributes:
         memory_bytes: Memory that MemoryX of the job may use on a node; 0 for what there is.
@@ -204,7 +204,7 @@ class WeightPodOptions(ComputingPodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChiefPodOptions(ComputingPodOptions):
-    """What a system's pod is told.
+    """The options of a system's pod.
 
     Attributes:
         streams: How weights reach it.
@@ -221,7 +221,7 @@ class ChiefPodOptions(ComputingPodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwarmxPodOptions(PodOptions):
-    """What a pod of SwarmX is told.
+    """The options of a SwarmX pod.
 
     Attributes:
         streams: How weights reach the systems.
@@ -232,7 +232,7 @@ class SwarmxPodOptions(PodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPodOptions(PodOptions):
-    """What an input worker is told.
+    """The options of an input worker.
 
     Attributes:
         request_path: File with the client's serialised request for the job.
@@ -247,12 +247,12 @@ class WorkerPodOptions(PodOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationPodOptions(PodOptions):
-    """What the pod is told that gives a system its batches: what every pod is."""
+    """The options of the pod that gives a system its batches: those of every pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverPodOptions(PodOptions):
-    """What a driver is told.
+    """The options of a driver.
 
     Attributes:
         driver: The run's `DriverSpec`, as JSON.
@@ -284,14 +284,14 @@ OPTIONS_OF_ROLE: Mapping[Role, type[PodOptions]] = {
 
 
 def options_type(role: Role, job_type: JobType) -> type[PodOptions]:
-    """Return what a pod is told: that of an SDK job is in the coordinator's place."""
+    """Return the options class of a pod; an SDK job's pod has the coordinator's role."""
     if role is Role.COORDINATOR and job_type.is_sdk:
         return SdkPodOptions
     return OPTIONS_OF_ROLE[role]
 
 
 def for_role(role: Role, common: PodOptions) -> PodOptions:
-    """Return what a pod of a role is told that is told nothing but what every pod is."""
+    """Return the options of a role that has only those of every pod."""
     told = {each.name: getattr(common, each.name) for each in fields(PodOptions)}
     return options_type(role, common.job_type)(**told)
 

@@ -90,7 +90,7 @@ class Allowances:
         return use
 
     def _forget_idle(self, now: float) -> None:
-        """Forget callers of whom nothing is open and who have been quiet for long enough."""
+        """Forget callers without open calls that have been idle for long enough."""
         for key, use in list(self._uses.items()):
             allowance = self._table[key[0]]
             is_full = use.tokens + (now - use.at) * allowance.per_second >= allowance.burst

@@ -106,7 +106,7 @@ class Access:
         self._delegates.append(delegate)
 
     def on_change(self, listener: Callable[[str, str], None]) -> None:
-        """Tell somebody of the kind and name of each object that was changed, in any thread."""
+        """Call a listener with the kind and name of each changed object, in any thread."""
         self._listeners.append(listener)
 
     @property
@@ -150,18 +150,18 @@ class Access:
         return self._known_as(user)
 
     def vouched(self, user: User) -> Principal:
-        """Return who asks where somebody else has made sure of it, such as Kubernetes."""
+        """Return the caller where another party has authenticated it, such as Kubernetes."""
         return self._known_as(user)
 
     def allow(self, principal: Principal, action: Action, target: Target) -> None:
-        """Let somebody do something, or raise `ForbiddenError`."""
+        """Check that a caller may do something, or raise `ForbiddenError`."""
         if (why := refusal(principal, action, target)) is not None:
             raise ForbiddenError(why)
 
     def begin(
         self, principal: Principal, action: Action, target: Target, *, door: str, detail: str = ""
     ) -> "Change":
-        """Let somebody begin a change, whose end is to be told to what this returns.
+        """Check and begin a change; the caller reports its end to the returned object.
 
         Raises:
             ForbiddenError: They may not; this is written down.
@@ -188,7 +188,7 @@ class Access:
     def change(
         self, principal: Principal, action: Action, target: Target, *, door: str, detail: str = ""
     ) -> Iterator["Change"]:
-        """Let somebody change something inside the block, and write down that they did.
+        """Check a change that is made inside the block, and write its audit record.
 
         A refusal and a failure are written down too.
 
@@ -318,7 +318,7 @@ _asking: ContextVar[Principal | None] = ContextVar("asking", default=None)
 
 
 def act_as(principal: Principal | None) -> None:
-    """Let `asking` return somebody for the rest of this call, and in what takes its context along.
+    """Set the caller that `asking` returns, for this call and tasks that copy its context.
 
     Nothing takes it back: every call has a context of its own.
     """
@@ -355,7 +355,7 @@ def write_down(name: str) -> None:
 
 
 class Change:
-    """A change that is being made; told of its end, it writes itself down.
+    """A change in progress; it writes its audit record when it ends.
 
     Args:
         repository: Keeps the audit trail.
@@ -385,7 +385,7 @@ class Change:
             _present.reset(token)
 
     def describe(self, detail: str) -> None:
-        """Say what the change consists in, where that is known only now."""
+        """Set the description of the change, where it is known only now."""
         self._record = replace(self._record, detail=detail)
 
     def write_with(self, name: str) -> None:
@@ -406,7 +406,7 @@ class Change:
         self._write(name=self._record.name, problem=error.message)
 
     async def done_with(self, keep: Keep, name: str = "") -> None:
-        """Do the same as `done`, but let somebody write who writes for many."""
+        """Do the same as `done`, but pass the record to a writer that batches."""
         name = self._record.name or name
         if not self._is_written:
             record = replace(self._record, at=self._clock.now(), name=name)

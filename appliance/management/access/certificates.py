@@ -69,7 +69,7 @@ def ensure_certificates(directory: Path, host: str, clock: Clock) -> Certificate
 
 
 def find_certificates(directory: Path, host: str, clock: Clock) -> Certificates:
-    """Return certificates that somebody else made and renews, as in a TLS Secret of Kubernetes.
+    """Return certificates that are made and renewed elsewhere, as in a Kubernetes TLS Secret.
 
     Args:
         directory: Holds `ca.crt`, `tls.crt` and `tls.key`.

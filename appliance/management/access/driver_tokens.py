@@ -51,7 +51,7 @@ class DriverTokens:
 
 
 def open_driver_tokens(data_dir: Path) -> DriverTokens:
-    """Return the tokens of an appliance, whose key is made at the first start and kept."""
+    """Return the tokens of an appliance, whose key is created at the first start and stored."""
     path = data_dir / "driver-tokens.key"
     try:
         key = path.read_bytes()

@@ -20,7 +20,7 @@ class LocalPeers:
         self._here = Endpoint(host, port)
 
     def follow(self, origin_of: Callable[[Endpoint], Origin | None]) -> None:
-        """Let somebody say what is behind a connection that was passed on.
+        """Set the lookup of the original connection behind one that was passed on.
 
         Args:
             origin_of: Returns the connection behind the far end of ours; None if it is no passed-on

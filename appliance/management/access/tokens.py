@@ -39,7 +39,7 @@ _HINT = "`appliance token create` mints one; put it into CSAUTH_TOKEN."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minted:
-    """A fresh token; the text is shown once and not kept."""
+    """A new token; the text is shown once and not stored."""
 
     record: TokenRecord
     text: str

@@ -69,7 +69,7 @@ class Flow:
 
 
 class ActivityService:
-    """Reads it from what is kept of jobs and pods.
+    """Reads use and data rates from the stored records of jobs and pods.
 
     Args:
         state: What is kept.

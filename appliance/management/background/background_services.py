@@ -57,7 +57,7 @@ class BackgroundServices:
         self._job_traces.job_ended(job)
 
     def close(self) -> None:
-        """Stop; what is unsent of notices stays kept, what is unsent of traces is sent."""
+        """Stop; unsent notifications stay in the database, unsent traces are sent."""
         self._log_retention.close()
         self._notifier.close()
         self._messengers.close()

@@ -69,7 +69,7 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyOptions:
-    """How an appliance tells people of jobs.
+    """How an appliance sends notifications about jobs.
 
     Attributes:
         mail: Where mail is handed in; None if none can be sent.
@@ -140,7 +140,7 @@ class Messengers:
         self._http.close()
 
     def send(self, target: Target, notice: Notice) -> None:
-        """Tell one target.
+        """Notify one target.
 
         Raises:
             DeliveryError: It was not reached, or did not take the notice.

@@ -56,14 +56,14 @@ class Notifier:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is unsent stays kept."""
+        """Stop; unsent notifications stay in the database."""
         self._is_closing.set()
         if self._thread.is_alive():
             self._thread.join()
         self._senders.shutdown(wait=True, cancel_futures=True)
 
     def look(self) -> None:
-        """Take in what has happened, and begin to send what is due."""
+        """Read new events, and begin to send what is due."""
         if not self._state.notifications.is_used():
             return
         now = self._state.clock.now()
@@ -79,7 +79,7 @@ class Notifier:
             self._senders.submit(self._deliver_guarded, delivery)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Try one delivery, and keep what has come of it."""
+        """Try one delivery, and store its outcome."""
         notice = self._notice(delivery)
         if notice is None:
             return  # the job is forgotten, and so is the delivery
@@ -128,7 +128,7 @@ class Notifier:
         self._state.notifications.postpone(delivery.id, until)
 
     def _end(self, delivery: Delivery, reason: str, message: str) -> None:
-        """Forget a delivery and keep what has become of it, both or neither."""
+        """Delete a delivery and store its outcome, in one transaction."""
         logger.info("Notification", extra={"job": delivery.job, "what": message})
         event = EventRecord(
             job=delivery.job,

@@ -59,7 +59,7 @@ class StorageWatch:
             self._thread.join(timeout=_LOOK_SECONDS)
 
     def look(self) -> None:
-        """Look at the disk, and tell of a change."""
+        """Check the disk, and report a change."""
         try:
             space = self._space_of(self._data_dir)
         except OSError as error:

@@ -28,7 +28,7 @@ class Awaited(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody waits for.
+    """The answer that a caller waits for.
 
     Attributes:
         awaited: Gets it.
@@ -60,7 +60,7 @@ class JobWatch:
         self._loop, self._loop_thread = loop, threading.get_ident()
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Tell somebody of the id of each job that changes, in the thread that changes it."""
+        """Call a listener with the id of each job that changes, in the changing thread."""
         self._listeners.append(listener)
 
     def notify(self, job: JobId) -> None:
@@ -96,7 +96,7 @@ class JobWatch:
             self._loop.call_soon_threadsafe(self.feed.publish, topic, name)
 
     def followed(self) -> list[JobId]:
-        """Return the jobs that somebody follows; may be called from any thread."""
+        """Return the jobs that have followers; may be called from any thread."""
         return list(self._followers)
 
     @contextmanager

@@ -44,7 +44,7 @@ class ClusterFacts:
 
 
 class ClusterModel:
-    """The facts as they are kept; whoever changes them calls `reload`.
+    """The committed facts; code that changes them calls `reload`.
 
     Args:
         state: What is kept.
@@ -65,18 +65,18 @@ class ClusterModel:
         return self._facts
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call somebody after each change, in the thread that made it."""
+        """Call a listener after each change, in the thread that made it."""
         self._listeners.append(listener)
 
     def reload(self) -> None:
-        """Take note of a change that is kept already."""
+        """Read a change that is already committed."""
         with self._lock:
             self._facts = self._read()
         for listener in self._listeners:
             listener()
 
     def reload_reservations(self) -> None:
-        """Take note of a change of what workflows keep; nobody is told."""
+        """Read a committed change of workflows' reservations, without notifying listeners."""
         with self._lock:
             kept = tuple(self._state.workflows.reservations())
             self._facts = replace(self._facts, reservations=kept)

@@ -49,7 +49,7 @@ class ApplianceCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the database is not to be asked before somebody scrapes."""
+        """Return nothing: the database must not be read before a scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

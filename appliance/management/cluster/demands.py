@@ -155,7 +155,7 @@ def _counts(
 
 
 def _program(submission: Submission) -> str:
-    """Return what tells runs of the same compiled program on the same systems."""
+    """Return the key of runs of the same compiled program on the same systems."""
     if not submission.artifact_dir:
         return ""
     name = PurePosixPath(submission.artifact_dir).name

@@ -79,7 +79,7 @@ class Inventory:
         ]
 
     def reserved_systems(self, workflow: WorkflowId) -> Sequence[str]:
-        """Return the names of the systems that a workflow keeps between its jobs."""
+        """Return the names of the systems that a workflow retains between its jobs."""
         kept = [r for r in self._model.facts.reservations if r.workflow.id == workflow]
         return [name for reservation in kept for name in reservation.systems]
 
@@ -156,7 +156,7 @@ def simulated_cluster(num_systems: int) -> ClusterDescription:
 
 
 def set_up_cluster(model: ClusterModel, text: str, num_systems: int | None) -> None:
-    """Take the cluster of the options, else keep the one that is there, else make one system.
+    """Use the cluster of the options, else the stored one, else a single system.
 
     Args:
         model: Takes it.

@@ -50,7 +50,7 @@ class NodePool:
         self.launcher = AgentLauncher(options, clock, self._changed)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call somebody when a node has come or gone, in any thread."""
+        """Call a listener when a node has joined or left, in any thread."""
         self._listeners.append(listener)
 
     def _changed(self) -> None:

@@ -78,7 +78,7 @@ def _held_nodes(job: JobRecord, cluster: ClusterDescription) -> list[int]:
 
 
 def joined_nodes(described: Sequence[Node], joined: Sequence[NodeView]) -> tuple[Node, ...]:
-    """Return the nodes that are there; what a cluster file says of one's size counts."""
+    """Return the joined nodes; a size in the cluster file overrides a node's own."""
     sizes = {node.name: node for node in described}
     return tuple(
         Node(

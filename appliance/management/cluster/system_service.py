@@ -105,7 +105,7 @@ class SystemService:
         return self._change(changed, health, by=by, port=port)
 
     def report(self, event: SystemEvent) -> None:
-        """Keep word of something that happened to a system; raises `NotFoundError`."""
+        """Store an event of a system; raises `NotFoundError`."""
         self.load(event.system)
         self._state.system_events.add(event)
 

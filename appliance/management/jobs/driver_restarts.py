@@ -29,7 +29,7 @@ _PREEMPTED = "Preempted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Starts:
-    """What is kept of a driver's starts.
+    """The stored record of a driver's starts.
 
     Attributes:
         count: Restarts so far.
@@ -44,7 +44,7 @@ class _Starts:
 
 
 class DriverRestarts:
-    """Says whether scripts are started again, and writes it down.
+    """Decides whether scripts are restarted, and records it.
 
     Args:
         state: What is kept.
@@ -77,7 +77,7 @@ class DriverRestarts:
         return restart, starts.count + int(restart.is_wanted)
 
     def pod_lost(self, driver: JobRecord, exit_code: int, how: str) -> str:
-        """Decide whether a driver is started anew whose pod has ended, and write that down.
+        """Decide whether a driver whose pod has ended is restarted, and record it.
 
         Args:
             driver: The driver.

@@ -57,7 +57,7 @@ class DriverSubmission:
 
 
 class DriverService:
-    """Takes in drivers, and knows the callers that are their scripts.
+    """Accepts drivers, and recognises callers that are their scripts.
 
     Args:
         state: What is kept.
@@ -120,7 +120,7 @@ class DriverService:
         return wait_until_kept(is_kept, "The run was not kept", hint="See whether it is listed.")
 
     def _hand_over(self, submission: DriverSubmission, is_kept: Awaited) -> None:
-        """Let the reconciler's next turn keep a driver."""
+        """Submit a driver to the reconciler's next turn."""
         cluster = self._model.facts.description
         self._check_user(submission.user)
         _check_systems(submission.spec.num_systems, len(cluster.systems))
@@ -142,7 +142,7 @@ class DriverService:
         self._mailbox.take_in(job, partial(copy_context().run, keep), is_kept)
 
     def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
-        """Keep a driver with what it runs and its workflow; called within a batch.
+        """Write a driver with its script and its workflow; called within a batch.
 
         It has no directory yet: its launcher makes that, when it opens the log.
         """
@@ -184,7 +184,7 @@ class DriverService:
             )
 
     def _take_place(self, job: JobId, user: User) -> None:
-        """Count a driver that is about to be kept, or refuse one too many."""
+        """Count a driver that is about to be committed, or refuse one too many."""
         with self._lock:
             mine = self._arriving[user.uid]
             known = self._state.jobs.unfinished_drivers(user.uid) | mine
@@ -201,7 +201,7 @@ class DriverService:
             mine.add(job)
 
     def _give_place(self, job: JobId, user: User) -> None:
-        """Stop to count a driver that is kept, and so counted as such, or never will be."""
+        """Stop counting a driver that is committed, and counted as such, or never will be."""
         with self._lock:
             mine = self._arriving[user.uid]
             mine.discard(job)

@@ -84,7 +84,7 @@ class JobEdits:
         return record
 
     def hold(self, job: JobId, by: User) -> None:
-        """Let a waiting job keep its place but not start.
+        """Hold a waiting job: it keeps its place but does not start.
 
         Raises:
             NotFoundError: There is no job of that id.

@@ -11,7 +11,7 @@ from appliance.storage.queue.series import Point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLists:
-    """Answers questions about many jobs at once, each with one look at what is kept.
+    """Answers questions about many jobs at once, each from one read of the database.
 
     Attributes:
         state: What is kept.

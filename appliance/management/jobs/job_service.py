@@ -56,7 +56,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingress:
-    """How far a job's door is.
+    """The state of a job's ingress.
 
     Attributes:
         message: What it waits for, for people.
@@ -143,7 +143,7 @@ class JobService:
         return self._state.jobs.events(job)
 
     def warnings(self, job: JobId) -> Sequence[EventRecord]:
-        """Return the events that the user should be told without asking."""
+        """Return the events that are shown to the user without a request."""
         events = self._state.jobs.events(job)
         return [event for event in events if event.is_warning and event.phase is None]
 
@@ -156,7 +156,7 @@ class JobService:
         return f"{self._dashboard_root}/jobs/{job}"
 
     def ingress(self, job: JobId) -> Ingress:
-        """Return how far a job's door is; raises `NotFoundError`."""
+        """Return the state of a job's ingress; raises `NotFoundError`."""
         record = self.load(job)
         is_scheduled = record.started_at is not None
         match record.phase:
@@ -227,7 +227,7 @@ class JobService:
                 self._mailbox.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:
-        """Keep where a compile job left its artifacts; the job has served its purpose.
+        """Store where a compile job left its artifacts; the job is then done.
 
         Args:
             job: The job.
@@ -327,7 +327,7 @@ class JobService:
         events: Sequence[EventRecord],
         points: Sequence[Point] = (),
     ) -> None:
-        """Take note of what a coordinator says of its job."""
+        """Record a coordinator's report of its job."""
         self.load(job)
         for pod in pods:
             self._state.pods.set_readings(
@@ -345,7 +345,7 @@ class JobService:
             self._mailbox.post_and_wait(job, reported)
 
     def request_compile(self, job: JobId, *, num_systems: int = 0, is_cached: bool = False) -> None:
-        """Queue a compile job that has looked into the cache in vain for what compiling takes.
+        """Queue a compile job after a cache miss, for the resources to compile.
 
         Args:
             job: The job.

@@ -173,7 +173,7 @@ class QueueService:
         raise ConflictError(f"Job {job} does not wait: it is {record.phase.value}.")
 
     def would_start(self, question: StartQuestion) -> StartAnswer:
-        """Say whether a request would start now, else when; nothing is queued.
+        """Return whether a request would start now, else when; nothing is queued.
 
         Raises:
             NotFoundError: There is no session of the name given.

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionOptions:
-    """How jobs are taken in.
+    """How submissions are handled.
 
     Attributes:
         data_dir: Where jobs' directories and the compile cache are.
@@ -52,7 +52,7 @@ class SubmissionOptions:
 
 
 class SubmissionService:
-    """Takes in jobs and workflows.
+    """Accepts jobs and workflows.
 
     Args:
         state: What is kept.
@@ -86,7 +86,7 @@ class SubmissionService:
         self._repeats.client_knows(job)
 
     async def submit(self, submission: Submission, caller: Caller) -> JobRecord:
-        """Queue a job; it is kept when this returns.
+        """Queue a job; it is committed when this returns.
 
         A call that comes again gets the job that it made before, if it made one.
 
@@ -110,7 +110,7 @@ class SubmissionService:
     def _hand_over(
         self, job: JobId, submission: Submission, caller: Caller, is_kept: Awaited
     ) -> None:
-        """Let the reconciler's next turn keep a job."""
+        """Submit a job to the reconciler's next turn."""
         session = self._session(submission.session, caller)
         workflow = (
             self._drivers.workflow_of(caller.token)
@@ -146,7 +146,7 @@ class SubmissionService:
         return None if record is None else record.spec.max_node_groups
 
     def _keep(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
-        """Keep a job with its request, its workflow and its lease; called within a batch."""
+        """Write a job with its request, its workflow and its lease; called within a batch."""
         if (first := self._repeats.find_first(new.request_digest, caller)) is not None:
             write_down(first.id)
             return first
@@ -187,12 +187,12 @@ class SubmissionService:
         self._mailbox.release(workflow)
 
     def reserve_for(self, job: JobRecord) -> None:
-        """Let the workflow of a job keep what its jobs get; raises `NotFoundError`."""
+        """Let the workflow of a job retain what its jobs get; raises `NotFoundError`."""
         self._state.workflows.reserve(job.workflow)
         self._mailbox.hold(job.workflow)
 
     def release_for(self, job: JobRecord) -> None:
-        """Let the workflow of a job give up what it keeps; raises `NotFoundError`."""
+        """Let the workflow of a job release what it retains; raises `NotFoundError`."""
         self._state.workflows.release(job.workflow)
         self._mailbox.release(job.workflow)
 

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Candidacy:
-    """One management's wish to lead; nothing else of it may begin before it does.
+    """One management's candidacy; nothing else of it may start before it leads.
 
     Args:
         text: The settings, as YAML.

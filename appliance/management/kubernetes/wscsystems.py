@@ -44,7 +44,7 @@ class WscSystems:
         self._thread = threading.Thread(target=self._run, name="wscsystems", daemon=True)
 
     def start(self) -> None:
-        """Begin to keep both sides in step."""
+        """Begin to synchronise both sides."""
         self._informer.start(timeout_seconds=_SYNC_SECONDS)
         self._work.add(_ALL)
         self._thread.start()

@@ -46,7 +46,7 @@ UNKNOWN_JOB = "the appliance does not know this job any more"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What somebody has asked for by changing the spec of a job that is there.
+    """A request made by changing the spec of an existing job.
 
     Attributes:
         priority: The new priority; None leaves it.
@@ -59,7 +59,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A driver that somebody has created a wsjob for.
+    """A driver that a user has requested by creating a wsjob.
 
     Attributes:
         spec: What to run.
@@ -129,7 +129,7 @@ def new_object(job: JobRecord, driver: DriverSpec | None) -> Resource:
 
 
 def read_request(resource: Resource) -> Request:
-    """Return what a wsjob that somebody has created asks for.
+    """Return the request of a wsjob that a user has created.
 
     Raises:
         UserError: It cannot be done.
@@ -265,7 +265,7 @@ def finalizers(resource: Resource, *, wanted: bool) -> Resource:
 
 
 def is_ours(resource: Resource) -> bool:
-    """Whether the appliance has made the object, for a job that came by another door."""
+    """Whether the appliance made the object, for a job submitted by another entry point."""
     return name_of(resource) == job_label(resource)
 
 

@@ -89,7 +89,7 @@ class WsJobs:
         self._informer.start(timeout_seconds=_SYNC_SECONDS)
 
     def start(self, services: JobServices, *, stop_pods: Callable[[JobId], None]) -> None:
-        """Begin to keep both sides in step.
+        """Begin to synchronise both sides.
 
         Args:
             services: See `JobServices`.
@@ -178,7 +178,7 @@ class WsJobs:
             return found
 
     def _sync_jobless(self, job: JobId, resource: Resource) -> None:
-        """Submit a wsjob that somebody has created; let one go whose job is not known any more."""
+        """Submit a wsjob that a user has created; release one whose job no longer exists."""
         if objects.is_submittable(resource):
             self._submit(job, resource)
             return

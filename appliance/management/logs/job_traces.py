@@ -20,7 +20,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class JobTraces:
-    """Tells of jobs that have ended, in a thread of its own; does nothing while tracing is off.
+    """Exports spans of ended jobs, in a thread of its own; does nothing while tracing is off.
 
     Args:
         state: Where jobs and events are.
@@ -36,7 +36,7 @@ class JobTraces:
             self._pool.submit(self._tell, job)
 
     def close(self) -> None:
-        """Tell of what is known, and stop."""
+        """Export what is known, and stop."""
         self._pool.shutdown(wait=True)
 
     def _tell(self, job_id: JobId) -> None:

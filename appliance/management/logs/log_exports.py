@@ -67,7 +67,7 @@ class ExportWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """An export as it is kept.
+    """An export as stored.
 
     Attributes:
         id: Its id.
@@ -208,7 +208,7 @@ class LogExports:
         return self._archive(export.id)
 
     def keep_until(self, export_id: str, until: dt.datetime) -> Export:
-        """Change until when an export is kept.
+        """Change when an export expires.
 
         Raises:
             NotFoundError: There is no such export.
@@ -287,7 +287,7 @@ class LogExports:
 
 
 def _last_lines(path: Beneath, num_lines: int) -> bytes:
-    """Return what is kept of a log, or only its last lines (0 for all)."""
+    """Return the stored part of a log, or only its last lines (0 for all)."""
     start = tail_offset(path.path, num_lines) if num_lines else kept_from(path.path)
     with open(open_file(path), "rb") as file:
         file.seek(start)

@@ -24,7 +24,7 @@ _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def kept_from(path: Path) -> int:
-    """Return where the first whole line that is kept begins; 0 if all is, or there is no file."""
+    """Return where the first whole stored line begins; 0 if all are stored, or without a file."""
     try:
         with open(_open(path), "rb") as file:
             first = os.lseek(file.fileno(), 0, os.SEEK_DATA)
@@ -41,7 +41,7 @@ def kept_from(path: Path) -> int:
 
 
 def kept_bytes(path: Path) -> int:
-    """Return how much of a file is kept; 0 for an absent one."""
+    """Return how much of a file is stored; 0 for an absent one."""
     try:
         return path.stat().st_size - kept_from(path)
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def kept_bytes(path: Path) -> int:
 
 
 def read_log(path: Path, offset: int, max_bytes: int) -> tuple[int, bytes]:
-    """Read from an offset on, or from where the file is kept if that is later.
+    """Read from an offset on, or from the first stored byte if that is later.
 
     Returns:
         Where the bytes begin, and them; none at the end of the file or for an absent one.

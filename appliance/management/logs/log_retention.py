@@ -36,7 +36,7 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """How much is kept of what pods print.
+    """How much output of pods is stored.
 
     Attributes:
         pod_bytes: Of one pod; older lines go first. 0 sets no limit.

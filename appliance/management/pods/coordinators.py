@@ -39,7 +39,7 @@ class CoordinatorAddresses:
         self._jobs_dir = jobs_dir
 
     def note(self, job: JobId, address: str) -> None:
-        """Keep the address that a coordinator has registered; the job must be known."""
+        """Store the address that a coordinator has registered; the job must be known."""
         if address and not address.startswith("unix:"):
             path = self._jobs_dir / job / ADDRESS_FILE
             partial = path.with_suffix(".new")
@@ -109,7 +109,7 @@ class FarCoordinators:
 
 
 class Coordinators:
-    """Tells coordinators that their job ends; never waits for them.
+    """Notifies coordinators that their job ends; never waits for them.
 
     Args:
         far: The way to those on other hosts; None if there are none.

@@ -37,7 +37,7 @@ class JobKeys:
         return self._key(JobId(str(hello.get("job"))))
 
     def text_of(self, job: JobId) -> str:
-        """Return the key of a job as its pods are told it, in hexadecimal digits."""
+        """Return the key of a job as its pods receive it, in hexadecimal digits."""
         return job_key(self._secret, job)
 
     def _key(self, job: JobId) -> bytes:

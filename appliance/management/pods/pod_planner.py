@@ -19,7 +19,7 @@ from appliance.management.store.state import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlanner:
-    """Says which pods a job consists of, and where they run.
+    """Determines which pods a job consists of, and where they run.
 
     Attributes:
         surroundings: What pods need to know of the appliance, all but what the cluster says.

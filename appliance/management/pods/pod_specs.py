@@ -155,7 +155,7 @@ class _Common:
 def _common(
     job: JobRecord, surroundings: Surroundings, *, is_spread: bool, is_traced: bool
 ) -> PodOptions:
-    """Return what every pod of a job is told.
+    """Return the options common to all pods of a job.
 
     Args:
         job: The job.
@@ -230,7 +230,7 @@ class _Share:
 
 
 def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
-    """Return what a pod is told."""
+    """Return the options of a pod."""
     job, surroundings = common.job, common.surroundings
     told = _fields(common.options) | {"pod_memory_bytes": _memory_bytes(role, job)}
     if job.type.is_sdk:

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Admissions:
-    """Carries out wishes about the queue, and the decisions of scheduling cycles.
+    """Carries out requests about the queue, and the decisions of scheduling cycles.
 
     Args:
         jobs: The jobs that have not ended.
@@ -84,7 +84,7 @@ class Admissions:
                 self._turn.job_changed(job)
 
     def take_wish(self, wish: inbox.Wish) -> None:
-        """Do what a caller wishes about the queue."""
+        """Carry out a caller's request about the queue."""
         self._turn.needs_cycle = True
         match wish:
             case inbox.Arrived():
@@ -129,7 +129,7 @@ class Admissions:
             self._dispatcher.add_compile(live.job)
 
     def _reserve_ahead(self, job: JobRecord, num_systems: int) -> None:
-        """Let a workflow keep, from its compile on, what its execute job would get now, if any."""
+        """Reserve for a workflow, from its compile on, what its execute job would get now."""
         found = self._dispatcher.would_execute(job, num_systems)
         if not isinstance(found, Admit):
             return

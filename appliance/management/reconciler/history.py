@@ -14,7 +14,7 @@ _MAX_PRUNED = 500
 
 
 class History:
-    """Forgets what is older than it is to be kept.
+    """Deletes what is older than its retention time.
 
     Args:
         state: What is kept.

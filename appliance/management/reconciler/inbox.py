@@ -18,7 +18,7 @@ from appliance.scheduler.queue import PendingJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """An event for one job; whoever waits is told once it is kept."""
+    """An event for one job; waiting callers are answered once it is committed."""
 
     job: JobId
     event: machine.Event
@@ -35,7 +35,7 @@ class PodsLaunched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """A job's coordinator listens, and where; whoever waits is told once that is kept."""
+    """A coordinator's address; waiting callers are answered once it is committed."""
 
     job: JobId
     address: str
@@ -52,7 +52,7 @@ class ToKeep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """A new job that is yet to be kept.
+    """A new job that is not committed yet.
 
     Attributes:
         job: Its id.
@@ -68,7 +68,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A new job, which is kept already."""
+    """A new job that is already committed."""
 
     record: JobRecord
 
@@ -92,7 +92,7 @@ class WantsCompile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBack:
-    """A waiting job is not to start, by somebody's word; nobody's word lets it start again."""
+    """A waiting job is held by the named user; without a user the hold is released."""
 
     job: JobId
     by: str
@@ -101,14 +101,14 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
-    """A workflow keeps what its jobs get."""
+    """A workflow retains what its jobs get."""
 
     workflow: WorkflowId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases:
-    """A workflow keeps nothing any more."""
+    """A workflow releases what it retains."""
 
     workflow: WorkflowId
 
@@ -140,7 +140,7 @@ Item = Happened | Registered | PodsLaunched | ToKeep | Wish | Question | Exit
 
 
 def awaited_of(item: Item) -> Awaited | None:
-    """Return what somebody waits for who told of something; None if nobody does."""
+    """Return the answer that the poster of an item waits for; None if there is none."""
     match item:
         case Happened() | Registered() | ToKeep() | Arrived() | HeldBack():
             return item.is_kept

@@ -142,7 +142,7 @@ class CompileFinalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The coordinator says how the job fares."""
+    """The coordinator reports the job's state."""
 
     phase: Phase
     message: str
@@ -240,7 +240,7 @@ _MayBeLate = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enter:
-    """Keep a new phase."""
+    """Store a new phase."""
 
     phase: Phase
     message: str = ""
@@ -251,7 +251,7 @@ class Enter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """Keep a better message for the present phase."""
+    """Store a better message for the present phase."""
 
     message: str
 
@@ -359,7 +359,7 @@ def _on_start(
 
 
 def _is_late(state: JobState, event: Event) -> bool:
-    """Whether the start of a job's pods tells of a run that has ended or was queued again.
+    """Whether the start of a job's pods belongs to a run that has ended or was requeued.
 
     A coordinator may also say twice that it listens, as after a restart of management.
     """
@@ -474,7 +474,7 @@ def _on_end_request(state: JobState, verdict: Verdict) -> Step:
 
 
 def _with_reason(verdict: Verdict, reason: str) -> Verdict:
-    """Return a verdict that tells, too, why its client came to it."""
+    """Return a verdict that also contains the client's reason for it."""
     if reason in verdict.message:
         return verdict
     return replace(verdict, message=f"{reason}; then its client ended it: {verdict.message}")

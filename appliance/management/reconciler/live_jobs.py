@@ -120,7 +120,7 @@ def reprioritise(live: Live, priority: int) -> None:
 def log_unexpected(
     job: JobRecord, state: machine.JobState, event: machine.Event, story: Sequence[EventRecord]
 ) -> None:
-    """Log that a job was told of something that its state does not allow, with its story.
+    """Log that a job got an event that its state does not allow, with the job's history.
 
     It changes nothing of the job. It is a defect of whoever told of it, or of the job machine.
     """
@@ -148,7 +148,7 @@ def pod_record(spec: PodSpec, node: str) -> PodRecord:
 
 
 def wait_until_kept(is_kept: "Future[Kept]", sentence: str, *, hint: str) -> Kept:
-    """Wait until something is kept; raises `ClusterError` with a sentence after ten seconds."""
+    """Wait for a commit; raises `ClusterError` with a sentence after ten seconds."""
     try:
         return is_kept.result(timeout=_KEEP_SECONDS)
     except TimeoutError as error:

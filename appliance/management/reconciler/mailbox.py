@@ -33,20 +33,20 @@ class Mailbox:
         self.inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
 
     def pods_launched(self, job: JobId, pids: dict[PodName, int]) -> None:
-        """Tell that all pods of a job were started."""
+        """Report that all pods of a job were started."""
         self.inbox.put(inbox.PodsLaunched(job=job, pids=pids))
 
     def submit(self, job: JobRecord) -> None:
-        """Take a new job, which is kept already, into the queue."""
+        """Put a new job, which is already committed, into the queue."""
         self.inbox.put(inbox.Submitted(record=job))
 
     def take_in(self, job: JobId, keep: Callable[[], JobRecord], is_kept: Awaited) -> None:
-        """Keep a new job and take it into the queue, in one transaction with what else happens.
+        """Commit a new job and queue it, in one transaction with the rest of the turn.
 
         Args:
             job: Its id.
             keep: Writes it down; called in the reconciler's thread.
-            is_kept: Gets what it is kept as, once it is.
+            is_kept: Resolved with the stored record after the commit.
         """
         self.inbox.put(inbox.Arrived(job=job, keep=keep, is_kept=is_kept))
 
@@ -59,11 +59,11 @@ class Mailbox:
         self.inbox.put(inbox.Registered(job=job, address=address, is_kept=is_kept))
 
     def post(self, job: JobId, event: machine.Event) -> None:
-        """Tell of something that happened to a job."""
+        """Post an event of a job."""
         self.inbox.put(inbox.Happened(job=job, event=event))
 
     def post_and_wait(self, job: JobId, event: machine.Event) -> None:
-        """Tell of something that happened to a job, and return once what follows is kept.
+        """Post an event of a job, and return once its consequences are committed.
 
         Raises:
             ClusterError: That takes too long; it may yet be kept.
@@ -75,7 +75,7 @@ class Mailbox:
         )
 
     def reprioritise(self, job: JobId, priority: int) -> None:
-        """Serve a job by another priority, which is kept already."""
+        """Serve a job by another priority, which is already committed."""
         self.inbox.put(inbox.Reprioritised(job=job, priority=priority))
 
     def request_compile(self, job: JobId, *, num_systems: int, is_cached: bool) -> None:
@@ -99,17 +99,17 @@ class Mailbox:
         return question.answer
 
     def hold(self, workflow: WorkflowId) -> None:
-        """Let a workflow keep what its jobs get; that it shall is kept already."""
+        """Let a workflow retain what its jobs get; its request is already committed."""
         self.inbox.put(inbox.Holds(workflow=workflow))
 
     def release(self, workflow: WorkflowId) -> None:
-        """Take back what a workflow keeps; that it shall keep nothing is kept already."""
+        """Release what a workflow retains; its request is already committed."""
         self.inbox.put(inbox.Releases(workflow=workflow))
 
     def stop_admissions(self, reason: str) -> None:
-        """Start nothing any more, for a reason that who waits is told; without one start again."""
+        """Stop admissions for a reason that waiting users are shown; without one resume them."""
         self.inbox.put(inbox.Stops(reason=reason))
 
     def reschedule(self) -> None:
-        """Look again at who may start, as the cluster or somebody's quota has changed."""
+        """Run a scheduling cycle, since the cluster or a quota has changed."""
         self.inbox.put(inbox.Wake())

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class PodEvents:
-    """Takes in what happened to pods.
+    """Handles events of pods.
 
     Args:
         jobs: The jobs that have not ended.
@@ -53,13 +53,13 @@ class PodEvents:
         self._clock = clock
 
     def launched(self, job: JobId, pids: Mapping[PodName, int]) -> None:
-        """Take in that all pods of a job were started."""
+        """Record that all pods of a job were started."""
         self._state.pods.set_running(dict(pids))
         logger.info("Pods launched", extra={"job": job, "pods": len(pids)})
         self._transitions.apply(job, machine.Launched())
 
     def exited(self, end: PodExit) -> None:
-        """Take in that a pod has ended."""
+        """Record that a pod has ended."""
         live = self._jobs.find(end.job)
         is_expected = live is None or live.state.is_stopping or end.exit_code == 0
         message = "stopped with its job" if is_expected and end.exit_code else end.reason
@@ -78,7 +78,7 @@ class PodEvents:
         self._transitions.apply(end.job, event)
 
     def stopped(self, end: JobStopped) -> None:
-        """Take in that nothing of a job runs any more."""
+        """Record that nothing of a job runs any more."""
         self._state.pods.set_stopped(end.job, at=self._clock.now())
         if end.job in self._jobs:
             self._transitions.apply(end.job, machine.Stopped())
@@ -86,7 +86,7 @@ class PodEvents:
             self._launching.forget(end.job)
 
     def lost(self, loss: LauncherLost) -> None:
-        """Take in that what one job's pods ran on was lost."""
+        """Record that the node or fork server of a job's pods was lost."""
         (job,) = loss.jobs
         if (live := self._jobs.find(job)) is not None:
             self._transitions.apply(job, lost_pod(live.job, f"{NODE_LOST}{loss.reason}"))

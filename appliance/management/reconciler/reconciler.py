@@ -345,7 +345,7 @@ class Reconciler:
         self._options.on_lost()
 
     def _await_database(self, error: Exception) -> None:
-        """Do nothing until the database takes writes, then let management begin anew.
+        """Wait until the database takes writes, then restart management.
 
         What the turn did is in memory and nowhere else, and nobody was told of it. The pods go on
         meanwhile, as this process holds what holds them.
@@ -370,6 +370,6 @@ class Reconciler:
         self._options.on_refused()
 
     def _refuse(self, items: Sequence[inbox.Item], refusal: ClusterError) -> None:
-        """Tell whoever waits for something that it was not committed."""
+        """Tell waiting callers that their items were not committed."""
         awaited = [found for item in items if (found := inbox.awaited_of(item)) is not None]
         self._watch.deliver([], [Answer(each, error=refusal) for each in awaited])

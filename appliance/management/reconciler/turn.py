@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _PostCommit:
-    """What follows from one event once it is committed: what is done, and who is told."""
+    """What follows from one event after the commit: effects, and answers to callers."""
 
     effects: list[Callable[[], None]] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -64,12 +64,12 @@ class Turn:
         self._present.effects.append(effect)
 
     def answer(self, awaited: Awaited | None, result: object = None) -> None:
-        """Tell whoever waits for something that it is committed, once it is."""
+        """Resolve a waiting answer with its result, after the commit."""
         if awaited is not None:
             self._present.answers.append(Answer(awaited, result))
 
     def refuse(self, awaited: Awaited, error: BaseException) -> None:
-        """Tell whoever waits for something why it does not happen."""
+        """Reject a waiting answer with the reason."""
         self._present.answers.append(Answer(awaited, error=error))
 
     def job_changed(self, job: JobId) -> None:

@@ -352,7 +352,7 @@ _TARGETS: Mapping[Lookup, _Find] = {
 
 
 def name_of(response: _Message) -> str:
-    """Return the name that a request's new object got; empty if the response tells none."""
+    """Return the name of the object that a request created; empty if the response has none."""
     for field in ("job_id", "workflow_id", "job"):
         if name := getattr(response, field, ""):
             return str(name)

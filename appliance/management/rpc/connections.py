@@ -69,7 +69,7 @@ class Proof:
         return self.proved or (self._connection.principal if self._is_recent else None)
 
     def tell(self) -> None:
-        """Tell the stream that more is known; from any thread."""
+        """Notify the stream that more is known; from any thread."""
         self._loop.call_soon_threadsafe(self._changed.set)
 
 

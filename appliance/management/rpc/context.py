@@ -11,5 +11,5 @@ Context = Any
 
 
 def caller_of(context: Context) -> Caller:
-    """Return who calls: as whom the gate has let them in, and what they say of themselves."""
+    """Return the caller: the identity from the gate, with the call's own metadata."""
     return replace(caller(context.invocation_metadata()), user=asking())

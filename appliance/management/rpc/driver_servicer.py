@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.2
 
 
 class DriverServicer(drivers_pb2_grpc.DriversServicer):
-    """Takes in detached runs."""
+    """Accepts detached runs."""
 
     def __init__(self, drivers: DriverService) -> None:
         self._drivers = drivers
@@ -63,11 +63,11 @@ class DriverControlServicer(drivers_pb2_grpc.DriverControlServicer):
     def DriverStarted(
         self, request: pb.DriverStartedRequest, context: Context
     ) -> pb.DriverStartedReply:
-        """Say how often the script was started again before."""
+        """Return how often the script was restarted before."""
         return pb.DriverStartedReply(restart_count=self._restarts.count(JobId(request.job)))
 
     def DriverEnded(self, request: pb.DriverEndedRequest, context: Context) -> pb.DriverEndedReply:
-        """Say whether the script is started again."""
+        """Return whether the script is restarted."""
         restart, count = self._restarts.ended(JobId(request.job), request.exit_code)
         return pb.DriverEndedReply(
             is_restart=restart.is_wanted, restart_count=count, reason=restart.reason

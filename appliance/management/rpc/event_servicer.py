@@ -11,7 +11,7 @@ from protos.wsc.v1 import events_pb2_grpc
 
 
 class EventServicer(events_pb2_grpc.EventsServicer):
-    """Tells what has happened to jobs."""
+    """Serves the events of jobs."""
 
     def __init__(self, jobs: JobService) -> None:
         self._jobs = jobs

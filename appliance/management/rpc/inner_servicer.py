@@ -25,7 +25,7 @@ _MAX_COMPILE_POLL_SECONDS = 30.0
 
 
 class InnerServicer(management_pb2_grpc.ManagementServicer):
-    """Takes the coordinators' reports, and tells pods of other hosts where coordinators are.
+    """Handles the coordinators' reports, and gives pods on other hosts coordinators' addresses.
 
     Args:
         jobs: What is done to jobs.
@@ -56,7 +56,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
     async def RegisterCoordinator(
         self, request: pb.RegisterCoordinatorRequest, context: Context
     ) -> pb.RegisterCoordinatorReply:
-        """The coordinator listens: the job's door is open."""
+        """Record that the coordinator listens: the job's ingress is open."""
         job, address = JobId(request.job), request.service_address
         self._check(job, context)
         if not request.control_address.startswith("unix:"):

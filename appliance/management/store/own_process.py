@@ -15,12 +15,12 @@ def end_at_once() -> NoReturn:
 
 
 def start_again() -> NoReturn:
-    """Begin this process anew, with the same command line: its children, and so the pods, stay."""
+    """Restart this process with the same command line: its children, and so the pods, stay."""
     os.execv(sys.executable, [sys.executable, *command_line(sys.orig_argv)])
 
 
 def command_line(command: Sequence[str]) -> Sequence[str]:
-    """Return the arguments of the interpreter with which a process begins anew.
+    """Return the arguments of the interpreter with which a process restarts.
 
     Args:
         command: The whole command line of the process. `appliance serve OPTIONS ANSWER`, what

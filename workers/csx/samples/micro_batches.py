@@ -21,7 +21,7 @@ from workers.csx.wafer_part import WaferPart, are_computed_alike, wafer_part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharePart:
-    """What one system keeps of a plan's wafer part, micro-batch by micro-batch.
+    """The part of a plan's wafer part that one system needs, micro-batch by micro-batch.
 
     Attributes:
         types: Type of each batch tensor for the global batch, by value name.
@@ -40,7 +40,7 @@ class SharePart:
 def share_parts(
     plan: Plan, share: BatchShard, *, count: int, num_strands: int = 1
 ) -> tuple[SharePart, ...]:
-    """Return what a system keeps for each of its strands.
+    """Return the parts that a system needs for each of its strands.
 
     Args:
         plan: A verified plan.

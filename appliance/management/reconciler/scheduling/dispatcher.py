@@ -90,7 +90,7 @@ class Dispatcher:
         self._stopped = ""
 
     def history_start(self) -> dt.datetime:
-        """Return since when past jobs still tell something."""
+        """Return the start of the history that still matters."""
         seconds = self._policy.half_life_seconds * HISTORY_HALF_LIVES
         return self._clock.now() - dt.timedelta(seconds=seconds)
 
@@ -109,7 +109,7 @@ class Dispatcher:
         self._queue.add(pending_of(job, is_lookup=job.type is JobType.COMPILE))
 
     def add_compile(self, job: JobRecord) -> None:
-        """Put a compile job into the queue that has looked into the cache in vain."""
+        """Put a compile job into the queue after its cache miss."""
         self._queue.add(pending_of(job, is_lookup=False))
 
     def has(self, job: JobId) -> bool:
@@ -126,7 +126,7 @@ class Dispatcher:
             self._queue.add(replace(pending, priority=priority))
 
     def hold_back(self, job: JobId, by: str) -> None:
-        """Let a waiting job not start, by somebody's word; with nobody's word it may again."""
+        """Hold a waiting job for the named user; without a user release the hold."""
         if (pending := self._queue.remove(job)) is not None:
             self._queue.add(replace(pending, held_by=by))
 
@@ -183,11 +183,11 @@ class Dispatcher:
         return outcome.decisions
 
     def would_start(self, job: PendingJob) -> Admit | Reject | Wait:
-        """Say what would become of a job if it were submitted now; nothing remains of it."""
+        """Return what would happen to a job submitted now; nothing is changed."""
         return would_start(self._snapshot(), self._queue, job)
 
     def would_execute(self, job: JobRecord, num_systems: int) -> Admit | Reject | Wait:
-        """Say what would become of a compile job's execute job if it were submitted now."""
+        """Return what would happen to a compile job's execute job submitted now."""
         wanted = default_requirements(JobType.EXECUTE, num_systems, self._model.facts.description)
         execute = replace(
             job,

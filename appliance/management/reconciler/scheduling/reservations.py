@@ -10,7 +10,7 @@ from appliance.scheduler.snapshot import Grant
 
 
 class Reservations:
-    """The workflows that keep what their jobs get. Called by the reconciler's thread alone.
+    """The workflows that retain what their jobs get. Called by the reconciler's thread alone.
 
     Args:
         state: What is kept.
@@ -23,7 +23,7 @@ class Reservations:
         self._reserving: set[WorkflowId] = set()
 
     def resume(self) -> None:
-        """Find the workflows that keep what their jobs get, and let go of those without a lease."""
+        """Find the workflows that retain what their jobs get, and release those without a lease."""
         for workflow in self._state.workflows.reserving():
             if self._state.leases.exists(workflow):
                 self._reserving.add(workflow)
@@ -32,24 +32,24 @@ class Reservations:
         self._model.reload_reservations()
 
     def hold(self, workflow: WorkflowId, grants: Iterable[Grant | None]) -> None:
-        """Let a workflow keep what its jobs get, from what they hold now on."""
+        """Let a workflow retain what its jobs get, beginning with what they hold now."""
         self._reserving.add(workflow)
         for grant in grants:
             if grant is not None and grant.workflow == workflow:
                 self.keep(grant)
 
     def is_open(self, workflow: WorkflowId) -> bool:
-        """Whether a workflow would keep what its jobs get, and keeps nothing yet."""
+        """Whether a workflow would retain what its jobs get, and retains nothing yet."""
         kept = (reservation.workflow.id for reservation in self._model.facts.reservations)
         return workflow in self._reserving and workflow not in kept
 
     def release(self, workflow: WorkflowId) -> None:
-        """Take back what a workflow keeps."""
+        """Release what a workflow retains."""
         self._reserving.discard(workflow)
         self._model.reload_reservations()
 
     def expire(self, workflow: WorkflowId) -> bool:
-        """Take back what a workflow keeps whose client is gone; False if it keeps nothing."""
+        """Release what a workflow without a client retains; False if it retains nothing."""
         if workflow not in self._reserving:
             return False
         self._state.workflows.release(workflow)
@@ -57,7 +57,7 @@ class Reservations:
         return True
 
     def job_ended(self, workflow: WorkflowId, unfinished: Iterable[WorkflowId]) -> None:
-        """Take back what a workflow keeps that has neither a client nor jobs any more.
+        """Release what a workflow retains that has neither a client nor jobs any more.
 
         Args:
             workflow: Of the job that ended.
@@ -69,7 +69,7 @@ class Reservations:
             self.expire(workflow)
 
     def keep(self, grant: Grant) -> None:
-        """Add what a job got to what its workflow keeps, if it keeps anything."""
+        """Add what a job got to what its workflow retains, if it reserves."""
         if grant.workflow not in self._reserving or not grant.num_systems:
             return
         workflow = self._state.workflows.find(grant.workflow)

@@ -132,7 +132,7 @@ def grant_of(job: JobRecord, estimate: Estimate) -> Grant:
 
 
 def holding_of(grant: Grant) -> Holding:
-    """Return what a grant has beyond its systems, to be kept."""
+    """Return what a grant has beyond its systems, to be stored."""
     return Holding(
         node_groups=grant.node_groups,
         pods=tuple(

@@ -68,7 +68,7 @@ def standing(sure: Principal | None, likely: Principal | None, target: Target) -
 
 
 def told(ingress: Ingress, seen: Standing) -> Ingress:
-    """Return as much of how far a job's ingress is as a stream may be told."""
+    """Return as much of the state of a job's ingress as a stream may be told."""
     if seen is Standing.PROVED:
         return ingress
     if ingress.is_ready:
@@ -147,7 +147,7 @@ class ClientStreams:
         self._heartbeats.expect(peer, lease_id)
 
     async def ingress(self, job: JobId, peer: str) -> AsyncGenerator[tuple[Ingress, Standing]]:
-        """Tell of each change until the job's ingress is open, or never will be.
+        """Send each change until the job's ingress is open, or never will be.
 
         Yields:
             How far it is, as much as may be told, and how sure it is who is told.
@@ -170,7 +170,7 @@ class ClientStreams:
     async def beats(
         self, requests: AsyncIterator[HeartbeatRequest], peer: str
     ) -> AsyncGenerator[HeartbeatResponse]:
-        """Renew a lease at each beat and say how its job fares."""
+        """Renew a lease at each beat and send the state of its job."""
         asked = asking_principal()
         with self._connections.stream(peer, asyncio.Event()) as proof:
 
@@ -182,7 +182,7 @@ class ClientStreams:
                     yield response
 
     def beat(self, beat: HeartbeatRequest) -> HeartbeatResponse:
-        """Answer one beat of somebody who is known and may send it."""
+        """Answer one beat of an authenticated caller who may send it."""
         principal = asking_principal()
         return self._beat(beat, principal, principal)
 

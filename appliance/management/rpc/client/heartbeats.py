@@ -77,7 +77,7 @@ class HeartbeatStreams:
         peer: str,
         answer: Callable[[HeartbeatRequest], HeartbeatResponse],
     ) -> AsyncGenerator[HeartbeatResponse]:
-        """Answer beats until the client stops, or what they keep alive has ended.
+        """Answer beats until the client stops, or its job or workflow has ended.
 
         Args:
             beats: The client's.

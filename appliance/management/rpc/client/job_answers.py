@@ -54,7 +54,7 @@ class JobAnswers:
     async def PollIngressV2(
         self, request: pb.GetIngressRequest, context: Context
     ) -> AsyncIterator[pb.GetIngressResponse]:
-        """Tell of each change until the job's door is open, or never will be."""
+        """Send each change until the job's ingress is open, or never will be."""
         job = JobId(request.job_id)
         async with aclosing(self._streams.ingress(job, context.peer())) as changes:
             async for ingress, seen in changes:
@@ -78,7 +78,7 @@ class JobAnswers:
     async def HeartbeatV2(
         self, request_iterator: AsyncIterator[pb.HeartbeatRequest], context: Context
     ) -> AsyncIterator[pb.HeartbeatResponse]:
-        """Renew a lease at each beat and say how its job fares."""
+        """Renew a lease at each beat and send the state of its job."""
         async with aclosing(self._streams.beats(request_iterator, context.peer())) as answers:
             async for answer in answers:
                 yield answer
@@ -90,7 +90,7 @@ class JobAnswers:
         return self._streams.beat(request)
 
     def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
-        """Say how a job fares, and why it failed if it did."""
+        """Return the state of a job, and why it failed if it did."""
         job = self._jobs.load(JobId(request.job_id))
         return pb.GetJobResponse(
             status=cluster_jobs.status(job.phase),

@@ -14,7 +14,7 @@ from protos.cluster import cluster_pb2 as pb
 
 
 class SubmissionAnswers:
-    """Takes in what the client submits.
+    """Handles the client's submissions.
 
     Args:
         jobs: Reads jobs.
@@ -63,7 +63,7 @@ class SubmissionAnswers:
     def ReserveJobResources(
         self, request: pb.ReserveJobResourcesRequest, context: Context
     ) -> pb.ReserveJobResourcesResponse:
-        """Let the job's workflow keep what its jobs get."""
+        """Let the job's workflow retain what its jobs get."""
         job = self._jobs.load(JobId(request.job_id))
         self._submissions.reserve_for(job)
         return pb.ReserveJobResourcesResponse(
@@ -73,7 +73,7 @@ class SubmissionAnswers:
     def ReleaseJobResources(
         self, request: pb.ReleaseJobResourcesRequest, context: Context
     ) -> pb.ReleaseJobResourcesResponse:
-        """Let the job's workflow give up what it keeps; the job goes on with what it holds."""
+        """Let the job's workflow release what it retains; the job goes on with what it holds."""
         job = self._jobs.load(JobId(request.job_id))
         self._submissions.release_for(job)
         return pb.ReleaseJobResourcesResponse(
@@ -83,7 +83,7 @@ class SubmissionAnswers:
     def GetReservationStatus(
         self, request: pb.GetReservationStatusRequest, context: Context
     ) -> pb.GetReservationStatusResponse:
-        """Say how many systems the job's workflow keeps, or else the job itself holds."""
+        """Return how many systems the job's workflow retains, or else the job itself holds."""
         job = self._jobs.load(JobId(request.job_id))
         kept = self._inventory.reserved_systems(job.workflow)
         held = job.systems if job.phase.holds_resources else ()
@@ -134,7 +134,7 @@ class SubmissionAnswers:
     def FinalizeCompileJob(
         self, request: pb.CompileResultRequest, context: Context
     ) -> pb.CompileResultResponse:
-        """Keep where the artifacts are."""
+        """Store where the artifacts are."""
         self._jobs.finalize_compile(JobId(request.job_id), request.compile_artifact_dir)
         return pb.CompileResultResponse(message="Compile artifacts are recorded.")
 
