@@ -186,6 +186,7 @@ class _Start:
         self.closers.callback(wired.background.close)
         self.closers.callback(services.exports.close)
         self.closers.callback(wired.storage_watch.close)
+        self.closers.callback(wired.coordinator_watch.close)
         is_ours = pods.kubernetes is None
         self.closers.callback(self._end_jobs, wired.reconciler, is_ours=is_ours)
         services.access.on_change(_teller(foundation))
@@ -208,6 +209,7 @@ class _Start:
         services = wired.services
         wired.storage_watch.start()
         wired.reconciler.start()
+        wired.coordinator_watch.start()
         wired.background.start()
         if pods.kubernetes is not None:
             of_jobs = JobServices(

@@ -6,6 +6,7 @@ from appliance.management.access.allowances import Allowances
 from appliance.management.access.local_users import LocalPeers
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import BackgroundServices
+from appliance.management.background.coordinator_watch import CoordinatorWatch
 from appliance.management.background.estimates import Estimates
 from appliance.management.background.storage_watch import StorageWatch
 from appliance.management.cluster.cluster_model import ClusterModel
@@ -67,12 +68,14 @@ class Wired:
         reconciler: Moves jobs.
         background: Looks at jobs from beside.
         storage_watch: Lets nothing start where there is no space.
+        coordinator_watch: Tells of coordinators that are frozen.
     """
 
     services: Services
     reconciler: Reconciler
     background: BackgroundServices
     storage_watch: StorageWatch
+    coordinator_watch: CoordinatorWatch
 
 
 def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
@@ -131,6 +134,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         reconciler=reconciler,
         background=background,
         storage_watch=storage_watch,
+        coordinator_watch=CoordinatorWatch(state),
     )
 
 

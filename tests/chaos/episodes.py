@@ -184,7 +184,7 @@ class Run:
         if any(blow.action is Action.SET for blow in fault.blows):
             pause(1.5)  # a few looks at the leases
             self.world.clock.set(0)
-        stopped = [b for b in fault.blows if b.action is Action.STOP and b.target in ROLES[1:6]]
+        stopped = [b for b in fault.blows if b.action is Action.STOP and b.target in ROLES[:6]]
         if not fault.is_final and stopped and fault.freezes_seconds >= NOTICED_SECONDS:
             finding.reason_seconds = self._await_notice(finding, begun)
 
