@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from appliance.compiler.pipeline import compile_program
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.plans.plan import Plan, Precision
+from appliance.core.pods.pod_options import StreamMode
 from appliance.streams import topology
 from appliance.streams.store import attach_store
 from benchmarks.programs.capture import FIRST_POWERS, plan_batch, program_text
@@ -251,7 +252,7 @@ def copy_lines() -> Iterator[Line]:
     plan, width = deep_plan(num_layers=8, width=256), 256
     steps: Batches = [{"h0": np.ones((2, width), dtype=np.float32)}] * 4
     loaded = sum(type_.num_bytes for step in plan.layer_steps for _, type_ in plan.load_types(step))
-    for mode, bar in ((topology.StreamMode.RING, 1.0), (topology.StreamMode.MAPPED, 0.0)):
+    for mode, bar in ((StreamMode.RING, 1.0), (StreamMode.MAPPED, 0.0)):
         with limited_engine(64 * _GB, streams=mode.value) as limited:
             limited.engine.load(plan)
             run_session(limited.engine, plan, steps)
@@ -291,7 +292,7 @@ def large_lines() -> Iterator[Line]:
         tensor.type.num_elements for tensor in plan.state if tensor.value in set(weights_of(plan))
     )
     limit = 4 * _GB
-    for mode in topology.StreamMode:
+    for mode in StreamMode:
         with limited_engine(limit, streams=mode.value, memory_bytes=str(limit)) as limited:
             engine = limited.engine
             engine.load(plan)

@@ -12,6 +12,7 @@ import torch
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import Precision
+from appliance.core.pods.pod_options import StreamMode
 from appliance.streams import topology
 from appliance.streams.layout import ALIGNMENT_BYTES
 from appliance.streams.store import attach_store
@@ -108,19 +109,19 @@ def test_a_mapped_store_copies_nothing_and_gives_the_bits_of_the_ring(tmp_path, 
     loads = [topology.load_layout(plan, step.loads) for step in plan.layer_steps]
     sizes = [item.type.num_bytes for layout in loads for item in layout.items]
     runs = {}
-    for mode in topology.StreamMode:
+    for mode in StreamMode:
         directory = tmp_path / mode.value
         directory.mkdir()
         with make_engine(directory, num_systems=num_systems, streams=mode.value) as engine:
             runs[mode] = engine.run(plan, state, batches, checkpoint_steps=[12])
-    ring, mapped = runs[topology.StreamMode.RING], runs[topology.StreamMode.MAPPED]
+    ring, mapped = runs[StreamMode.RING], runs[StreamMode.MAPPED]
     copied = {
         mode: run.readings["broadcastreduce", 0]["wsc_swarmx_broadcast_copied_bytes"]
         for mode, run in runs.items()
     }
     padding = ALIGNMENT_BYTES * len(sizes)
-    assert copied[topology.StreamMode.MAPPED] == 0
-    assert 0 <= copied[topology.StreamMode.RING] - len(batches) * sum(sizes) <= 12 * padding
+    assert copied[StreamMode.MAPPED] == 0
+    assert 0 <= copied[StreamMode.RING] - len(batches) * sum(sizes) <= 12 * padding
     for first, second in zip(ring.outputs, mapped.outputs, strict=True):
         for name, tensor in first.items():
             assert tensor.tobytes() == second[name].tobytes()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from appliance.core.cluster.run import RunSchedule
+from appliance.core.pods.pod_options import StreamMode
 from appliance.streams import topology
 from protos.wsc.v1 import pods_pb2
 from tests.support.appliance_process import wait_for
@@ -33,7 +34,7 @@ def files_of(pid):
     return found
 
 
-@pytest.mark.parametrize("streams", topology.StreamMode)
+@pytest.mark.parametrize("streams", StreamMode)
 def test_state_in_a_file_gives_the_bits_of_state_in_memory(tmp_path, streams):
     plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
     state, batches = two_layer_data(plan, num_steps=12)
