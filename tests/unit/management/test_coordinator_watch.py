@@ -1,10 +1,10 @@
 """A coordinator whose process is stopped is named, and once more when it goes on."""
 
+import os
 import signal
 import subprocess
 from contextlib import contextmanager
 
-import psutil
 import pytest
 
 from appliance.core.cluster.jobs import Phase
@@ -12,7 +12,6 @@ from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import PodName, Role
 from appliance.management.background.coordinator_watch import CoordinatorWatch, local_process
 from tests.support.management import new_job, opened_state
-from tests.support.waiting import wait_until
 
 
 @contextmanager
@@ -25,13 +24,14 @@ def process_named(name):
         process.wait()
 
 
-def send(process, number, status):
-    process.send_signal(number)
-    wait_until(
-        lambda: (psutil.Process(process.pid).status() == psutil.STATUS_STOPPED) is status,
-        seconds=60,
-        what="the signal is taken",
-    )
+def stop(process):
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+
+def let_go_on(process):
+    process.send_signal(signal.SIGCONT)
+    os.waitid(os.P_PID, process.pid, os.WCONTINUED)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_stopped_coordinator_is_named_once_and_again_when_it_goes_on(state):
         job = running_coordinator(state, process.pid)
         watch = CoordinatorWatch(state)
         watch.look()
-        send(process, signal.SIGSTOP, status=True)
+        stop(process)
         watch.look()
         assert events(state, job) == []  # a moment is nothing to speak of
         for _ in range(3):
@@ -68,7 +68,7 @@ def test_a_stopped_coordinator_is_named_once_and_again_when_it_goes_on(state):
         assert silent.is_warning
         assert silent.subject == "wsjob-a-coordinator-0"
         assert f"kill -CONT {process.pid}" in silent.message
-        send(process, signal.SIGCONT, status=False)
+        let_go_on(process)
         watch.look()
         assert [each.reason for each in events(state, job)] == ["PodSilent", "PodAnswers"]
 
@@ -76,7 +76,7 @@ def test_a_stopped_coordinator_is_named_once_and_again_when_it_goes_on(state):
 def test_a_process_id_that_is_another_programs_by_now_says_nothing(state):
     with process_named("something-else") as process:
         job = running_coordinator(state, process.pid)
-        send(process, signal.SIGSTOP, status=True)
+        stop(process)
         watch = CoordinatorWatch(state)
         for _ in range(3):
             watch.look()
