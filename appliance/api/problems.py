@@ -25,10 +25,10 @@ class Problem(BaseModel):
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Return the description of the statuses by which a route may refuse.
 
-    Statuses that stand before every route (a bad parameter, a lacking token, no right) need not be
-    given.
+    Statuses that stand before every route (a bad parameter, a lacking token, no right, too
+    slow, too often) need not be given.
     """
-    wanted = sorted({401, 403, 413, 421, 422, *codes})
+    wanted = sorted({401, 403, 408, 413, 421, 422, 429, *codes})
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         code: {
