@@ -38,8 +38,9 @@ from appliance.csl.semantics.layout import NOT_SET, LayoutWorld
 from appliance.csl.semantics.modules import Module
 from appliance.csl.semantics.session import Session, guard
 from appliance.csl.semantics.statements import run_block
+from appliance.csl.semantics.texts import text_of
 from appliance.csl.semantics.tile import TileWorld, run_comptime_blocks, run_modules
-from appliance.csl.semantics.values import Const, text_of
+from appliance.csl.semantics.values import Const
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 

@@ -12,9 +12,9 @@ from appliance.csl.program.code import Handler
 from appliance.csl.program.placement import ColorConfiguration, Filter, SwitchPosition
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.evaluate import is_integer
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import VOID, Const, FunctionValue, Value, field_of
+from appliance.csl.semantics.values import VOID, Const, Value, field_of
 from appliance.csl.syntax import tree
 
 NUM_COLORS = 24

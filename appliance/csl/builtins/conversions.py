@@ -25,13 +25,13 @@ from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (
     Const,
     Mixed,
-    Pointer,
     Runtime,
     Value,
     boolean,
     is_poison,
     type_value,
 )
+from appliance.csl.semantics.variables import Pointer
 from appliance.csl.syntax import tree
 
 

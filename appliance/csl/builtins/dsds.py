@@ -29,7 +29,8 @@ from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.places import address_of, in_memory, place_of
 from appliance.csl.semantics.tile import TileWorld
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import Const, Pointer, Runtime, Value, field_of
+from appliance.csl.semantics.values import Const, Runtime, Value, field_of
+from appliance.csl.semantics.variables import Pointer
 from appliance.csl.syntax import tree
 
 _FABRIC_OUT_OPTIONS = (

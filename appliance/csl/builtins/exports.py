@@ -13,11 +13,11 @@ from appliance.csl.diagnostics import Note, did_you_mean
 from appliance.csl.program.code import Export
 from appliance.csl.program.placement import RpcSymbol
 from appliance.csl.semantics import types as t
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
 from appliance.csl.semantics.place_kinds import Fixed, Memory
 from appliance.csl.semantics.places import in_memory, place_of
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import VOID, Const, FunctionValue, Value, boolean
+from appliance.csl.semantics.values import VOID, Const, Value, boolean
 from appliance.csl.syntax import tree
 
 MAX_ARGUMENTS = 15

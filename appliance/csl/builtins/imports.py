@@ -12,18 +12,12 @@ from appliance.csl.builtins.registry import (
 )
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.evaluate import coerce
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, Scope
 from appliance.csl.semantics.layout import LayoutWorld
 from appliance.csl.semantics.modules import Module
 from appliance.csl.semantics.tile import TileWorld
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import (
-    Const,
-    Value,
-    anonymous,
-    boolean,
-    fields_of,
-)
+from appliance.csl.semantics.values import Const, Value, anonymous, boolean, fields_of
 from appliance.csl.syntax import tree
 
 MAX_IMPORT_DEPTH = 64
@@ -63,7 +57,7 @@ def _import_module(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
 
 def _check_depth(node: tree.BuiltinCall, frame: Frame) -> None:
     depth = 0
-    module: Module | None = frame.module
+    module: Scope | None = frame.module
     while module is not None:
         depth += 1
         module = module.importer[0].module if module.importer else None

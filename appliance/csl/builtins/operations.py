@@ -22,10 +22,10 @@ from appliance.csl.program.types import BOOL as M_BOOL
 from appliance.csl.program.types import DescriptorType, Scalar
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.evaluate import coerce, needs_code, operand_of
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
 from appliance.csl.semantics.tile import TileWorld
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import VOID, Const, FunctionValue, Runtime, Value, is_poison
+from appliance.csl.semantics.values import VOID, Const, Runtime, Value, is_poison
 from appliance.csl.syntax import tree
 
 

@@ -13,10 +13,10 @@ from appliance.csl.program.operations import Activate, SetBlocked, Target, Targe
 from appliance.csl.program.types import Scalar
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.evaluate import operand_of
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
 from appliance.csl.semantics.tile import TileWorld
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import VOID, Const, FunctionValue, Value
+from appliance.csl.semantics.values import VOID, Const, Value
 from appliance.csl.syntax import tree
 
 _KINDS = {

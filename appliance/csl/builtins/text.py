@@ -5,8 +5,9 @@ from appliance.csl.program.operations import Assert
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.evaluate import operand_of
 from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.texts import text_of
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import VOID, Const, Value, text_of
+from appliance.csl.semantics.values import VOID, Const, Value
 from appliance.csl.syntax import tree
 
 MAX_STRING_BYTES = 1 << 20

@@ -17,7 +17,7 @@ from appliance.csl.semantics.evaluate import (
     type_of_node,
 )
 from appliance.csl.semantics.flow import Exit
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
 from appliance.csl.semantics.place_kinds import Memory, as_place, part_of
 from appliance.csl.semantics.places import address_of, place_of
 from appliance.csl.semantics.statements import land, run_block
@@ -26,7 +26,6 @@ from appliance.csl.semantics.values import (
     POISON,
     VOID,
     Const,
-    FunctionValue,
     InMemory,
     Mixed,
     Runtime,

@@ -12,22 +12,21 @@ from appliance.csl.program.operands import (
 from appliance.csl.program.types import Scalar
 from appliance.csl.semantics import numbers
 from appliance.csl.semantics import types as t
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
+from appliance.csl.semantics.texts import text_of
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import (
     POISON,
     Const,
-    FunctionValue,
     InMemory,
     Mixed,
-    Pointer,
     Runtime,
     Value,
     fields_of,
     is_poison,
     struct_value,
-    text_of,
 )
+from appliance.csl.semantics.variables import Pointer
 from appliance.csl.syntax import tree
 
 # Each handler takes its own kind of node, which a common signature cannot say.

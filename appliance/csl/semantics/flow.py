@@ -1,12 +1,8 @@
 """Leaving blocks, loops and functions, at compile time and in straight-line code."""
 
-from typing import TYPE_CHECKING
-
+from appliance.csl.semantics.place_kinds import Place
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import VOID, Value
-
-if TYPE_CHECKING:
-    from appliance.csl.semantics.place_kinds import Place
 
 
 class Exit:

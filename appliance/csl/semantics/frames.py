@@ -1,21 +1,20 @@
 """Where code is evaluated: the module, the local names, and the code that is being made."""
 
-from typing import TYPE_CHECKING, NoReturn
+from abc import ABC, abstractmethod
+from typing import NoReturn
 
 from appliance.csl.diagnostics import CslError, Diagnostic, Note, Severity
 from appliance.csl.program.types import Position
 from appliance.csl.semantics import types as t
+from appliance.csl.semantics.builder import FunctionBuilder
+from appliance.csl.semantics.flow import Exit
+from appliance.csl.semantics.place_kinds import Place
+from appliance.csl.semantics.session import Session, Unit
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import Value
+from appliance.csl.semantics.values import Const, Value
+from appliance.csl.semantics.variables import Binding, GlobalVariable
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
-
-if TYPE_CHECKING:
-    from appliance.csl.semantics.builder import FunctionBuilder
-    from appliance.csl.semantics.flow import Exit
-    from appliance.csl.semantics.modules import Module
-    from appliance.csl.semantics.place_kinds import Place
-    from appliance.csl.semantics.world import World
 
 MAX_NOTES = 8
 
@@ -43,10 +42,10 @@ class Frame:
 
     def __init__(
         self,
-        module: "Module",
+        module: "Scope",
         *,
         what: str,
-        builder: "FunctionBuilder | None" = None,
+        builder: FunctionBuilder | None = None,
         caller: "Frame | None" = None,
         call_node: tree.Node | None = None,
     ) -> None:
@@ -78,7 +77,7 @@ class Frame:
         frame.undo = self.undo
         return frame
 
-    def declare(self, name: str, value: "Value | Place") -> None:
+    def declare(self, name: str, value: Value | Place) -> None:
         """Gives a local name its meaning until the block ends."""
         self.undo.append((name, self.locals.get(name)))
         self.locals[name] = value
@@ -165,7 +164,7 @@ class Frame:
                 Note(f"{hidden} more calls"),
                 *notes[-MAX_NOTES // 2 :],
             ]
-        module: Module | None = outermost.module
+        module: Scope | None = outermost.module
         while module is not None and module.importer is not None:
             frame, node = module.importer
             notes.append(Note(f"'{module.unit.source.path}' is imported here", frame.span(node)))
@@ -173,3 +172,118 @@ class Frame:
         if module is not None and module.origin is not None:
             notes.append(module.origin)
         return tuple(notes)
+
+
+class Scope(ABC):
+    """One import of a file: its own copy of the globals."""
+
+    def __init__(
+        self,
+        world: "World",
+        unit: Unit,
+        name: str,
+        importer: tuple[Frame, tree.Node] | None,
+        origin: Note | None,
+    ) -> None:
+        self.world = world
+        self.unit = unit
+        self.name = name
+        self.importer = importer
+        self.origin = origin
+        self.frame = Frame(self, what=f"'{unit.source.path}'")
+        self.cache: dict[tree.Expression, Const] = {}
+
+    def qualified(self, name: str) -> str:
+        """A global's name in the whole program."""
+        return f"{self.name}.{name}" if self.name else name
+
+    @abstractmethod
+    def lookup(self, name: str, frame: Frame, node: tree.Node) -> Binding:
+        """The meaning of a global name, of a predefined one, or an error."""
+
+    @abstractmethod
+    def member(self, name: str, frame: Frame, start: int) -> Binding:
+        """`module.name`."""
+
+    @abstractmethod
+    def constant_variable(self, name: str) -> GlobalVariable:
+        """A global constant as a variable, because its address or an element is needed."""
+
+
+class FunctionValue:
+    """A function or task of a module."""
+
+    __slots__ = ("module", "node")
+
+    def __init__(self, module: Scope, node: tree.Function) -> None:
+        self.module = module
+        self.node = node
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FunctionValue)
+            and other.module is self.module
+            and other.node is self.node
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.module), id(self.node)))
+
+
+class World:
+    """What both have: names, remembered calls, a count of effects."""
+
+    is_tile = False
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.effects = 0
+        """Grows with everything that a call does besides giving a value; a call during which
+        it stays the same may be remembered."""
+        self.calls: dict[object, Value] = {}
+        self.pending: list[Scope] = []
+        """Modules whose comptime blocks have not run yet."""
+        self._names: dict[str, int] = {}
+
+    def unique_name(self, name: str) -> str:
+        """The name, with a number behind it if it is taken."""
+        count = self._names.get(name, 0) + 1
+        self._names[name] = count
+        return name if count == 1 else f"{name}.{count}"
+
+    def place(self, variable: GlobalVariable) -> int:
+        """Gives a variable its address; the layout has no memory, so any will do."""
+        return 0
+
+    def name_fifo(self, fifo: Const, name: str) -> None:
+        """Says what a FIFO is called."""
+
+    def pooled(self, value: Const, frame: Frame, node: tree.Node) -> GlobalVariable:
+        """A constant in memory."""
+        return self._no_memory(frame, node)
+
+    def local_variable(
+        self, builder: FunctionBuilder, name: str, type_: Type, position: Position
+    ) -> GlobalVariable:
+        """Memory for a local variable."""
+        raise AssertionError("a layout emits no code")
+
+    def function_index(self, function: FunctionValue, frame: Frame, node: tree.Node) -> int:
+        """A function's number, for its address."""
+        self._no_memory(frame, node)
+        return 0
+
+    def request(
+        self,
+        key: object,
+        types: list[Type],
+        constants: list[Const | None],
+        result: Type,
+        frame: Frame,
+        node: tree.Node,
+    ) -> int:
+        """A function's number, for a call."""
+        raise AssertionError("a layout emits no code")
+
+    def _no_memory(self, frame: Frame, node: tree.Node) -> GlobalVariable:
+        frame.fail(node, "a layout has no memory")

@@ -6,9 +6,10 @@ from appliance.csl.program.operands import Descriptor
 from appliance.csl.program.types import DescriptorType, Scalar
 from appliance.csl.semantics import numbers
 from appliance.csl.semantics import types as t
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import Const, FunctionValue, Pointer
+from appliance.csl.semantics.values import Const
+from appliance.csl.semantics.variables import Pointer
 from appliance.csl.syntax import tree
 
 _CODES = {

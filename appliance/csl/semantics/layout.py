@@ -4,11 +4,10 @@ from array import array
 
 from appliance.csl.diagnostics import Note
 from appliance.csl.program.placement import ColorConfiguration, RpcSymbol
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, World
 from appliance.csl.semantics.session import Session
 from appliance.csl.semantics.types import Type
 from appliance.csl.semantics.values import Const
-from appliance.csl.semantics.world import World
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 

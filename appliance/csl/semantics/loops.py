@@ -11,13 +11,7 @@ from appliance.csl.semantics.flow import Exit, Flow
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.place_kinds import Place, part_of
 from appliance.csl.semantics.places import element_of, place_of
-from appliance.csl.semantics.statements import (
-    condition_of,
-    execute,
-    executes,
-    nested,
-    run_block,
-)
+from appliance.csl.semantics.statements import condition_of, execute, executes, nested, run_block
 from appliance.csl.semantics.values import Const, Mixed, Runtime, Value
 from appliance.csl.syntax import tree
 

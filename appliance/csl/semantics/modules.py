@@ -1,67 +1,24 @@
 """Modules: a file with its parameters, whose globals are evaluated when they are needed."""
 
-from typing import TYPE_CHECKING
-
 from appliance.csl.diagnostics import CslError, Note, did_you_mean
-from appliance.csl.program.types import Position
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.evaluate import coerce, evaluate, type_of_node
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.session import Unit, guard
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import (
-    DIRECTIONS,
-    POISON,
-    Const,
-    FunctionValue,
-    is_poison,
-    type_value,
-)
+from appliance.csl.semantics.values import DIRECTIONS, POISON, Const, is_poison, type_value
+from appliance.csl.semantics.variables import Binding, GlobalVariable
 from appliance.csl.syntax import tree
-
-if TYPE_CHECKING:
-    from appliance.csl.semantics.world import World
-
-
-class GlobalVariable:
-    """A variable in the memory of a PE; it gets its address when something first needs it."""
-
-    __slots__ = (
-        "address", "alignment", "declaration", "initial", "is_const", "linkname", "module",
-        "name", "position", "type", "world",
-    )  # fmt: skip
-
-    def __init__(
-        self, world: "World", name: str, type_: Type, *, is_const: bool, position: Position
-    ) -> None:
-        self.world = world
-        self.name = name
-        self.type = type_
-        self.is_const = is_const
-        self.position = position
-        self.initial: Const | None = None
-        self.alignment = t.align_of(type_)
-        self.address: int | None = None
-        self.linkname: str | None = None
-
-    def placed_address(self) -> int:
-        """The address; chosen at the first call."""
-        if self.address is None:
-            self.address = self.world.place(self)
-        return self.address
-
-
-Binding = Const | GlobalVariable
 
 _IN_PROGRESS = object()
 
 
-class Module:
-    """One import of a file: its own copy of the globals."""
+class Module(Scope):
+    """A file whose globals are evaluated at their first use."""
 
     def __init__(
         self,
-        world: "World",
+        world: World,
         unit: Unit,
         arguments: dict[str, Const],
         *,
@@ -69,20 +26,10 @@ class Module:
         importer: tuple[Frame, tree.Node] | None = None,
         origin: Note | None = None,
     ) -> None:
-        self.world = world
-        self.unit = unit
+        super().__init__(world, unit, name, importer, origin)
         self.arguments = arguments
-        self.name = name
-        self.importer = importer
-        self.origin = origin
-        self.frame = Frame(self, what=f"'{unit.source.path}'")
-        self.cache: dict[tree.Expression, Const] = {}
         self._globals: dict[str, object] = {}
         self._constants: dict[str, GlobalVariable] = {}
-
-    def qualified(self, name: str) -> str:
-        """A global's name in the whole program."""
-        return f"{self.name}.{name}" if self.name else name
 
     def lookup(self, name: str, frame: Frame, node: tree.Node) -> Binding:
         """The meaning of a global name, of a predefined one, or an error."""
@@ -111,7 +58,7 @@ class Module:
             value = self._globals[name]
             assert isinstance(value, Const)
             found = GlobalVariable(
-                self.world,
+                self.world.place,
                 self.world.unique_name(self.qualified(name)),
                 value.type,
                 is_const=True,
@@ -234,7 +181,7 @@ class Module:
             self.frame.fail(node, f"variable of type '{type_}' must be comptime-known")
         name = self.world.unique_name(self.qualified(node.name))
         variable = GlobalVariable(
-            self.world, name, type_, is_const=False, position=self.frame.position(node)
+            self.world.place, name, type_, is_const=False, position=self.frame.position(node)
         )
         variable.initial = initial
         self._attributes(variable, node)

@@ -18,15 +18,7 @@ from appliance.csl.semantics.evaluate import (
 from appliance.csl.semantics.frames import Frame
 from appliance.csl.semantics.places import address_of, place_of
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import (
-    POISON,
-    Const,
-    Mixed,
-    Runtime,
-    Value,
-    boolean,
-    is_poison,
-)
+from appliance.csl.semantics.values import POISON, Const, Mixed, Runtime, Value, boolean, is_poison
 from appliance.csl.syntax import tree
 
 _NAMES = {

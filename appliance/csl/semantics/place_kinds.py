@@ -1,10 +1,12 @@
 """What an expression may name: a value, or a variable in registers, memory or the compiler."""
 
+from collections.abc import Callable
+
 from appliance.csl.program.operands import Operand, Register
 from appliance.csl.semantics import types as t
-from appliance.csl.semantics.modules import GlobalVariable, Module
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import Const, InMemory, Mixed, Pointer, Value, fields_of
+from appliance.csl.semantics.values import Const, InMemory, Mixed, Value, fields_of
+from appliance.csl.semantics.variables import GlobalVariable, Pointer
 
 
 class Cell:
@@ -74,15 +76,17 @@ class Memory:
 
 
 class Fixed:
-    """A value that is not a variable: it can be read, and reached into, but not written."""
+    """A value that is not a variable: it can be read, and reached into, but not written.
 
-    __slots__ = ("global_name", "module", "type", "value")
+    `variable` makes a variable of a global constant whose address is needed.
+    """
 
-    def __init__(self, value: Value, module: Module | None = None, name: str = "") -> None:
+    __slots__ = ("type", "value", "variable")
+
+    def __init__(self, value: Value, variable: Callable[[], GlobalVariable] | None = None) -> None:
         self.type = value.type
         self.value = value
-        self.module = module
-        self.global_name = name
+        self.variable = variable
 
 
 Place = Cell | InRegister | Fields | Memory | Fixed

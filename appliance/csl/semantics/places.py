@@ -1,6 +1,7 @@
 """Places: what an assignment writes, `&` takes the address of, an index reaches into."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from appliance.csl.diagnostics import did_you_mean
@@ -9,8 +10,7 @@ from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.access import load
 from appliance.csl.semantics.evaluate import evaluate, is_integer, known, needs_code, operand_of
-from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.modules import Module
+from appliance.csl.semantics.frames import Frame, Scope
 from appliance.csl.semantics.place_kinds import (
     Cell,
     Fields,
@@ -22,7 +22,8 @@ from appliance.csl.semantics.place_kinds import (
     part_of,
 )
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import Const, InMemory, Pointer, Runtime, Value, is_poison
+from appliance.csl.semantics.values import Const, InMemory, Runtime, Value, is_poison
+from appliance.csl.semantics.variables import Pointer
 from appliance.csl.syntax import tree
 
 
@@ -47,8 +48,12 @@ def _name(node: tree.Name, frame: Frame) -> Place:
     found = frame.module.lookup(node.name, frame, node)
     if isinstance(found, Const):
         is_declared = node.name in frame.module.unit.declarations
-        return Fixed(found, frame.module if is_declared else None, node.name)
+        return _constant(found, frame.module, node.name) if is_declared else Fixed(found)
     return as_place(found)
+
+
+def _constant(value: Const, module: Scope, name: str) -> Fixed:
+    return Fixed(value, partial(module.constant_variable, name))
 
 
 def _dereference(node: tree.Dereference, frame: Frame) -> Place:
@@ -81,16 +86,16 @@ def _member(node: tree.Member, frame: Frame) -> Place:
         module = _module_of(operand.value, frame)
         binding = module.member(node.name, frame, node.name_start)
         if isinstance(binding, Const):
-            return Fixed(binding, module, node.name)
+            return _constant(binding, module, node.name)
         return as_place(binding)
     if operand.type is t.TYPE or operand.type is t.POISON:
         return as_place(evaluate(node, frame))
     return field_place(operand, node, frame)
 
 
-def _module_of(value: Value, frame: Frame) -> Module:
+def _module_of(value: Value, frame: Frame) -> Scope:
     assert isinstance(value, Const)
-    module: Module = value.value
+    module: Scope = value.value
     return module
 
 
@@ -243,9 +248,8 @@ def in_memory(operand: Place, node: tree.Node, frame: Frame) -> Memory:
         value = operand.value
         if isinstance(value, InMemory):
             return Memory(value.type, None, value.base, value.offset, is_const=True)
-        if isinstance(value, Const) and operand.module is not None:
-            variable = operand.module.constant_variable(operand.global_name)
-            return Memory(value.type, variable, None, 0, is_const=True)
+        if isinstance(value, Const) and operand.variable is not None:
+            return Memory(value.type, operand.variable(), None, 0, is_const=True)
         if isinstance(value, Const) and not t.is_comptime_only(value.type):
             placed = frame.world.pooled(value, frame, node)
             return Memory(value.type, placed, None, 0, is_const=True)

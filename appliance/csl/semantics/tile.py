@@ -17,15 +17,14 @@ from appliance.csl.semantics.calls import (
     result_type,
     returned_machine,
 )
-from appliance.csl.semantics.frames import Frame
+from appliance.csl.semantics.frames import Frame, FunctionValue, Scope, World
 from appliance.csl.semantics.image import initial_image
 from appliance.csl.semantics.memory import Symbol, code_symbols, overflow
-from appliance.csl.semantics.modules import GlobalVariable, Module
 from appliance.csl.semantics.session import Session, guard
 from appliance.csl.semantics.statements import run_block
 from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import Const, FunctionValue
-from appliance.csl.semantics.world import World
+from appliance.csl.semantics.values import Const
+from appliance.csl.semantics.variables import GlobalVariable
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 
@@ -104,7 +103,7 @@ class TileWorld(World):
         if found is None:
             name = self.unique_name(frame.module.qualified("constant"))
             found = GlobalVariable(
-                self, name, value.type, is_const=True, position=frame.position(node)
+                self.place, name, value.type, is_const=True, position=frame.position(node)
             )
             found.initial = value
             self._pool[value.key] = found
@@ -115,7 +114,7 @@ class TileWorld(World):
     ) -> GlobalVariable:
         """Memory for a local variable of a function: its own, since functions do not nest."""
         unique = self.unique_name(f"{builder.name}.{name}")
-        variable = GlobalVariable(self, unique, type_, is_const=False, position=position)
+        variable = GlobalVariable(self.place, unique, type_, is_const=False, position=position)
         self._locals.setdefault(id(builder), []).append(variable)
         return variable
 
@@ -206,7 +205,7 @@ class TileWorld(World):
 
     # The end.
 
-    def finish(self, file: str, parameters: str, root: Module) -> c.CodeClass:
+    def finish(self, file: str, parameters: str, root: Scope) -> c.CodeClass:
         """Everything collected, as a code class."""
         variables = self._variables(root)
         waits = self._waiting()
@@ -244,7 +243,7 @@ class TileWorld(World):
     def _with_state(self, *, blocked: bool) -> tuple[c.Blocked, ...]:
         return tuple(c.Blocked(*key) for key, state in self.blocked.items() if state is blocked)
 
-    def _variables(self, root: Module) -> list[c.Variable]:
+    def _variables(self, root: Scope) -> list[c.Variable]:
         """The placed variables; writing a pointer may place another behind them."""
         found: list[c.Variable] = []
         at = 0
@@ -272,7 +271,7 @@ class TileWorld(World):
             changed = bool(more)
         return waits
 
-    def _check_memory(self, functions: list[c.Function], root: Module) -> None:
+    def _check_memory(self, functions: list[c.Function], root: Scope) -> None:
         variables = [Symbol(v.name, t.size_of(v.type), str(v.type)) for v in self.variables]
         problem = overflow(
             variables,
@@ -284,7 +283,7 @@ class TileWorld(World):
         if problem is not None:
             self.session.report(problem)
 
-    def _check_recursion(self, root: Module) -> None:
+    def _check_recursion(self, root: Scope) -> None:
         """Refuses functions that call themselves while their variables are in memory."""
         for number, job in enumerate(self._jobs):
             kept = self._locals.get(id(job.builder))
@@ -311,12 +310,12 @@ class TileWorld(World):
         return False
 
 
-def root_span(root: Module) -> Span:
+def root_span(root: Scope) -> Span:
     """The beginning of a module's file."""
     return root.frame.span(tree.Node(0, 0))
 
 
-def _program_variable(variable: GlobalVariable, root: Module) -> c.Variable:
+def _program_variable(variable: GlobalVariable, root: Scope) -> c.Variable:
     initial: bytes = b""
     descriptors: tuple[tuple[int, Descriptor], ...] = ()
     if variable.initial is not None:
@@ -340,13 +339,13 @@ def _program_variable(variable: GlobalVariable, root: Module) -> c.Variable:
     )
 
 
-def run_modules(world: World, run: Callable[[Module], None]) -> None:
+def run_modules(world: World, run: Callable[[Scope], None]) -> None:
     """Runs the comptime blocks of modules that are waiting, and of those they import."""
     while world.pending:
         run(world.pending.pop(0))
 
 
-def run_comptime_blocks(module: Module) -> None:
+def run_comptime_blocks(module: Scope) -> None:
     """Evaluates what a module imports, and runs its comptime blocks."""
     frame = module.frame
     for name, item in module.unit.declarations.items():
@@ -371,7 +370,7 @@ def run_comptime_blocks(module: Module) -> None:
             guard(frame.world.session, error)
 
 
-def _export(module: Module, name: str, variable: GlobalVariable) -> None:
+def _export(module: Scope, name: str, variable: GlobalVariable) -> None:
     world = module.world
     assert isinstance(world, TileWorld)
     world.symbols.append((variable.linkname or name, variable))

@@ -1,23 +1,19 @@
 """What an expression gives: a value known at compile time, or code that computes it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from appliance.csl.program.operands import Address, Operand
+from appliance.csl.program.operands import Operand
 from appliance.csl.semantics import types as t
 from appliance.csl.semantics.types import StructType, Type
-
-if TYPE_CHECKING:
-    from appliance.csl.semantics.modules import GlobalVariable, Module
-    from appliance.csl.syntax import tree
 
 
 class Const:
     """A value known at compile time.
 
     `value` by type: int (integers, enums, handles, directions), float, bool, bytes (strings),
-    `Type`, `Module`, `FunctionValue`, `Pointer`, a descriptor, a `Dsr`, None (void), a tuple of
-    `Const` (structs), a list of element values (arrays: what `.value` of an element would be),
-    (start, stop, step) for ranges. A list is never changed once it is inside a `Const`.
+    `Type`, `Scope` (modules), `FunctionValue`, `Pointer`, a descriptor, a `Dsr`, None (void), a
+    tuple of `Const` (structs), a list of element values (arrays: what `.value` of an element would
+    be), (start, stop, step) for ranges. A list is never changed once it is inside a `Const`.
     """
 
     __slots__ = ("_key", "type", "value")
@@ -71,53 +67,6 @@ class InMemory:
 
 
 Value = Const | Runtime | Mixed | InMemory
-
-
-class Pointer:
-    """A pointer known at compile time: into a global, or a plain address (`variable` None)."""
-
-    __slots__ = ("offset", "variable")
-
-    def __init__(self, variable: "GlobalVariable | None", offset: int) -> None:
-        self.variable = variable
-        self.offset = offset
-
-    @property
-    def address(self) -> Address:
-        """The address as an operand."""
-        if self.variable is None:
-            return Address(self.offset & 0xFFFF, "")
-        return Address(self.variable.placed_address() + self.offset, self.variable.name)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Pointer)
-            and other.variable is self.variable
-            and other.offset == self.offset
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self.variable), self.offset))
-
-
-class FunctionValue:
-    """A function or task of a module."""
-
-    __slots__ = ("module", "node")
-
-    def __init__(self, module: "Module", node: "tree.Function") -> None:
-        self.module = module
-        self.node = node
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, FunctionValue)
-            and other.module is self.module
-            and other.node is self.node
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self.module), id(self.node)))
 
 
 class TensorOperand:
@@ -201,44 +150,3 @@ def _key(value: Any) -> object:  # noqa: ANN401 - see Const
     if value.__class__ is float:
         return (value.hex(), "float")
     return value
-
-
-def text_of(value: Value) -> str:
-    """A value as messages and `@comptime_print` show it."""
-    if not isinstance(value, Const):
-        return f"a run-time {value.type}"
-    return _text(value.type, value.value)
-
-
-def _text(type_: Type, value: Any) -> str:  # noqa: ANN401 - see Const
-    if type_ is t.STRING:
-        return str(value.decode("utf-8", "replace"))
-    if type_ is t.BOOL:
-        return "true" if value else "false"
-    if type_ is t.VOID:
-        return "{}"
-    if type_ is t.DIRECTION:
-        return DIRECTIONS[value]
-    if isinstance(type_, t.EnumType):
-        names = [name for name, number in type_.members.items() if number == value]
-        return f"{type_}.{names[0]}" if names else f"{type_}({value})"
-    if isinstance(type_, StructType):
-        names = [f".{name} = " for name in type_.field_names] or [""] * len(value)
-        texts = [f"{name}{text_of(item)}" for name, item in zip(names, value, strict=True)]
-        return f".{{ {', '.join(texts)} }}"
-    if isinstance(type_, t.ArrayType):
-        shown = [_text(type_.element, item) for item in value[:16]]
-        return f"{type_} {{ {', '.join(shown + ['...'] * (len(value) > 16))} }}"
-    if isinstance(type_, t.FunctionType):
-        return f"function {value.node.name}" if isinstance(value, FunctionValue) else str(value)
-    return _plain_text(type_, value)
-
-
-def _plain_text(type_: Type, value: Any) -> str:  # noqa: ANN401 - see Const
-    if isinstance(type_, t.HandleType):
-        return f"{type_}({value})"
-    if isinstance(type_, t.PointerType):
-        return f"&{value.variable.name}" if value.variable else f"{type_}({value.offset})"
-    if type_ is t.MODULE:
-        return f"module {value.source.path}"
-    return str(value)
