@@ -24,23 +24,17 @@ from appliance.csl.program.placement import (
     Program,
     RoutingClass,
 )
-from appliance.csl.semantics import (
-    calls,
-    control,
-    initializers,
-    loops,
-    operators,
-    type_expressions,
-)
-from appliance.csl.semantics import types as t
-from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.layout import NOT_SET, LayoutWorld
-from appliance.csl.semantics.modules import Module
-from appliance.csl.semantics.session import Session, guard
-from appliance.csl.semantics.statements import run_block
-from appliance.csl.semantics.texts import text_of
-from appliance.csl.semantics.tile import TileWorld, run_comptime_blocks, run_modules
-from appliance.csl.semantics.values import Const
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.context.session import Session, guard
+from appliance.csl.semantics.context.texts import text_of
+from appliance.csl.semantics.expressions import initializers, operators, type_expressions
+from appliance.csl.semantics.expressions.modules import Module
+from appliance.csl.semantics.results.layout import NOT_SET, LayoutWorld
+from appliance.csl.semantics.results.tile import TileWorld, run_comptime_blocks, run_modules
+from appliance.csl.semantics.statements import calls, control, loops
+from appliance.csl.semantics.statements.statements import run_block
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.values import Const
 from appliance.csl.sources import Span
 from appliance.csl.syntax import tree
 

@@ -1,10 +1,10 @@
-"""The SDK's tools and what programs on the host import: `cslc`, `cs_python` and their modules.
+"""The SDK's tools and what programs on the host import; none of it needs an appliance.
 
-    cslc            compiles CSL; `arguments` reads its command line, `container` its output
-    cs_python       runs Python with the modules of `host_modules`, which no other Python sees
-    runtime         what host programs drive, with `tasks`, `arrays`, `symbols`, `inspection`
-    runtime_server  the same runtime as a process that an SDK job's pod drives, over `frames`
-    file_server     reads and writes the files of an SDK job as its user, over `frames`
+    cslc, cs_python, cs_trace  the commands; `arguments` reads the command line of `cslc`
+    container, symbols         a compiled program as a directory, and what the host may reach in it
+    host                       the runtime that host programs drive
+    host_modules               the names under which they import it; only `cs_python` sees these
+    servers                    runtime and files of an SDK job, as programs of the job's user
 
-Nothing here needs an appliance. Importing a module of this package imports neither torch nor gRPC.
+Importing a module of this package imports neither torch nor gRPC.
 """

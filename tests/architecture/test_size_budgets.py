@@ -14,11 +14,7 @@ MAX_OTHER_FILE_LINES = 800
 MAX_FUNCTION_LINES = 80
 MAX_MODULES = 15
 MAX_METHODS = 25
-LARGER_FOLDERS = {
-    "appliance/csl/builtins": 17,
-    "appliance/csl/semantics": 24,
-    "appliance/sdk": 16,
-}
+LARGER_FOLDERS: dict[str, int] = {}
 """Folders that still have more modules, and how many at most; none may join them."""
 LONGER_FILES = {"appliance/management/reconciler/job_machine.py": 526}
 """Files that still are longer, and how long at most."""

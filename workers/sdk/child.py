@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from appliance.sdk import frames
-from appliance.sdk.frames import Frame, FrameError
+from appliance.sdk.servers import frames
+from appliance.sdk.servers.frames import Frame, FrameError
 from protos.sdk.sdk_common_pb2 import StatusCode
 from workers.sdk.errors import SdkError
 from workers.sdk.programs import Programs, end

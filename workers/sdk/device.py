@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from appliance.sdk.frames import MAX_COPY_BYTES, Frame
+from appliance.sdk.servers.frames import MAX_COPY_BYTES, Frame
 from protos.sdk.sdk_appliance_pb2 import MemcpyOpOptions
 from workers.sdk.child import Child
 from workers.sdk.errors import SdkError, file_error
@@ -56,7 +56,7 @@ class Device:
         self.close("another runtime was created")
         child = Child(
             self._programs,
-            "appliance.sdk.runtime_server",
+            "appliance.sdk.servers.runtime_server",
             str(directory / name),
             self._system_address,
             directory=directory,
@@ -120,7 +120,7 @@ class Device:
         if child is not None:
             child.close(reason)
 
-    # `Any`: a request of `appliance.sdk.runtime_server`.
+    # `Any`: a request of `appliance.sdk.servers.runtime_server`.
     def _in_order(self, number: int, request: Mapping[str, Any], payload: bytes = b"") -> Frame:
         """Ask for an operation once those of lower numbers were asked for."""
         with self._changed:

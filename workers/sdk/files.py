@@ -1,7 +1,7 @@
 """The client's files: uploads and downloads.
 
 Names that the client sends become paths beneath the job's directory or are refused; a program of
-the user writes and reads the files (`appliance.sdk.file_server`).
+the user writes and reads the files (`appliance.sdk.servers.file_server`).
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from appliance.core.errors import UserError
 from appliance.files.beneath import Beneath
-from appliance.sdk.frames import MAX_FILE_BYTES
+from appliance.sdk.servers.frames import MAX_FILE_BYTES
 from protos.sdk.sdk_appliance_pb2 import SdkArtifactsArgs
 from workers.sdk.child import Child
 from workers.sdk.errors import SdkError, file_error
@@ -186,7 +186,7 @@ class JobFiles:
             raise file_error(f"{text!r} is no relative name of a file.")
         return "/".join(found.parts)
 
-    # `dict`: a request of `appliance.sdk.file_server`.
+    # `dict`: a request of `appliance.sdk.servers.file_server`.
     def _ask(self, request: dict[str, object], payload: bytes = b"") -> tuple[str, bytes]:
         try:
             answer = self._server().ask(request, payload)
@@ -199,7 +199,7 @@ class JobFiles:
             if self._child is None:
                 self._child = Child(
                     self._programs,
-                    "appliance.sdk.file_server",
+                    "appliance.sdk.servers.file_server",
                     str(self._root),
                     directory=self._root,
                     max_payload_bytes=MAX_FILE_BYTES,

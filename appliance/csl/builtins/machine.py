@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 
-from appliance.csl.builtins.dsds import as_u16
 from appliance.csl.builtins.registry import (
     MANY,
     argument,
@@ -13,15 +12,16 @@ from appliance.csl.builtins.registry import (
     string_argument,
     type_argument,
 )
+from appliance.csl.builtins.vectors.dsds import as_u16
 from appliance.csl.program.operands import Constant, Operand
 from appliance.csl.program.operations import INTRINSICS, Intrinsic
 from appliance.csl.program.types import POINTER, Scalar
-from appliance.csl.semantics import numbers
-from appliance.csl.semantics import types as t
-from appliance.csl.semantics.evaluate import is_integer, needs_code, operand_of
-from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.types import Type
-from appliance.csl.semantics.values import VOID, Const, Runtime, Value
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.expressions.evaluate import is_integer, needs_code, operand_of
+from appliance.csl.semantics.values import numbers
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import VOID, Const, Runtime, Value
 from appliance.csl.syntax import tree
 
 KNOWN_FUNCTIONS: dict[str, Callable[..., float]] = {

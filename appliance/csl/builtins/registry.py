@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.csl.diagnostics import did_you_mean
-from appliance.csl.semantics import types as t
-from appliance.csl.semantics.evaluate import evaluate, handles, is_integer, known
-from appliance.csl.semantics.frames import Frame
-from appliance.csl.semantics.layout import LayoutWorld
-from appliance.csl.semantics.tile import TileWorld
-from appliance.csl.semantics.types import StructType, Type
-from appliance.csl.semantics.values import VOID, Const, Mixed, Value, fields_of, is_poison
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.expressions.evaluate import evaluate, handles, is_integer, known
+from appliance.csl.semantics.results.layout import LayoutWorld
+from appliance.csl.semantics.results.tile import TileWorld
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import StructType, Type
+from appliance.csl.semantics.values.values import VOID, Const, Mixed, Value, fields_of, is_poison
 from appliance.csl.syntax import tree
 
 Builtin = Callable[[tree.BuiltinCall, Frame, Type | None], Value]

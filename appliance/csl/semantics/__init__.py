@@ -1,7 +1,15 @@
-"""What the tree means: types, values known at compile time, and code for the rest.
+"""Evaluation of the syntax tree: known values are computed, everything else becomes instructions.
 
-One engine walks the tree. Where a value is known it computes it, where it is not it emits
-instructions; so a condition that is known removes the other side before its names are looked
-up, and the same function serves at compile time and at run time. Analysis is lazy: a global
-is evaluated, and a function compiled, when something that runs needs it.
+One evaluator serves compile time and run time. Where a value is known it is computed; where it is
+not, instructions are emitted. So a condition that is known removes its other branch before the
+names there are looked up. Evaluation is lazy: a global is evaluated, and a function compiled, when
+something that runs needs it.
+
+    results      the layout and the code of PEs, collected
+    statements   statements, branches, loops and calls
+    expressions  expressions and global names
+    context      session, module, frame, function being compiled
+    values       types, values, variables
+
+Each package imports only those below it.
 """

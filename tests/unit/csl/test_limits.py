@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from appliance.csl.semantics import layout
+from appliance.csl.semantics.results import layout
 from tests.support.csl import check_error, compile_files, compile_pe
 
 EXPORT = "\ncomptime { @export_symbol(main); }\n"

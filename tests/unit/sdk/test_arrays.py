@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.sdk.arrays import (
+from appliance.sdk.host.arrays import (
     MemcpyOrder,
     calculate_cycles,
     input_array_to_u32,

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from appliance.sdk import frames
+from appliance.sdk.servers import frames
 
 
 class Server:
@@ -18,7 +18,12 @@ class Server:
     def __init__(self, root):
         self.ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "appliance.sdk.file_server", str(theirs.fileno())]
+            command = [
+                sys.executable,
+                "-m",
+                "appliance.sdk.servers.file_server",
+                str(theirs.fileno()),
+            ]
             self.process = subprocess.Popen([*command, str(root)], pass_fds=[theirs.fileno()])
 
     def ask(self, payload=b"", **request):

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from appliance.sdk import frames
+from appliance.sdk.servers import frames
 
 
 @pytest.fixture

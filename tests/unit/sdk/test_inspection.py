@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from appliance.sdk.inspection import StoppedRun, _records
+from appliance.sdk.host.inspection import StoppedRun, _records
 from appliance.sdk.symbols import HostCallError
 
 

@@ -1,5 +1,5 @@
-"""What symbols held when a run was stopped; see `appliance.sdk.inspection`."""
+"""What symbols held when a run was stopped; see `appliance.sdk.host.inspection`."""
 
-from appliance.sdk.inspection import StoppedRun as debug_util
+from appliance.sdk.host.inspection import StoppedRun as debug_util
 
 __all__ = ["debug_util"]

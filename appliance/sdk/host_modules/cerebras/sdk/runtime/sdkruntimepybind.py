@@ -1,7 +1,7 @@
-"""The runtime; see `appliance.sdk.runtime`."""
+"""The runtime; see `appliance.sdk.host.runtime`."""
 
-from appliance.sdk.arrays import MemcpyDataType, MemcpyOrder
-from appliance.sdk.runtime import SdkRuntime
-from appliance.sdk.tasks import Task
+from appliance.sdk.host.arrays import MemcpyDataType, MemcpyOrder
+from appliance.sdk.host.runtime import SdkRuntime
+from appliance.sdk.host.tasks import Task
 
 __all__ = ["MemcpyDataType", "MemcpyOrder", "SdkRuntime", "Task"]

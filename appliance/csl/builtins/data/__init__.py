@@ -1,0 +1,1 @@
+"""Builtins for values: conversions, arrays, strings, and questions about types."""

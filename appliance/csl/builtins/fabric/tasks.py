@@ -1,0 +1,162 @@
+"""Binding, activating and blocking tasks."""
+
+from appliance.csl.builtins.registry import (
+    argument,
+    builtin,
+    code_world,
+    known_argument,
+    tile_world,
+)
+from appliance.csl.program.code import TaskBinding, TaskKind
+from appliance.csl.program.operands import Constant
+from appliance.csl.program.operations import Activate, SetBlocked, Target, TargetKind
+from appliance.csl.program.types import Scalar
+from appliance.csl.semantics.context.frames import Frame, FunctionValue
+from appliance.csl.semantics.expressions.evaluate import operand_of
+from appliance.csl.semantics.results.tile import TileWorld
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import VOID, Const, Value
+from appliance.csl.syntax import tree
+
+_KINDS = {
+    "bind_data_task": (t.DATA_TASK, TaskKind.DATA, TargetKind.DATA_TASK),
+    "bind_local_task": (t.LOCAL_TASK, TaskKind.LOCAL, TargetKind.LOCAL_TASK),
+    "bind_control_task": (t.CONTROL_TASK, TaskKind.CONTROL, TargetKind.CONTROL_TASK),
+}
+TARGETS: dict[Type, TargetKind] = {
+    t.COLOR: TargetKind.COLOR,
+    t.DATA_TASK: TargetKind.DATA_TASK,
+    t.LOCAL_TASK: TargetKind.LOCAL_TASK,
+    t.CONTROL_TASK: TargetKind.CONTROL_TASK,
+    t.INPUT_QUEUE: TargetKind.INPUT_QUEUE,
+    t.MICROTHREAD: TargetKind.MICROTHREAD,
+}
+
+
+@builtin("bind_data_task", 2)
+@builtin("bind_local_task", 2)
+@builtin("bind_control_task", 2)
+def _bind(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    world = tile_world(node, frame)
+    wanted, kind, target = _KINDS[node.name]
+    task = known_argument(node, 0, frame, "a task")
+    id_ = known_argument(node, 1, frame, "the id of a task")
+    if not isinstance(task.value, FunctionValue) or not task.value.node.is_task:
+        frame.fail(node.arguments[0], f"'@{node.name}' needs a task, got '{task.type}'")
+    if id_.type is not wanted:
+        frame.fail(node.arguments[1], f"expected type '{wanted}', got: '{id_.type}'")
+    key = (target, id_.value)
+    name = task.value.node.name
+    if key in world.bound:
+        frame.fail(node, f"{kind} task id {id_.value} is already bound to '{world.bound[key]}'")
+    if kind is TaskKind.LOCAL and id_.value == 29 and "teardown" in {k for k, _ in world.handlers}:
+        frame.fail(node, "local task id 29 belongs to the teardown handler")
+    _check_shared_ids(world, target, id_.value, name, node, frame)
+    bits = _argument_bits(task.value, kind, node, frame)
+    function = world.function_index(task.value, frame, node.arguments[0])
+    world.bound[key] = name
+    world.tasks.append(TaskBinding(kind, id_.value, function, bits, frame.position(node)))
+    return VOID
+
+
+def _check_shared_ids(
+    world: TileWorld, target: TargetKind, number: int, name: str, node: tree.Node, frame: Frame
+) -> None:
+    """Ids that two kinds of tasks take from one table."""
+    if world.session.is_wse3:
+        pair = {TargetKind.LOCAL_TASK, TargetKind.CONTROL_TASK}
+    else:
+        pair = {TargetKind.LOCAL_TASK, TargetKind.DATA_TASK}
+    if target not in pair or (world.session.is_wse3 and world.has_control_table):
+        return
+    (other,) = pair - {target}
+    holder = world.bound.get((other, number))
+    if holder is not None:
+        arch = world.session.options.architecture
+        frame.fail(
+            node,
+            f"id {number} is bound to {other} '{holder}' already; {arch} has one table for both",
+        )
+
+
+def _argument_bits(
+    task: FunctionValue, kind: TaskKind, node: tree.BuiltinCall, frame: Frame
+) -> tuple[int, ...]:
+    """Widths of a task's arguments in the payload."""
+    signature = task.module.lookup(task.node.name, frame, node).type
+    if not isinstance(signature, t.FunctionType):
+        frame.silent()
+    parameters = signature.parameters
+    name = task.node.name
+    if kind is TaskKind.LOCAL and parameters:
+        frame.fail(node.arguments[0], f"local task '{name}' cannot have parameters")
+    if kind is TaskKind.DATA and not parameters:
+        frame.fail(node.arguments[0], f"data task '{name}' needs a parameter for its wavelet")
+    bits: list[int] = []
+    for type_ in parameters:
+        machine = type_.machine if type_ is not None else None
+        if not isinstance(machine, Scalar) or machine.bits not in (8, 16, 32):
+            frame.fail(node.arguments[0], f"task '{name}' cannot take a '{type_}' from a wavelet")
+        bits.append(machine.bits)
+    if sum(bits) > 32 or (kind is TaskKind.CONTROL and sum(bits) > 16):
+        limit = 16 if kind is TaskKind.CONTROL else 32
+        frame.fail(
+            node.arguments[0],
+            f"the parameters of {kind} task '{name}' take {sum(bits)} bits; a wavelet has {limit}",
+        )
+    return tuple(bits)
+
+
+def target_of(
+    value: Value, node: tree.Node, frame: Frame, allowed: tuple[Type, ...], what: str
+) -> Target:
+    """A task id, color, queue or task as the target of an action."""
+    if isinstance(value, Const) and isinstance(value.value, FunctionValue):
+        return _bound_target(value.value, node, frame)
+    if value.type not in allowed:
+        kinds = ", ".join(f"'{type_}'" for type_ in allowed)
+        frame.fail(node, f"{what} needs {kinds} or a task, got '{value.type}'")
+    return Target(TARGETS[value.type], operand_of(value, node, frame))
+
+
+def _bound_target(task: FunctionValue, node: tree.Node, frame: Frame) -> Target:
+    """The id that a task is bound to; it may be bound later, so this is looked up at the end."""
+    world = frame.world
+    assert isinstance(world, TileWorld)
+    return world.task_target(task, frame, node)
+
+
+def blockable(frame: Frame) -> tuple[Type, ...]:
+    """What `@block` and `@unblock` take on this architecture."""
+    if frame.world.session.is_wse3:
+        return (t.INPUT_QUEUE, t.DATA_TASK, t.LOCAL_TASK, t.MICROTHREAD)
+    return (t.COLOR, t.DATA_TASK, t.LOCAL_TASK)
+
+
+@builtin("activate", 1)
+def _activate(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    world = code_world(node, frame)
+    value = argument(node, 0, frame)
+    target = target_of(value, node.arguments[0], frame, (t.LOCAL_TASK,), "'@activate'")
+    if frame.builder is None:
+        world.active.append(target)
+    else:
+        frame.builder.emit(Activate(target, frame.position(node)))
+    return VOID
+
+
+@builtin("block", 1)
+@builtin("unblock", 1)
+def _block(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    world = code_world(node, frame)
+    value = argument(node, 0, frame)
+    target = target_of(value, node.arguments[0], frame, blockable(frame), f"'@{node.name}'")
+    blocked = node.name == "block"
+    if frame.builder is not None:
+        frame.builder.emit(SetBlocked(target, blocked, frame.position(node)))
+        return VOID
+    if not isinstance(target.id, Constant):
+        frame.fail(node, f"'@{node.name}' at compile time needs a known id")
+    world.blocked[target.kind, int(target.id.value)] = blocked
+    return VOID

@@ -1,0 +1,1 @@
+"""Builtins that put a program together: code of PEs, imported modules, exported symbols."""

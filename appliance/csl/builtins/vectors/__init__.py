@@ -1,0 +1,1 @@
+"""Builtins for vector operations: DSDs, DSRs, FIFOs, `@map`, and what they operate on."""

@@ -1,0 +1,344 @@
+"""DSD operations and `@map`."""
+
+from dataclasses import dataclass
+
+from appliance.csl.builtins.registry import (
+    MANY,
+    Settings,
+    argument,
+    builtin,
+    known_argument,
+)
+from appliance.csl.builtins.vectors.settings import OPTIONS, operation_settings
+from appliance.csl.program.operands import (
+    DsdOperand,
+    Dsr,
+    DsrKind,
+    FunctionAddress,
+    Place,
+)
+from appliance.csl.program.operations import DsdOperation, Map, MapInput, OperationSettings
+from appliance.csl.program.types import BOOL as M_BOOL
+from appliance.csl.program.types import DescriptorType, Scalar
+from appliance.csl.semantics.context.frames import Frame, FunctionValue
+from appliance.csl.semantics.expressions.evaluate import coerce, needs_code, operand_of
+from appliance.csl.semantics.results.tile import TileWorld
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import VOID, Const, Runtime, Value, is_poison
+from appliance.csl.syntax import tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """Types that scalar operands have; `sources` counts the operands behind the destination."""
+
+    sources: int
+    scalar: Type
+    destination: Type
+    """Type of a scalar that a pointer destination points to."""
+    accumulates: bool = False
+    last: Type | None = None
+    """Type of the last source, if it differs."""
+
+
+def _table() -> dict[str, _Signature]:
+    table: dict[str, _Signature] = {}
+    for name, type_ in (("mov16", t.U16), ("mov32", t.U32), ("fmovh", t.F16), ("fmovs", t.F32)):
+        table[name] = _Signature(1, type_, type_)
+    for name in ("add16", "addc16", "sub16", "and16", "or16", "xor16", "sll16", "slr16", "sar16"):
+        table[name] = _Signature(2, t.U16, t.U16)
+    for name in ("faddh", "fsubh", "fmulh", "fmaxh"):
+        table[name] = _Signature(2, t.F16, t.F16, accumulates=True)
+    for name in ("fadds", "fsubs", "fmuls", "fmaxs"):
+        table[name] = _Signature(2, t.F32, t.F32, accumulates=True)
+    table["faddhs"] = _Signature(2, t.F16, t.F32, accumulates=True)
+    table["fmach"] = _Signature(3, t.F16, t.F16)
+    table["fmacs"] = _Signature(3, t.F32, t.F32)
+    table["fmachs"] = _Signature(3, t.F16, t.F32)
+    for name, type_ in (("fnegh", t.F16), ("fabsh", t.F16), ("fnegs", t.F32), ("fabss", t.F32)):
+        table[name] = _Signature(1, type_, type_)
+    for name in ("clz", "ctz", "popcnt"):
+        table[name] = _Signature(1, t.U16, t.U16)
+    conversions = {
+        "fh2s": (t.F16, t.F32), "fs2h": (t.F32, t.F16), "fh2xp16": (t.F16, t.I16),
+        "fs2xp16": (t.F32, t.I16), "xp162fh": (t.I16, t.F16), "xp162fs": (t.I16, t.F32),
+    }  # fmt: skip
+    for name, (source, destination) in conversions.items():
+        table[name] = _Signature(1, source, destination)
+    for name, type_ in (("fnormh", t.F16), ("fnorms", t.F32)):
+        table[name] = _Signature(1, type_, type_)
+    for name, type_ in (("fscaleh", t.F16), ("fscales", t.F32)):
+        table[name] = _Signature(2, type_, type_, last=t.I16)
+    return table
+
+
+SIGNATURES = _table()
+_SCALAR_ONLY = frozenset(("fnormh", "fnorms", "fscaleh", "fscales"))
+
+
+def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    needs_code(node, frame, f"'@{node.name}'")
+    signature = SIGNATURES[node.name]
+    num_operands = 1 + signature.sources
+    if len(node.arguments) not in (num_operands, num_operands + 1):
+        frame.fail(
+            node,
+            f"'@{node.name}' takes {num_operands} operands and a struct of options, "
+            f"got {len(node.arguments)} arguments",
+        )
+    values = [_value(node, at, signature, frame) for at in range(num_operands)]
+    if len(node.arguments) > num_operands:
+        options = argument(node, num_operands, frame)
+        settings = Settings(options, node.arguments[num_operands], frame, f"'@{node.name}'")
+    else:
+        settings = Settings(VOID, node, frame, f"'@{node.name}'")
+    configured = operation_settings(settings, frame)
+    settings.finish(OPTIONS)
+    _check_shapes(values, node, frame)
+    _check_async(values, configured, node, frame)
+    operands = tuple(
+        [_operand(value, at, signature, node, frame) for at, value in enumerate(values)]
+    )
+    builder = frame.builder
+    assert builder is not None
+    dest = builder.register(M_BOOL)
+    builder.emit(DsdOperation(dest, node.name, operands, configured, frame.position(node)))
+    return Runtime(t.BOOL, dest)
+
+
+for _name in SIGNATURES:
+    builtin(_name, 2, MANY)(_operation)
+
+
+def _value(node: tree.BuiltinCall, at: int, signature: _Signature, frame: Frame) -> Value:
+    expected = None if at == 0 else _scalar_type(signature, at)
+    return argument(node, at, frame, expected)
+
+
+def _scalar_type(signature: _Signature, at: int) -> Type:
+    """The type of a scalar source."""
+    if signature.last is not None and at == signature.sources:
+        return signature.last
+    return signature.scalar
+
+
+def is_stepping(type_: Type) -> bool:
+    """Whether an operand is a DSD, a DSR or a FIFO."""
+    return isinstance(type_, t.DsdType | t.DsrType) or type_ is t.FIFO
+
+
+def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> None:
+    """Which operands may be DSDs, pointers and scalars."""
+    destination, sources = values[0], values[1:]
+    if node.name in _SCALAR_ONLY:
+        _check_destination(destination, node, frame, pointer_only=True)
+        return
+    _check_destination(destination, node, frame, pointer_only=False)
+    stepping = [is_stepping(source.type) for source in sources]
+    if not is_stepping(destination.type) and not any(stepping):
+        frame.fail(node, f"'@{node.name}' needs a DSD among its operands")
+    if node.name.startswith("fmac") and stepping[-1]:
+        frame.fail(node.arguments[-1], "the factor of a fused operation is a scalar")
+    for at, source in enumerate(sources, 1):
+        _check_source(source, node.arguments[at], frame)
+    fabric = [value for value in sources if value.type.name == "fabin_dsd"]
+    if len(fabric) > 1 and frame.world.session.is_wse3:
+        frame.fail(node, "an operation of wse3 reads from one fabin_dsd at most")
+    if destination.type is t.FIFO and node.name.startswith("f") and len(sources) > 2:
+        frame.fail(node.arguments[0], "a FIFO is not the destination of a fused operation")
+
+
+def _check_destination(
+    value: Value, node: tree.BuiltinCall, frame: Frame, *, pointer_only: bool
+) -> None:
+    where = node.arguments[0]
+    type_ = value.type
+    if isinstance(type_, t.PointerType):
+        if type_.const:
+            frame.fail(where, f"the destination of '@{node.name}' is constant")
+        return
+    if pointer_only or not is_stepping(type_):
+        kinds = "a pointer" if pointer_only else "a DSD, a DSR, a FIFO or a pointer"
+        frame.fail(where, f"the destination of '@{node.name}' is {kinds}, not '{type_}'")
+    if type_.name == "fabin_dsd":
+        frame.fail(where, "a fabin_dsd cannot be a destination")
+    if _dsr_kind(value) is DsrKind.SRC1:
+        frame.fail(where, "a 'dsr_src1' cannot be a destination")
+
+
+def _dsr_kind(value: Value) -> DsrKind | None:
+    if isinstance(value, Const) and isinstance(value.value, Dsr):
+        return value.value.kind
+    return None
+
+
+def _check_source(value: Value, where: tree.Node, frame: Frame) -> None:
+    if value.type.name == "fabout_dsd":
+        frame.fail(where, "a fabout_dsd cannot be a source")
+    if _dsr_kind(value) is DsrKind.DEST:
+        frame.fail(where, "a 'dsr_dest' cannot be a source")
+
+
+def _check_async(
+    values: list[Value], configured: OperationSettings, node: tree.BuiltinCall, frame: Frame
+) -> None:
+    if not configured.asynchronous:
+        return
+    is_fabric = any(
+        value.type.name in ("fabin_dsd", "fabout_dsd") or isinstance(value.type, t.DsrType)
+        for value in values
+    )
+    if not is_fabric:
+        frame.fail(node, "'.async' needs a fabric DSD or a DSR among the operands")
+
+
+def _operand(
+    value: Value, at: int, signature: _Signature, node: tree.BuiltinCall, frame: Frame
+) -> DsdOperand:
+    """An operand of the instruction."""
+    where = node.arguments[at]
+    type_ = value.type
+    if isinstance(type_, t.DsrType) or type_ is t.FIFO:
+        assert isinstance(value, Const)
+        found: DsdOperand = value.value
+        return found
+    if isinstance(type_, t.DsdType):
+        return _descriptor(value, where, frame)
+    if isinstance(type_, t.PointerType):
+        target = type_.target.element if isinstance(type_.target, t.ArrayType) else type_.target
+        wanted = signature.destination if at == 0 else _scalar_type(signature, at)
+        if t.size_of(target) != t.size_of(wanted):
+            frame.fail(where, f"'@{node.name}' needs a pointer to '{wanted}', got '{type_}'")
+        return Place(operand_of(value, where, frame))
+    wanted = _scalar_type(signature, at)
+    if _has_same_bits(type_, wanted, moves=node.name in ("mov16", "mov32")):
+        return _scalar(value, where, frame)
+    return _scalar(coerce(value, wanted, where, frame, f"'@{node.name}'"), where, frame)
+
+
+def _has_same_bits(type_: Type, wanted: Type, *, moves: bool) -> bool:
+    """Whether a scalar fits as it is: a move takes any, integer operations either sign."""
+    machine, other = type_.machine, wanted.machine
+    if not isinstance(machine, Scalar) or not isinstance(other, Scalar):
+        return False
+    are_integers = isinstance(type_, t.IntType | t.HandleType) and isinstance(wanted, t.IntType)
+    return machine.bits == other.bits and (moves or are_integers)
+
+
+def _scalar(value: Value, where: tree.Node, frame: Frame) -> DsdOperand:
+    operand = operand_of(value, where, frame)
+    assert not isinstance(operand, FunctionAddress)
+    return operand
+
+
+def _descriptor(value: Value, where: tree.Node, frame: Frame) -> DsdOperand:
+    return _scalar(value, where, frame)
+
+
+# @map
+
+
+@builtin("map", 2, MANY)
+def _map(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    needs_code(node, frame, "'@map'")
+    world = frame.world
+    assert isinstance(world, TileWorld)
+    function = known_argument(node, 0, frame, "the function of '@map'")
+    if not isinstance(function.value, FunctionValue) or function.value.node.is_task:
+        frame.fail(node.arguments[0], f"'@map' needs a function, got '{function.type}'")
+    index = world.function_index(function.value, frame, node.arguments[0])
+    signature = function.type
+    if isinstance(signature, t.PointerType):
+        signature = signature.target
+    assert isinstance(signature, t.FunctionType)
+    types = [type_ for type_ in signature.parameters if type_ is not None]
+    has_output = signature.result is not t.VOID
+    count = len(types) + has_output
+    given = len(node.arguments) - 1
+    if given not in (count, count + 1):
+        more = " and a destination" if has_output else ""
+        name = function.value.node.name
+        frame.fail(node, f"'@map' of '{name}' takes {len(types)} inputs{more}, got {given}")
+    inputs = tuple([_map_input(node, at + 1, type_, frame) for at, type_ in enumerate(types)])
+    if not any(item.steps for item in inputs):
+        frame.fail(node, "'@map' needs a DSD among its inputs")
+    output_node = node.arguments[len(types) + 1] if has_output else None
+    output = None if output_node is None else _map_output(node, len(types) + 1, frame)
+    options = argument(node, count + 1, frame) if given > count else VOID
+    settings = Settings(options, node.arguments[-1], frame, "'@map'")
+    configured = operation_settings(settings, frame)
+    settings.finish(OPTIONS)
+    machine = signature.result.machine
+    assert frame.builder is not None
+    frame.builder.emit(
+        Map(
+            function=index,
+            inputs=inputs,
+            output=output,
+            output_type=machine if isinstance(machine, Scalar) else None,
+            asynchronous=configured.asynchronous,
+            settings=configured,
+            position=frame.position(node),
+        )
+    )
+    return VOID
+
+
+def _map_input(node: tree.BuiltinCall, at: int, type_: Type, frame: Frame) -> MapInput:
+    where = node.arguments[at]
+    machine = type_.machine
+    if not isinstance(machine, Scalar):
+        frame.fail(node.arguments[0], f"a function of '@map' cannot take a '{type_}'")
+    value = argument(node, at, frame, type_)
+    if value.type is t.FIFO:
+        frame.fail(where, "a FIFO cannot be an operand of '@map'")
+    if value.type.name == "fabout_dsd":
+        frame.fail(where, "a fabout_dsd cannot be an input of '@map'")
+    if isinstance(value.type, t.DsrType):
+        assert isinstance(value, Const)
+        return MapInput(value.value, machine, steps=True)
+    if isinstance(value.type, t.DsdType):
+        if machine.bits not in (16, 32):
+            frame.fail(node.arguments[0], f"an element of '@map' has 16 or 32 bits, not '{type_}'")
+        return MapInput(_descriptor(value, where, frame), machine, steps=True)
+    source = value.type
+    if isinstance(source, t.PointerType) and source.target is type_:
+        return MapInput(Place(operand_of(value, where, frame)), machine, steps=False)
+    fitted = coerce(value, type_, where, frame, "'@map'")
+    return MapInput(_scalar(fitted, where, frame), machine, steps=False)
+
+
+def _map_output(node: tree.BuiltinCall, at: int, frame: Frame) -> DsdOperand:
+    where = node.arguments[at]
+    value = argument(node, at, frame)
+    type_ = value.type
+    if is_poison(value):
+        frame.silent()
+    if isinstance(type_, t.PointerType):
+        return Place(operand_of(value, where, frame))
+    if isinstance(type_, t.DsrType):
+        assert isinstance(value, Const)
+        found: DsdOperand = value.value
+        return found
+    if not isinstance(type_, t.DsdType) or type_.descriptor is DescriptorType.FABRIC_IN:
+        frame.fail(where, f"the destination of '@map' is a DSD or a pointer, not '{type_}'")
+    return _descriptor(value, where, frame)
+
+
+@builtin("dfilt", 2)
+def _dfilt(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    needs_code(node, frame, "'@dfilt'")
+    source = argument(node, 0, frame)
+    if source.type.name != "fabin_dsd":
+        frame.fail(node.arguments[0], f"'@dfilt' needs a fabin_dsd, got '{source.type}'")
+    settings = Settings(argument(node, 1, frame), node.arguments[1], frame, "'@dfilt'")
+    configured = operation_settings(settings, frame)
+    settings.finish(OPTIONS)
+    if not configured.asynchronous:
+        frame.fail(node, "'@dfilt' needs '.async = true'")
+    operand = _descriptor(source, node.arguments[0], frame)
+    assert frame.builder is not None
+    dest = frame.builder.register(M_BOOL)
+    frame.builder.emit(DsdOperation(dest, "dfilt", (operand,), configured, frame.position(node)))
+    return Runtime(t.BOOL, dest)

@@ -1,0 +1,207 @@
+"""DSRs and FIFOs."""
+
+from appliance.csl.builtins.fabric.queues import priority_of
+from appliance.csl.builtins.fabric.tasks import target_of
+from appliance.csl.builtins.registry import (
+    Settings,
+    argument,
+    builtin,
+    code_world,
+    int_argument,
+    known_argument,
+    settings_argument,
+    tile_world,
+    type_argument,
+)
+from appliance.csl.builtins.vectors.dsds import as_u16
+from appliance.csl.builtins.vectors.settings import OPTIONS, operation_settings
+from appliance.csl.program.code import Fifo, InitialDsrLoad
+from appliance.csl.program.operands import Constant, Dsr, DsrKind, FifoReference
+from appliance.csl.program.operations import Intrinsic, LoadDsr, Target
+from appliance.csl.program.types import POINTER
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.expressions.evaluate import needs_code, operand_of
+from appliance.csl.semantics.expressions.places import address_of, in_memory, place_of
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import VOID, Const, Value, field_of
+from appliance.csl.syntax import tree
+
+MAX_DSR = 63
+_FIFO_KINDS = {"dsr_fifo_dest": DsrKind.DEST, "dsr_fifo_src1": DsrKind.SRC1}
+_FIFO_OPTIONS = (
+    *("activate_pop", "activate_push", "empty_action", "full_action", "priority", "simd_mode"),
+    *("dest", "src", "xdsr"),
+)
+_ACTIONS = ("test_or_suspend", "terminate", "suspend", "fault")
+
+
+@builtin("get_dsr", 2)
+def _get_dsr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    type_ = type_argument(node, 0, frame)
+    if not isinstance(type_, t.DsrType) or type_.name in ("xdsr", "sr"):
+        frame.fail(node.arguments[0], f"expected a DSR type, got '{type_}'")
+    return _dsr(type_, int_argument(node, 1, frame, "the number of a DSR"), node, frame)
+
+
+def _dsr(type_: Type, number: int, node: tree.BuiltinCall, frame: Frame) -> Value:
+    if not 0 <= number <= MAX_DSR:
+        frame.fail(node.arguments[-1], f"DSR {number} is outside 0 to {MAX_DSR}")
+    kind = _FIFO_KINDS.get(type_.name) or DsrKind(type_.name)
+    return Const(type_, Dsr(kind, number))
+
+
+@builtin("get_xdsr", 1)
+def _get_xdsr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    return _dsr(t.NAMED["xdsr"], int_argument(node, 0, frame, "a number"), node, frame)
+
+
+@builtin("get_sr", 1)
+def _get_sr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    return _dsr(t.NAMED["sr"], int_argument(node, 0, frame, "a number"), node, frame)
+
+
+@builtin("load_to_dsr", 2, 3)
+def _load_to_dsr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    return _load(node, frame, 1, 2, ())
+
+
+@builtin("load_to_dsr_xdsr", 3, 4)
+def _load_xdsr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    return _load(node, frame, 2, 3, ("xdsr",))
+
+
+@builtin("load_to_dsr_xdsr_sr", 4, 5)
+def _load_xdsr_sr(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    return _load(node, frame, 3, 4, ("xdsr", "sr"))
+
+
+def _load(
+    node: tree.BuiltinCall, frame: Frame, at: int, settings_at: int, more: tuple[str, ...]
+) -> Value:
+    world = code_world(node, frame)
+    dsr = known_argument(node, 0, frame, "a DSR")
+    if not isinstance(dsr.type, t.DsrType):
+        frame.fail(node.arguments[0], f"expected a DSR, got '{dsr.type}'")
+    extra: dict[str, Dsr] = {}
+    for place, name in enumerate(more, 1):
+        register = known_argument(node, place, frame, f"an {name}")
+        if register.type is not t.NAMED[name]:
+            frame.fail(node.arguments[place], f"expected type '{name}', got: '{register.type}'")
+        extra[name] = register.value
+    dsd = argument(node, at, frame)
+    if not isinstance(dsd.type, t.DsdType):
+        frame.fail(node.arguments[at], f"expected a DSD, got '{dsd.type}'")
+    _check_kind(dsr, dsd, node.arguments[at], frame)
+    settings = settings_argument(node, settings_at, frame, f"'@{node.name}'")
+    save_address = settings.take_bool("save_address")
+    single_step = settings.take_bool("single_step")
+    configured = operation_settings(settings, frame)
+    settings.finish((*OPTIONS, "save_address", "single_step"))
+    position = frame.position(node)
+    source = operand_of(dsd, node, frame)
+    if frame.builder is None:
+        world.dsr_loads.append(
+            InitialDsrLoad(dsr.value, source, configured, save_address, single_step, position)
+        )
+        return VOID
+    frame.builder.emit(
+        LoadDsr(
+            dsr.value, source, configured, save_address, single_step,
+            extra.get("xdsr"), extra.get("sr"), position,
+        )
+    )  # fmt: skip
+    return VOID
+
+
+def _check_kind(dsr: Const, dsd: Value, node: tree.Node, frame: Frame) -> None:
+    """A destination cannot be read from the fabric, nor a source written to it."""
+    kind: DsrKind = dsr.value.kind
+    if dsd.type.name == "fabin_dsd" and kind is DsrKind.DEST:
+        frame.fail(node, "a fabin_dsd cannot be in a 'dsr_dest'")
+    if dsd.type.name == "fabout_dsd" and kind is not DsrKind.DEST:
+        frame.fail(node, f"a fabout_dsd cannot be in a '{dsr.type}'; it needs a 'dsr_dest'")
+
+
+@builtin("allocate_fifo", 1, 2)
+def _allocate_fifo(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    world = tile_world(node, frame)
+    place = place_of(node.arguments[0], frame)
+    type_ = place.type
+    if isinstance(type_, t.PointerType) and isinstance(type_.target, t.ArrayType):
+        pointer: Value = known_argument(node, 0, frame, "the buffer of a FIFO")
+        array = type_.target
+    elif isinstance(type_, t.ArrayType):
+        pointer = address_of(in_memory(place, node, frame), node, frame)
+        array = type_
+    else:
+        frame.fail(node.arguments[0], f"the buffer of a FIFO is an array, not '{type_}'")
+    element_bytes = t.size_of(array.element)
+    if element_bytes not in (2, 4) or not isinstance(pointer, Const):
+        frame.fail(node.arguments[0], f"a FIFO has 16- or 32-bit elements, not '{array.element}'")
+    settings = settings_argument(node, 1, frame, "'@allocate_fifo'")
+    fifo = _fifo(settings, pointer, array, element_bytes, node, frame)
+    world.fifos.append(fifo)
+    return Const(t.FIFO, FifoReference(len(world.fifos) - 1))
+
+
+def _fifo(
+    settings: Settings,
+    pointer: Const,
+    array: t.ArrayType,
+    element_bytes: int,
+    node: tree.BuiltinCall,
+    frame: Frame,
+) -> Fifo:
+    for name in ("dest", "src", "xdsr", "simd_mode"):
+        settings.take_known(name)
+    pop, push = settings.take("activate_pop"), settings.take("activate_push")
+    empty, full = settings.take_known("empty_action"), settings.take_known("full_action")
+    if full is not None and not frame.world.session.is_wse3:
+        frame.fail(settings.node, "'.full_action' exists on wse3 only")
+    found = Fifo(
+        name="fifo",
+        address=pointer.value.address.address,
+        num_elements=array.count,
+        element_bytes=element_bytes,
+        activate_pop=_activated(pop, settings, frame),
+        activate_push=_activated(push, settings, frame),
+        empty_action=_action(empty, settings, frame),
+        full_action=_action(full, settings, frame),
+        priority=priority_of(settings, settings.node, frame),
+        position=frame.position(node),
+    )
+    settings.finish(_FIFO_OPTIONS)
+    return found
+
+
+def _activated(value: Value | None, settings: Settings, frame: Frame) -> Target | None:
+    if value is None:
+        return None
+    return target_of(value, settings.node, frame, (t.LOCAL_TASK,), "the action of a FIFO")
+
+
+def _action(value: Const | None, settings: Settings, frame: Frame) -> str:
+    if value is None:
+        return _ACTIONS[0]
+    for name in _ACTIONS:
+        chosen = field_of(value, name)
+        if isinstance(chosen, Const) and chosen.value is True:
+            return name
+    frame.fail(settings.node, f"the action of a FIFO is one of {', '.join(_ACTIONS)}")
+
+
+@builtin("set_fifo_read_length", 2)
+@builtin("set_fifo_write_length", 2)
+def _set_fifo_length(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    needs_code(node, frame, f"'@{node.name}'")
+    fifo = known_argument(node, 0, frame, "a FIFO")
+    if fifo.type is not t.FIFO:
+        frame.fail(node.arguments[0], f"expected a FIFO, got '{fifo.type}'")
+    length = operand_of(as_u16(argument(node, 1, frame, t.U16), node, frame), node, frame)
+    name = node.name.removeprefix("set_fifo_").join(("fifo_set_", ""))
+    assert frame.builder is not None
+    frame.builder.emit(
+        Intrinsic(None, name, (Constant(POINTER, fifo.value.fifo), length), frame.position(node))
+    )
+    return VOID

@@ -1,0 +1,1 @@
+"""Where an expression is evaluated: session, module, frame, and the function being compiled."""

@@ -1,0 +1,1 @@
+"""Evaluation of expressions, and of the global names that they mention."""

@@ -1,0 +1,188 @@
+"""Reading and writing places."""
+
+from typing import Any
+
+from appliance.csl.program.instructions import Copy
+from appliance.csl.program.operands import Register
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.expressions.evaluate import materialized, needs_code, operand_of
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.place_kinds import (
+    Cell,
+    Fields,
+    Fixed,
+    InRegister,
+    Memory,
+    Place,
+    as_place,
+    part_of,
+)
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import (
+    Const,
+    InMemory,
+    Mixed,
+    Runtime,
+    Value,
+    struct_value,
+)
+from appliance.csl.syntax import tree
+
+
+def load(operand: Place, node: tree.Node, frame: Frame) -> Value:
+    """The value that a place holds."""
+    match operand:
+        case Fixed(value=value):
+            return value
+        case Cell():
+            if operand.type.machine is None:
+                frame.spend_value(node, operand.type)
+            return _load_cell(operand)
+        case InRegister(type=type_, register=register):
+            return _in_register(type_, register, node, frame)
+        case Fields(places=places):
+            assert isinstance(operand.type, t.StructType)
+            return struct_value(operand.type, tuple([load(p, node, frame) for p in places]))
+        case Memory():
+            return _load_memory(operand, node, frame)
+
+
+def _in_register(type_: Type, register: Register, node: tree.Node, frame: Frame) -> Value:
+    if frame.builder is None:
+        frame.fail(node, "the value of a run-time variable is not known at compile time")
+    return Runtime(type_, register)
+
+
+def stable(value: Value, node: tree.Node, frame: Frame) -> Value:
+    """A value that later assignments to variables do not change: their registers are copied."""
+    if isinstance(value, Mixed):
+        assert isinstance(value.type, t.StructType)
+        parts = [stable(field, node, frame) for field in value.fields]
+        return struct_value(value.type, tuple(parts))
+    builder = frame.builder
+    if builder is None or not isinstance(value, Runtime):
+        return value
+    operand = value.operand
+    if not isinstance(operand, Register) or not builder.names[operand.index]:
+        return value
+    copy = builder.register(builder.registers[operand.index])
+    builder.move(copy, operand, frame.position(node))
+    return Runtime(value.type, copy)
+
+
+def _load_cell(cell: Cell) -> Const:
+    return Const(cell.type, copied(cell.type, _walk(cell)))
+
+
+def copied(type_: Type, raw: Any) -> Any:  # noqa: ANN401 - raw values, see Const
+    """A raw value that shares no array with another."""
+    if isinstance(type_, t.ArrayType):
+        if isinstance(type_.element, t.StructType):
+            return [copied(type_.element, item) for item in raw]
+        return list(raw)
+    if isinstance(type_, t.StructType):
+        return tuple([Const(item.type, copied(item.type, item.value)) for item in raw])
+    return raw
+
+
+def _walk(cell: Cell) -> Any:  # noqa: ANN401 - raw values, see Const
+    value = cell.box[0].value
+    for at in cell.path:
+        value = value[at]
+        if value.__class__ is Const:
+            value = value.value
+    return value
+
+
+def _load_memory(place: Memory, node: tree.Node, frame: Frame) -> Value:
+    if frame.builder is None:
+        constant = _constant_content(place)
+        if constant is not None:
+            return constant
+        name = place.variable.name if place.variable else "memory"
+        frame.fail(node, f"the value of run-time variable '{name}' is not known at compile time")
+    machine = place.type.machine
+    if machine is None:
+        return InMemory(place.type, place.base, place.offset)
+    register = frame.builder.load(machine, place.base, place.offset, frame.position(node))
+    return Runtime(place.type, register)
+
+
+def _constant_content(place: Memory) -> Const | None:
+    """What lies in a constant, read at compile time through a pointer."""
+    variable = place.variable
+    if variable is None or not variable.is_const or variable.initial is None:
+        return None
+    if place.offset == 0 and place.type is variable.type:
+        return variable.initial
+    type_ = variable.type
+    if isinstance(type_, t.ArrayType) and type_.element is place.type:
+        at, rest = divmod(place.offset, t.stride_of(type_.element))
+        if rest == 0 and 0 <= at < type_.count:
+            return Const(place.type, variable.initial.value[at])
+    return None
+
+
+def store(place: Place, value: Value, node: tree.Node, frame: Frame) -> None:
+    """Writes a value, which has the place's type, to a place."""
+    match place:
+        case Fixed():
+            frame.fail(node, "cannot assign to a constant")
+        case Cell():
+            _store_cell(place, value, node, frame)
+        case InRegister(register=register):
+            needs_code(node, frame, "an assignment to a run-time variable")
+            assert frame.builder is not None
+            frame.builder.move(register, operand_of(value, node, frame), frame.position(node))
+        case Fields(places=places):
+            source = as_place(value)
+            parts = [load(part_of(source, at), node, frame) for at in range(len(places))]
+            for part, item in zip(places, [stable(v, node, frame) for v in parts], strict=True):
+                store(part, item, node, frame)
+        case Memory():
+            _store_memory(place, value, node, frame)
+
+
+def _store_cell(cell: Cell, value: Value, node: tree.Node, frame: Frame) -> None:
+    if not isinstance(value, Const):
+        frame.fail(node, "a compile-time variable needs a value known at compile time")
+    if value.type.machine is None:
+        frame.spend_value(node, value.type)
+    raw = copied(value.type, value.value)
+    cell.box[0] = Const(cell.box[0].type, _replaced(cell.box[0].value, cell.path, raw))
+
+
+def _replaced(value: Any, path: tuple[int, ...], raw: Any) -> Any:  # noqa: ANN401 - see Const
+    """A raw value with one part exchanged; arrays are changed in place."""
+    if not path:
+        return raw
+    at, rest = path[0], path[1:]
+    if value.__class__ is list:
+        value[at] = _replaced(value[at], rest, raw)
+        return value
+    part: Const = value[at]
+    changed = Const(part.type, _replaced(part.value, rest, raw))
+    return (*value[:at], changed, *value[at + 1 :])
+
+
+def _store_memory(place: Memory, value: Value, node: tree.Node, frame: Frame) -> None:
+    if place.is_const:
+        frame.fail(node, "cannot assign to a constant")
+    needs_code(node, frame, "an assignment to a run-time variable")
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    machine = place.type.machine
+    if machine is not None:
+        operand = operand_of(value, node, frame)
+        builder.store(place.base, place.offset, operand, machine, position)
+        return
+    if isinstance(value, Mixed):
+        for at, part in enumerate(value.fields):
+            target = part_of(place, at)
+            store(target, part, node, frame)
+        return
+    source = materialized(value, node, frame)
+    assert isinstance(source, InMemory)
+    to = builder.address(place.base, place.offset, position)
+    origin = builder.address(source.base, source.offset, position)
+    builder.emit(Copy(to, origin, t.size_of(place.type), position))

@@ -1,0 +1,1 @@
+"""Evaluation of statements, branches, loops and calls."""

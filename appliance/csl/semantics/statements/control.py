@@ -1,0 +1,252 @@
+"""`if`, `switch` and blocks as values; `switch` as a statement."""
+
+from appliance.csl.program.instructions import Switch
+from appliance.csl.program.types import Scalar
+from appliance.csl.semantics.context.flow import Flow
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.expressions.access import load, store
+from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, handles, operand_of
+from appliance.csl.semantics.expressions.places import new_variable
+from appliance.csl.semantics.statements.statements import (
+    SWITCH,
+    condition_of,
+    labelled_block,
+    nested,
+    run_block,
+    scoped,
+)
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import VOID, Const, Value, is_poison
+from appliance.csl.syntax import tree
+
+
+@handles(tree.IfExpression)
+def _if(node: tree.IfExpression, frame: Frame, expected: Type | None) -> Value:
+    condition = condition_of(node.condition, frame)
+    if isinstance(condition, Const):
+        if condition.value:
+            return evaluate(node.then, frame, expected)
+        if node.otherwise is None:
+            return VOID
+        return evaluate(node.otherwise, frame, expected)
+    if node.otherwise is None:
+        frame.fail(node, "an 'if' whose condition is not known needs an 'else' to have a value")
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    then, otherwise = builder.new_block(), builder.new_block()
+    builder.branch(operand_of(condition, node, frame), then, otherwise, position)
+    merge = _Merge(node, frame, expected)
+    merge.side(then, node.then)
+    merge.side(otherwise, node.otherwise)
+    return merge.value()
+
+
+class _Merge:
+    """The value of something whose sides are decided at run time."""
+
+    def __init__(self, node: tree.Node, frame: Frame, expected: Type | None) -> None:
+        assert frame.builder is not None
+        self.node = node
+        self.frame = frame
+        self.builder = frame.builder
+        self.expected = expected
+        self.sides: list[tuple[int, Value, tree.Node]] = []
+
+    def side(self, block: int, body: tree.Expression | tree.Statement) -> None:
+        """Evaluates one side in its block."""
+        self.builder.go_to(block)
+        self.frame.nesting += 1
+        try:
+            if isinstance(body, tree.Expression):
+                value = evaluate(body, self.frame, self.expected)
+            else:
+                scoped(body, self.frame)
+                value = VOID
+        finally:
+            self.frame.nesting -= 1
+        if self.builder.is_open:
+            self.sides.append((self.builder.current, value, body))
+
+    def value(self) -> Value:
+        """Joins the sides; code goes on behind them."""
+        frame, builder = self.frame, self.builder
+        position = frame.position(self.node)
+        done = builder.new_block()
+        type_ = self._type()
+        if type_ is not t.VOID and t.is_comptime_only(type_):
+            frame.fail(
+                self.node, f"a value of type '{type_}' cannot depend on a run-time condition"
+            )
+        place = None if type_ is t.VOID else new_variable(type_, "", self.node, frame)
+        for block, value, body in self.sides:
+            builder.go_to(block)
+            if place is not None:
+                store(place, coerce(value, type_, body, frame, "value"), body, frame)
+            builder.jump(done, position)
+        builder.go_to(done)
+        if not self.sides:
+            builder.close(position)
+        return VOID if place is None else load(place, self.node, frame)
+
+    def _type(self) -> Type:
+        """The one type of all sides; known numbers adapt to the others."""
+        found: list[Type] = []
+        for _, value, _ in self.sides:
+            if is_poison(value):
+                self.frame.silent()
+            if value.type not in found:
+                found.append(value.type)
+        fixed = [item for item in found if item not in (t.COMPTIME_INT, t.COMPTIME_FLOAT)]
+        if self.expected is not None and not isinstance(self.expected, t.StructType):
+            return self.expected if found else t.VOID
+        if len(fixed) > 1:
+            kinds = " and ".join(f"'{item}'" for item in fixed)
+            self.frame.fail(self.node, f"the sides have different types: {kinds}")
+        if fixed:
+            return fixed[0]
+        if not found:
+            return t.VOID
+        self.frame.fail(self.node, f"'{found[0]}' needs a type at run time; write @as(TYPE, ...)")
+
+
+@handles(tree.BlockExpression)
+def _block(node: tree.BlockExpression, frame: Frame, expected: Type | None) -> Value:
+    if node.block.label is not None:
+        return labelled_block(node.block, frame, expected)
+    flow = run_block(node.block, frame)
+    if flow is not None:
+        frame.fail(node, "a block used as a value is left by 'break :label value' only")
+    return VOID
+
+
+@handles(tree.SwitchExpression)
+def _switch(node: tree.SwitchExpression, frame: Frame, expected: Type | None) -> Value:
+    operand = _operand(node, frame)
+    if isinstance(operand, Const):
+        case = _chosen(node, operand, frame)
+        if case is None:
+            return VOID
+        if isinstance(case.body, tree.Expression):
+            return evaluate(case.body, frame, expected)
+        frame.fail(case, "this prong has no value")
+    merge = _Merge(node, frame, expected)
+    for block, case in _blocks(node, operand, frame):
+        merge.side(block, case.body)
+    return merge.value()
+
+
+def _switch_statement(node: tree.SwitchExpression, frame: Frame) -> Flow | None:
+    operand = _operand(node, frame)
+    if isinstance(operand, Const):
+        case = _chosen(node, operand, frame)
+        if case is None:
+            return None
+        if isinstance(case.body, tree.Expression):
+            evaluate(case.body, frame)
+            return None
+        return scoped(case.body, frame)
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    prongs = _blocks(node, operand, frame)
+    done = builder.new_block()
+    reached = False
+    for block, case in prongs:
+        builder.go_to(block)
+        if isinstance(case.body, tree.Expression):
+            evaluate(case.body, frame)
+        else:
+            nested(case.body, frame)
+        reached = reached or builder.is_open
+        builder.jump(done, position)
+    builder.go_to(done)
+    if not reached:
+        builder.close(position)
+    return None
+
+
+SWITCH.append(_switch_statement)
+
+
+def _operand(node: tree.SwitchExpression, frame: Frame) -> Value:
+    value = evaluate(node.operand, frame)
+    if is_poison(value):
+        frame.silent()
+    return value
+
+
+def _chosen(node: tree.SwitchExpression, operand: Const, frame: Frame) -> tree.SwitchCase | None:
+    """The prong of a known value."""
+    default = None
+    for case in node.cases:
+        if not case.values:
+            default = case
+        for item in case.values:
+            value = _case_value(item, operand.type, frame)
+            if value.key == operand.key or value.value == operand.value:
+                return case
+    if default is None:
+        _check_exhaustive(node, operand.type, frame)
+    return default
+
+
+def _case_value(item: tree.Expression, type_: Type, frame: Frame) -> Const:
+    value = coerce(evaluate(item, frame, type_), type_, item, frame, "prong")
+    if not isinstance(value, Const):
+        frame.fail(item, "the value of a prong must be known at compile time")
+    return value
+
+
+def _blocks(
+    node: tree.SwitchExpression, operand: Value, frame: Frame
+) -> list[tuple[int, tree.SwitchCase]]:
+    """Ends the block with a jump by value; the prongs with their blocks."""
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    machine = operand.type.machine
+    if not isinstance(machine, Scalar) or machine.is_float:
+        frame.fail(node.operand, f"'switch' does not apply to '{operand.type}' at run time")
+    pairs: list[tuple[int, int]] = []
+    prongs: list[tuple[int, tree.SwitchCase]] = []
+    default = None
+    for case in node.cases:
+        block = builder.new_block()
+        prongs.append((block, case))
+        if not case.values:
+            default = block
+        for item in case.values:
+            number = int(_case_value(item, operand.type, frame).value)
+            if any(number == other for other, _ in pairs):
+                frame.fail(item, f"the value {number} is in two prongs")
+            pairs.append((number, block))
+    if default is None:
+        _check_all_members(node, operand.type, {number for number, _ in pairs}, frame)
+        default = builder.new_block()
+        builder.terminate(
+            Switch(operand_of(operand, node, frame), machine, tuple(pairs), default, position)
+        )
+        builder.go_to(default)
+        builder.close(position)
+        return prongs
+    builder.terminate(
+        Switch(operand_of(operand, node, frame), machine, tuple(pairs), default, position)
+    )
+    return prongs
+
+
+def _check_exhaustive(node: tree.SwitchExpression, type_: Type, frame: Frame) -> None:
+    values = {_case_value(item, type_, frame).value for case in node.cases for item in case.values}
+    _check_all_members(node, type_, values, frame)
+
+
+def _check_all_members(
+    node: tree.SwitchExpression, type_: Type, values: set[int], frame: Frame
+) -> None:
+    if type_ is t.BOOL and {bool(value) for value in values} == {True, False}:
+        return
+    if isinstance(type_, t.EnumType):
+        missing = [name for name, number in type_.members.items() if number not in values]
+        if not missing:
+            return
+        frame.fail(node, f"'switch' has no prong for {', '.join(missing)}; add them or 'else'")
+    frame.fail(node, f"'switch' on '{type_}' needs an 'else' prong")

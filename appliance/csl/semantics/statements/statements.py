@@ -1,0 +1,368 @@
+"""Statements: executed where all is known, else turned into blocks of instructions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from appliance.csl.diagnostics import CslError
+from appliance.csl.program.operands import Constant
+from appliance.csl.program.types import Scalar
+from appliance.csl.semantics.context.flow import Exit, Flow
+from appliance.csl.semantics.context.frames import Frame
+from appliance.csl.semantics.context.session import guard
+from appliance.csl.semantics.expressions.access import copied, load, stable, store
+from appliance.csl.semantics.expressions.evaluate import coerce, evaluate, operand_of, type_of_node
+from appliance.csl.semantics.expressions.operators import binary_operation
+from appliance.csl.semantics.expressions.places import new_variable, place_of
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.place_kinds import Cell, InRegister
+from appliance.csl.semantics.values.values import POISON, VOID, Const, Value, is_poison
+from appliance.csl.syntax import tree
+
+# Each handler takes its own kind of statement.
+_Handler = Callable[[Any, Frame], Flow | None]
+STATEMENTS: dict[type, _Handler] = {}
+
+
+def executes(kind: type) -> Callable[[_Handler], _Handler]:
+    """Registers the function that executes a kind of statement."""
+
+    def register(handler: _Handler) -> _Handler:
+        STATEMENTS[kind] = handler
+        return handler
+
+    return register
+
+
+def execute(node: tree.Statement, frame: Frame) -> Flow | None:
+    """Executes a statement, or emits its code."""
+    return STATEMENTS[node.__class__](node, frame)
+
+
+def run_block(node: tree.Block, frame: Frame) -> Flow | None:
+    """Executes statements up to the end or the first that leaves.
+
+    In code that runs, an error ends one statement and the next is analysed; at compile time
+    it ends everything, since later statements would use what is missing.
+    """
+    mark = len(frame.undo)
+    builder = frame.builder
+    try:
+        for statement in node.statements:
+            if builder is None:
+                flow = STATEMENTS[statement.__class__](statement, frame)
+            else:
+                flow = _guarded(statement, frame)
+                if flow is None and not builder.is_open:
+                    return None
+            if flow is not None:
+                return flow
+        return None
+    except _Escape as escape:
+        return escape.flow
+    finally:
+        if len(frame.undo) != mark:
+            frame.leave_block(mark)
+
+
+def _guarded(statement: tree.Statement, frame: Frame) -> Flow | None:
+    try:
+        return STATEMENTS[statement.__class__](statement, frame)
+    except CslError as error:
+        guard(frame.world.session, error)
+        if isinstance(statement, tree.Declaration):
+            frame.declare(statement.name, POISON)
+        return None
+
+
+@executes(tree.Block)
+def _block(node: tree.Block, frame: Frame) -> Flow | None:
+    if node.label is None:
+        return run_block(node, frame)
+    labelled_block(node, frame, None)
+    return None
+
+
+def labelled_block(node: tree.Block, frame: Frame, expected: t.Type | None) -> Value:
+    """A block that `break :label value` can leave; its value."""
+    target = Exit(node.label, nesting=frame.nesting, is_loop=False, type_=expected)
+    frame.exits.append(target)
+    try:
+        flow = run_block(node, frame)
+    finally:
+        frame.exits.pop()
+    return land(target, flow, node, frame)
+
+
+def land(target: Exit, flow: Flow | None, node: tree.Node, frame: Frame) -> Value:
+    """Where code goes on after a block or inlined function was left; the value it has."""
+    if flow is not None and flow.target is not target:
+        raise _Escape(flow)
+    if target.break_block is None:
+        return flow.value if flow is not None else VOID
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    if flow is not None and target.place is not None:
+        store(
+            target.place, coerce(flow.value, target.place.type, node, frame, "value"), node, frame
+        )
+    builder.jump(target.break_block, position)
+    builder.go_to(target.break_block)
+    return load(target.place, node, frame) if target.place is not None else VOID
+
+
+class _Escape(Exception):
+    """A block used as a value was left by a `break` or `return` of something around it."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+
+@executes(tree.ExpressionStatement)
+def _expression(node: tree.ExpressionStatement, frame: Frame) -> Flow | None:
+    value = node.value
+    if isinstance(value, tree.SwitchExpression):
+        return SWITCH[0](value, frame)
+    result = evaluate(value, frame)
+    may_stand_alone = tree.Call | tree.BuiltinCall | tree.BlockExpression | tree.Comptime
+    if not isinstance(value, may_stand_alone) and not is_poison(result):
+        frame.warn(node, "the value of this expression is not used")
+    return None
+
+
+SWITCH: list[Callable[[tree.SwitchExpression, Frame], Flow | None]] = []
+"""How a `switch` statement is executed; `control` puts it here."""
+
+
+@executes(tree.Declaration)
+def _declaration(node: tree.Declaration, frame: Frame) -> Flow | None:
+    if node.kind == "param":
+        frame.fail(node, "a param is declared at the top of a file only")
+    _check_redefinition(node, frame)
+    declared = type_of_node(node.type, frame) if node.type else None
+    if node.value is None:
+        if node.kind == "const":
+            frame.fail(node, f"const '{node.name}' has no value")
+        if declared is None:
+            frame.fail(node, f"'{node.name}' needs a type or a value")
+        _uninitialised(node, declared, frame)
+        return None
+    value = evaluate(node.value, frame, declared)
+    if is_poison(value):
+        frame.declare(node.name, POISON)
+        return None
+    if declared is not None:
+        value = coerce(value, declared, node.value, frame, f"'{node.name}'")
+    if node.kind == "const":
+        frame.declare(node.name, stable(value, node, frame))
+    else:
+        _variable(node, value, frame)
+    return None
+
+
+def _check_redefinition(node: tree.Declaration, frame: Frame) -> None:
+    if node.name in frame.locals:
+        span = (node.name_start, node.name_start + len(node.name))
+        frame.fail(span, f"redefinition of '{node.name}'")
+
+
+def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
+    if frame.builder is None:
+        if not isinstance(value, Const):
+            frame.fail(node, f"the value of '{node.name}' is not known at compile time")
+        frame.spend_value(node, value.type)
+        raw = copied(value.type, value.value)
+        frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))
+        return
+    if t.is_comptime_only(value.type) or value.type is t.VOID:
+        frame.fail(node, f"variable of type '{value.type}' must be comptime-known")
+    place = new_variable(value.type, node.name, node, frame)
+    store(place, value, node, frame)
+    frame.declare(node.name, place)
+
+
+def _uninitialised(node: tree.Declaration, type_: t.Type, frame: Frame) -> None:
+    if frame.builder is None:
+        frame.spend_value(node, type_)
+        zero = zero_value(type_)
+        frame.declare(node.name, Cell(type_, [Const(type_, zero)]))
+        return
+    if t.is_comptime_only(type_) or type_ is t.VOID:
+        frame.fail(node, f"variable of type '{type_}' must be comptime-known")
+    place = new_variable(type_, node.name, node, frame)
+    if isinstance(place, InRegister) and isinstance(type_.machine, Scalar):
+        frame.builder.move(
+            place.register, Constant(type_.machine, zero_value(type_)), frame.position(node)
+        )
+    frame.declare(node.name, place)
+
+
+def zero_value(type_: t.Type) -> Any:  # noqa: ANN401 - raw values, see Const
+    """The raw value of a variable that was given none."""
+    if isinstance(type_, t.ArrayType):
+        return [zero_value(type_.element)] * type_.count
+    if isinstance(type_, t.StructType):
+        return tuple([Const(field, zero_value(field)) for field in type_.field_types])
+    if isinstance(type_, t.FloatType) or type_ is t.COMPTIME_FLOAT:
+        return 0.0
+    if type_ is t.BOOL:
+        return False
+    if type_ is t.STRING:
+        return b""
+    return 0
+
+
+@executes(tree.Assignment)
+def _assignment(node: tree.Assignment, frame: Frame) -> Flow | None:
+    target = node.target
+    if isinstance(target, tree.Name) and target.name == "_" and node.op == "=":
+        evaluate(node.value, frame)
+        return None
+    place = place_of(target, frame)
+    type_ = place.type
+    if type_ is t.POISON:
+        frame.silent()
+    if node.op == "=":
+        value = evaluate(node.value, frame, type_)
+    else:
+        current = load(place, target, frame)
+        change = evaluate(node.value, frame, type_)
+        if is_poison(change):
+            frame.silent()
+        value = binary_operation(node.op[:-1], current, change, node, frame)
+    if is_poison(value):
+        return None
+    store(place, coerce(value, type_, node.value, frame, "assignment"), node, frame)
+    return None
+
+
+@executes(tree.ComptimeStatement)
+def _comptime(node: tree.ComptimeStatement, frame: Frame) -> Flow | None:
+    inner = frame.comptime()
+    return execute(node.body, inner)
+
+
+@executes(tree.Return)
+def _return(node: tree.Return, frame: Frame) -> Flow | None:
+    target = frame.function_exit
+    if target is None:
+        frame.fail(node, "'return' outside a function")
+    result = target.type
+    value = evaluate(node.value, frame, result) if node.value is not None else VOID
+    if is_poison(value):
+        frame.silent()
+    if result is not None:
+        where = node.value or node
+        value = coerce(value, result, where, frame, "return value")
+    return leave(target, "return", value, node, frame)
+
+
+def leave(target: Exit, kind: str, value: Value, node: tree.Statement, frame: Frame) -> Flow | None:
+    """Leaves something: by a `Flow` in straight-line code, by a jump from inside a branch."""
+    builder = frame.builder
+    direct = target.is_unrolled and frame.nesting == target.nesting
+    if builder is None or direct:
+        return Flow(kind, target, value)
+    position = frame.position(node)
+    if kind == "continue":
+        if target.continue_block is None:
+            target.continue_block = builder.new_block()
+        builder.jump(target.continue_block, position)
+        return None
+    if target.break_block is None:
+        target.break_block = builder.new_block()
+    if value.type is not t.VOID:
+        _keep_value(target, value, node, frame)
+    builder.jump(target.break_block, position)
+    return None
+
+
+def _keep_value(target: Exit, value: Value, node: tree.Node, frame: Frame) -> None:
+    if target.place is None:
+        type_ = target.type or value.type
+        if t.is_comptime_only(type_):
+            frame.fail(node, f"a value of type '{type_}' cannot depend on a run-time condition")
+        target.place = new_variable(type_, "", node, frame)
+    store(target.place, coerce(value, target.place.type, node, frame, "value"), node, frame)
+
+
+@executes(tree.Break)
+def _break(node: tree.Break, frame: Frame) -> Flow | None:
+    target = _target(node.label, node, frame, needs_loop=node.label is None)
+    value = evaluate(node.value, frame, target.type) if node.value is not None else VOID
+    if node.value is not None and target.is_loop:
+        frame.fail(node, "a loop has no value")
+    return leave(target, "break", value, node, frame)
+
+
+@executes(tree.Continue)
+def _continue(node: tree.Continue, frame: Frame) -> Flow | None:
+    return leave(_target(node.label, node, frame, needs_loop=True), "continue", VOID, node, frame)
+
+
+def _target(label: str | None, node: tree.Node, frame: Frame, *, needs_loop: bool) -> Exit:
+    for target in reversed(frame.exits):
+        if needs_loop and not target.is_loop:
+            continue
+        if label is None or target.label == label:
+            return target
+    if label is not None:
+        frame.fail(node, f"label '{label}' is not around this statement")
+    frame.fail(node, "this is not inside a loop")
+
+
+def condition_of(node: tree.Expression, frame: Frame) -> Value:
+    """The value of a condition, which is a bool."""
+    value = evaluate(node, frame, t.BOOL)
+    if is_poison(value):
+        frame.silent()
+    if value.type is not t.BOOL:
+        frame.fail(node, f"a condition must be a bool, got '{value.type}'")
+    return value
+
+
+@executes(tree.If)
+def _if(node: tree.If, frame: Frame) -> Flow | None:
+    condition = condition_of(node.condition, frame)
+    if isinstance(condition, Const):
+        if condition.value:
+            return scoped(node.then, frame)
+        return scoped(node.otherwise, frame) if node.otherwise is not None else None
+    builder, position = frame.builder, frame.position(node)
+    assert builder is not None
+    then, done = builder.new_block(), builder.new_block()
+    otherwise = builder.new_block() if node.otherwise is not None else done
+    builder.branch(operand_of(condition, node, frame), then, otherwise, position)
+    builder.go_to(then)
+    nested(node.then, frame)
+    reached = builder.is_open or node.otherwise is None
+    builder.jump(done, position)
+    if node.otherwise is not None:
+        builder.go_to(otherwise)
+        nested(node.otherwise, frame)
+        reached = reached or builder.is_open
+        builder.jump(done, position)
+    builder.go_to(done)
+    if not reached:
+        builder.close(position)
+    return None
+
+
+def scoped(node: tree.Statement, frame: Frame) -> Flow | None:
+    """Executes a statement whose declarations end with it."""
+    if isinstance(node, tree.Block):
+        return execute(node, frame)
+    mark = len(frame.undo)
+    try:
+        return execute(node, frame)
+    finally:
+        frame.leave_block(mark)
+
+
+def nested(node: tree.Statement, frame: Frame) -> None:
+    """Emits code that may or may not run: what leaves from there jumps."""
+    frame.nesting += 1
+    try:
+        flow = scoped(node, frame)
+        assert flow is None
+    finally:
+        frame.nesting -= 1

@@ -1,0 +1,1 @@
+"""What the evaluator computes with: types, values, variables, and arithmetic on known numbers."""

@@ -1,0 +1,245 @@
+"""Arithmetic on known numbers, with the rounding and range of their types."""
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import FloatType, IntType, Type
+
+
+class ArithmeticProblemError(Exception):
+    """A known operation that has no result; the text says why."""
+
+
+Number = int | float
+MAX_INT_BITS = 1 << 20
+"""Widest `comptime_int` that an operation may make."""
+
+
+def round_float(value: float, type_: Type) -> float:
+    """The nearest value of a float type (even if two are)."""
+    if type_ is t.F32:
+        return _through("<f", value)
+    if type_ is t.F16:
+        return _through("<e", value)
+    if type_ is t.CB16 or type_ is t.BF16:
+        return _short_float(value, mantissa=9 if type_ is t.CB16 else 7)
+    return value
+
+
+def _through(code: str, value: float) -> float:
+    try:
+        packed: float = struct.unpack(code, struct.pack(code, value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return packed
+
+
+def _short_float(value: float, mantissa: int) -> float:
+    if value == 0 or not math.isfinite(value):
+        return value
+    fraction, exponent = math.frexp(value)
+    scale = 1 << (mantissa + 1)
+    return math.ldexp(round(fraction * scale) / scale, exponent)
+
+
+def wrap(value: int, type_: IntType) -> int:
+    """An integer cut to a type's bits."""
+    value &= (1 << type_.bits) - 1
+    if type_.signed and value >> (type_.bits - 1):
+        value -= 1 << type_.bits
+    return value
+
+
+def truncate_quotient(a: int, b: int) -> int:
+    """`a / b` toward zero."""
+    if b == 0:
+        raise ArithmeticProblemError("division by zero")
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _remainder(a: int, b: int) -> int:
+    return a - b * truncate_quotient(a, b)
+
+
+def _shift_left(a: int, b: int) -> int:
+    if b < 0:
+        raise ArithmeticProblemError(f"shift by a negative count ({b})")
+    if b > MAX_INT_BITS:
+        raise ArithmeticProblemError(f"shift by {b} bits")
+    return a << b
+
+
+def _shift_right(a: int, b: int) -> int:
+    if b < 0:
+        raise ArithmeticProblemError(f"shift by a negative count ({b})")
+    return a >> b
+
+
+def _multiply(a: int, b: int) -> int:
+    if a.bit_length() + b.bit_length() > MAX_INT_BITS:
+        raise ArithmeticProblemError("the product is too long a number")
+    return a * b
+
+
+def _float_divide(a: float, b: float) -> float:
+    if b == 0:
+        if a == 0 or math.isnan(a):
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def _float_remainder(a: float, b: float) -> float:
+    try:
+        return math.fmod(a, b)
+    except ValueError:
+        return math.nan
+
+
+INT_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": _multiply,
+    "/": truncate_quotient,
+    "%": _remainder,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": _shift_left,
+    ">>": _shift_right,
+}
+FLOAT_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _float_divide,
+    "%": _float_remainder,
+}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "<=": lambda a, b: a <= b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def arithmetic(op: str, type_: Type, a: Any, b: Any) -> Number:  # noqa: ANN401 - int or float
+    """`a op b` in a numeric type; fixed integers wrap.
+
+    Raises:
+        ArithmeticProblemError: There is no result.
+    """
+    if type_.__class__ is IntType:
+        if op == "<<" and b >= type_.bits:
+            return 0
+        value = INT_OPERATIONS[op](a, b)
+        if value < type_.low or value > type_.high:
+            return wrap(value, type_)
+        return value
+    if type_ is t.COMPTIME_INT:
+        return INT_OPERATIONS[op](a, b)
+    operation = FLOAT_OPERATIONS.get(op)
+    if operation is None:
+        raise ArithmeticProblemError(f"'{op}' does not apply to {type_}")
+    try:
+        return round_float(operation(a, b), type_)
+    except OverflowError:
+        return math.inf
+
+
+def convert(value: Any, to: Type) -> Any:  # noqa: ANN401 - int, float or bool
+    """`@as(to, value)` for numbers, booleans and enums.
+
+    Raises:
+        ArithmeticProblemError: A float that is no finite number becomes an integer.
+    """
+    if to is t.BOOL:
+        return value != 0
+    if isinstance(to, FloatType) or to is t.COMPTIME_FLOAT:
+        try:
+            return round_float(float(value), to)
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ArithmeticProblemError(f"{value} is no integer")
+        value = int(value)
+    if isinstance(to, IntType):
+        return wrap(int(value), to)
+    return int(value)
+
+
+def to_bits(value: Any, type_: Type) -> int:  # noqa: ANN401 - int, float or bool
+    """The bits of a number, as an unsigned integer."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        bits = type_.bits if isinstance(type_, IntType) else 16
+        return value & ((1 << bits) - 1)
+    if type_ is t.CB16 or type_ is t.BF16:
+        return _short_bits(value, type_)
+    code = {"f16": "<eH", "f32": "<fI"}[type_.name]
+    try:
+        packed = struct.pack(code[:2], value)
+    except OverflowError:
+        packed = struct.pack(code[:2], math.copysign(math.inf, value))
+    bits_value: int = struct.unpack("<" + code[2], packed)[0]
+    return bits_value
+
+
+def from_bits(bits: int, type_: Type) -> Any:  # noqa: ANN401 - int, float or bool
+    """The number of a type that these bits are."""
+    if type_ is t.BOOL:
+        return bool(bits & 1)
+    if isinstance(type_, IntType):
+        return wrap(bits, type_)
+    if isinstance(type_, FloatType):
+        if type_.bits == 32:
+            return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
+        if type_ is t.F16:
+            return struct.unpack("<e", struct.pack("<H", bits & 0xFFFF))[0]
+        return _from_short_bits(bits, type_)
+    return bits & 0xFFFF
+
+
+def _short_layout(type_: Type) -> tuple[int, int]:
+    """Mantissa bits and exponent bias of the 16-bit formats that exist at compile time only."""
+    return (9, 42) if type_ is t.CB16 else (7, 127)
+
+
+def _short_bits(value: float, type_: Type) -> int:
+    mantissa, bias = _short_layout(type_)
+    top = (1 << (15 - mantissa)) - 1
+    sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
+    if math.isnan(value):
+        return sign | (top << mantissa) | 1
+    if math.isinf(value):
+        return sign | (top << mantissa)
+    if value == 0:
+        return sign
+    fraction, exponent = math.frexp(abs(value))
+    field = max(0, exponent - 1 + bias)
+    scaled = (
+        math.ldexp(fraction, 1 + mantissa) if field else abs(value) * 2.0 ** (bias - 1 + mantissa)
+    )
+    return sign | min(
+        top << mantissa, (field << mantissa) + round(scaled) - ((1 << mantissa) if field else 0)
+    )
+
+
+def _from_short_bits(bits: int, type_: Type) -> float:
+    mantissa, bias = _short_layout(type_)
+    top = (1 << (15 - mantissa)) - 1
+    sign = -1.0 if bits & 0x8000 else 1.0
+    field, fraction = (bits >> mantissa) & top, bits & ((1 << mantissa) - 1)
+    if field == top:
+        return math.nan if fraction else sign * math.inf
+    if field == 0:
+        return sign * math.ldexp(fraction, 1 - bias - mantissa)
+    return sign * math.ldexp(fraction + (1 << mantissa), field - bias - mantissa)

@@ -1,0 +1,122 @@
+"""What an expression may name: a value, or a variable in registers, memory or the compiler."""
+
+from collections.abc import Callable
+
+from appliance.csl.program.operands import Operand, Register
+from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.values import Const, InMemory, Mixed, Value, fields_of
+from appliance.csl.semantics.values.variables import GlobalVariable, Pointer
+
+
+class Cell:
+    """A variable at compile time; `path` leads to an element or field of it."""
+
+    __slots__ = ("box", "path", "type")
+
+    def __init__(self, type_: Type, box: list[Const], path: tuple[int, ...] = ()) -> None:
+        self.type = type_
+        self.box = box
+        self.path = path
+
+
+class InRegister:
+    """A variable in a register."""
+
+    __slots__ = ("register", "type")
+
+    def __init__(self, type_: Type, register: Register) -> None:
+        self.type = type_
+        self.register = register
+
+
+class Fields:
+    """A struct variable whose fields are places of their own."""
+
+    __slots__ = ("places", "type")
+
+    def __init__(self, type_: t.StructType, places: "list[Place]") -> None:
+        self.type: Type = type_
+        self.places = places
+
+
+class Memory:
+    """A place in memory: inside a global (`variable`), or at an address that is computed."""
+
+    __slots__ = ("_base", "is_const", "offset", "type", "variable")
+
+    def __init__(
+        self,
+        type_: Type,
+        variable: GlobalVariable | None,
+        base: Operand | None,
+        offset: int,
+        *,
+        is_const: bool,
+    ) -> None:
+        self.type = type_
+        self.variable = variable
+        self._base = base
+        self.offset = offset
+        self.is_const = is_const
+
+    @property
+    def base(self) -> Operand:
+        """The address that `offset` is added to."""
+        if self.variable is not None:
+            return Pointer(self.variable, 0).address
+        assert self._base is not None
+        return self._base
+
+    def part(self, type_: Type, offset: int) -> "Memory":
+        """A field or element at a known offset."""
+        return Memory(
+            type_, self.variable, self._base, self.offset + offset, is_const=self.is_const
+        )
+
+
+class Fixed:
+    """A value that is not a variable: it can be read, and reached into, but not written.
+
+    `variable` makes a variable of a global constant whose address is needed.
+    """
+
+    __slots__ = ("type", "value", "variable")
+
+    def __init__(self, value: Value, variable: Callable[[], GlobalVariable] | None = None) -> None:
+        self.type = value.type
+        self.value = value
+        self.variable = variable
+
+
+Place = Cell | InRegister | Fields | Memory | Fixed
+
+
+def as_place(binding: object) -> "Place":
+    """A local or global binding as a place."""
+    if isinstance(binding, Cell | InRegister | Fields | Memory | Fixed):
+        return binding
+    if isinstance(binding, GlobalVariable):
+        return Memory(binding.type, binding, None, 0, is_const=binding.is_const)
+    if isinstance(binding, InMemory):
+        return Memory(binding.type, None, binding.base, binding.offset, is_const=True)
+    return Fixed(binding)  # type: ignore[arg-type] # the remaining bindings are values
+
+
+def part_of(operand: Place, at: int) -> Place:
+    """A field of a struct or tuple by its number."""
+    type_ = operand.type
+    assert isinstance(type_, t.StructType)
+    field_type = type_.field_types[at]
+    match operand:
+        case Cell(box=box, path=path):
+            return Cell(field_type, box, (*path, at))
+        case Fields(places=places):
+            return places[at]
+        case Memory():
+            return operand.part(field_type, t.struct_offsets(type_)[0][at])
+        case Fixed(value=value):
+            assert isinstance(value, Const | Mixed)
+            return as_place(fields_of(value)[at])
+        case _:
+            raise AssertionError("a struct is never in a register")
