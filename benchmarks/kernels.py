@@ -37,7 +37,7 @@ from benchmarks.programs.gpt import (
     batches,
 )
 from workers.csx.executor import Executor
-from workers.csx.wafer_part import wafer_part
+from workers.csx.wafer_program import wafer_part
 from workers.memoryx.readiness import deferred_sum_layout
 from workers.memoryx.updates import Updates
 

@@ -28,7 +28,7 @@ from appliance.compiler.pipeline import compile_program
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.plans.plan import Plan, Precision
 from appliance.core.pods.pod_options import StreamMode
-from appliance.streams import topology
+from appliance.streams import stream_topology as topology
 from appliance.streams.store import attach_store
 from benchmarks.programs.capture import FIRST_POWERS, plan_batch, program_text
 from benchmarks.programs.gpt import GptShape, batches

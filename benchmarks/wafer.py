@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from appliance.wafer.machine import CS2, CS3, Machine
+from appliance.wafer.hardware import CS2, CS3, Machine
 from appliance.wafer.planner.phases import phase_times
 from appliance.wafer.planner.planner import estimate
 from appliance.wafer.planner.transformer import Transformer

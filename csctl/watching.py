@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from csctl.output.documents.formats import name_of
+from csctl.output.documents.output_formats import name_of
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
 from appliance.api.services import LOGIN_COOKIE
 from appliance.api.user_routes import login, users
-from appliance.core.entry_points import rules
-from appliance.core.entry_points.model import Rule
+from appliance.core.access_rules import rules
+from appliance.core.access_rules.model import Rule
 from appliance.management.services import Services
 
 API_ROOT = "/api/v1"

@@ -24,9 +24,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from appliance.api.services import Services, peer_uid_of, services_of, token_of
+from appliance.core.access_rules.model import Rule
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
-from appliance.core.entry_points.model import Rule
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
 from appliance.management.access.authorization import Change
 from appliance.management.rpc.access_edge import Entered, Gate
@@ -105,7 +105,7 @@ class Entry:
 def enter(rule: Rule) -> DependsParameter:
     """Return the dependency by which a route says what holds for it; see the module.
 
-    The rule is one of `core.entry_points.rules`, which gRPC's methods share.
+    The rule is one of `core.access_rules.rules`, which gRPC's methods share.
     """
 
     def entered(request: Request) -> Iterator[Entry]:

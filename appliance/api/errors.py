@@ -24,7 +24,7 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
-from appliance.storage.engine.failures import is_of_database, refusal_of
+from appliance.storage.engine.write_failures import is_of_database, refusal_of
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import psutil
 import typer
 
 from appliance.cli.errors import clear_errors
-from appliance.cli.program import program_of
+from appliance.cli.programs_to_run import program_of
 from appliance.cluster.agent import Agent, AgentOptions
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.join_token import JoinToken

@@ -15,8 +15,8 @@ from typing import Annotated
 
 import typer
 
-from appliance.cli.places import print_state
-from appliance.cli.program import Program, program_of
+from appliance.cli.locations import print_state
+from appliance.cli.programs_to_run import Program, program_of
 from appliance.cli.rest_shell import let_in, serve_rest
 from appliance.core.clock import SystemClock
 from appliance.core.dataclass_json import from_json
@@ -24,14 +24,14 @@ from appliance.core.errors import WscError
 from appliance.files.private import keep_private
 from appliance.management.front.sni_proxy import listen
 from appliance.management.kubernetes.kubernetes_side import Candidacy
-from appliance.management.options.groups import KUBERNETES, PROCESSES
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.settings_by_group import KUBERNETES, PROCESSES
 from appliance.management.pod_side import open_pod_side
 from appliance.management.server import Management, RestPlace, running_management
 from appliance.management.store.databases import await_database
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import Instance, InstanceState
-from appliance.management.store.kept_ports import Ports, await_free
+from appliance.management.store.persistent_ports import Ports, await_free
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
 

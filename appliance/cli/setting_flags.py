@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from appliance.management.options.setting import PlacedSetting, settings_of
+from appliance.management.options.setting_field import PlacedSetting, settings_of
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

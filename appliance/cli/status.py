@@ -5,8 +5,8 @@ import shutil
 import typer
 
 from appliance.cli.errors import clear_errors
-from appliance.cli.places import DataDir, print_state
-from appliance.cluster.processes import end_survivors
+from appliance.cli.locations import DataDir, print_state
+from appliance.cluster.process_launcher import end_survivors
 from appliance.management.store.instance import STOP_SECONDS, Instance
 from appliance.settings import read_settings
 

@@ -13,8 +13,8 @@ import typer
 import yaml
 
 from appliance.cli.errors import clear_errors
-from appliance.cli.places import DataDir, print_state
-from appliance.cli.program import Program, program_of
+from appliance.cli.locations import DataDir, print_state
+from appliance.cli.programs_to_run import Program, program_of
 from appliance.cli.secret_options import no_database_password, no_otlp_password
 from appliance.cli.serving import serve_appliance
 from appliance.cli.setting_flags import with_settings
@@ -23,9 +23,9 @@ from appliance.core.dataclass_json import to_json
 from appliance.core.errors import ClusterError, UserError
 from appliance.files.private import make_private
 from appliance.management.cluster.cluster_file import parse_cluster
-from appliance.management.options.groups import KUBERNETES
-from appliance.management.options.management_options import ManagementOptions
-from appliance.management.options.setting import from_settings
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.setting_field import from_settings
+from appliance.management.options.settings_by_group import KUBERNETES
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import Instance, InstanceState
 from appliance.observability.logging import configure_logging

@@ -27,7 +27,7 @@ from appliance.cluster.launcher import (
     PodExit,
     Survivor,
 )
-from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
+from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.node_roles import NODE_ROLE

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from appliance.compiler.syntax.attributes import AttributeDict, parse_dense, parse_dict, parse_value
 from appliance.compiler.syntax.cursor import Cursor
 from appliance.compiler.syntax.locations import LocationTable, Reference
-from appliance.compiler.syntax.types import parse_tensor_type
+from appliance.compiler.syntax.tensor_types import parse_tensor_type
 from appliance.core.errors import InternalError, ProgramError
 from appliance.core.ir.graph import Argument, Graph, Node, Result, verify
 from appliance.core.ir.tensors import TensorType

@@ -13,7 +13,6 @@ from typing import Final
 
 from appliance.compiler.assembly import Parts, assemble
 from appliance.compiler.importer import import_program
-from appliance.compiler.memory import limit_memory
 from appliance.compiler.passes.batch_sharding import shard_batch
 from appliance.compiler.passes.canonicalise import canonicalise
 from appliance.compiler.passes.formats import carry_formats, narrow_values
@@ -21,6 +20,7 @@ from appliance.compiler.passes.normalise import normalise
 from appliance.compiler.passes.partition import partition
 from appliance.compiler.passes.support import check_support
 from appliance.compiler.passes.updates import order_updates
+from appliance.compiler.wafer_memory import limit_memory
 from appliance.core.errors import ProgramError
 from appliance.core.ir.graph import Graph, verify
 from appliance.core.ir.graph_text import print_graph

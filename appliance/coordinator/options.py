@@ -11,7 +11,7 @@ from appliance.core.plans.plan import Execution, Precision
 from appliance.core.plans.shard_count import ONE_NODE, MemoryNodes
 from appliance.core.pods.pod_options import CoordinatorPodOptions
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.wafer.machine import CS2, Machine, parse_machine
+from appliance.wafer.hardware import CS2, Machine, parse_machine
 from appliance.wire.requests.cluster_details import GangSize
 from appliance.wire.requests.executions import parse_execution
 

@@ -23,10 +23,10 @@ from appliance.coordinator.compile.compilation import Compilation, Compiler
 from appliance.coordinator.compile.compile_turn import CompileTurn
 from appliance.coordinator.console import Console
 from appliance.coordinator.options import CoordinatorOptions
-from appliance.coordinator.run.control import CoordinatorServicer, JobControlServicer
 from appliance.coordinator.run.execution import Execution
 from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.gang import Gang
+from appliance.coordinator.run.internal_services import CoordinatorServicer, JobControlServicer
 from appliance.coordinator.run.series import SeriesLog
 from appliance.coordinator.weights.initializer import Initializer, is_expected
 from appliance.core.clock import Clock, SystemClock
@@ -43,7 +43,7 @@ from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
 from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
-from appliance.user_code.programs import user_environment
+from appliance.user_code.client_programs import user_environment
 from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest

@@ -11,7 +11,7 @@ from appliance.csl.program import ColorConfiguration, Filter, Program
 from appliance.fabric.bytecode import COLOR_CONFIG, RECORDS
 from appliance.fabric.lowering.classes import LoweredClass, lower_class
 from appliance.fabric.native.loader import Kernel
-from appliance.wafer.machine import Machine, find_machine
+from appliance.wafer.hardware import Machine, find_machine
 
 _POP_MODES = {"no_pop": 0, "always_pop": 1, "pop_on_advance": 2, "pop_on_advance_nop": 3}
 _FILTER_KINDS = {"counter": 1, "sparse_counter": 2, "range": 3}

@@ -16,7 +16,7 @@ from appliance.management.access.driver_tokens import DriverTokens, open_driver_
 from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
 from appliance.management.background.messengers import NotifyOptions, read_notify_options
 from appliance.management.changes.watch import JobWatch
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.pods.inner_listener import JobKeys
 from appliance.management.reconciler.mailbox import Mailbox

@@ -10,7 +10,7 @@ from appliance.core.errors import ClusterError
 from appliance.management.access.certificate_reload import Renewal
 from appliance.management.foundation import Foundation
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
-from appliance.management.options.groups import PROCESSES, ListenOptions
+from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.rpc.client.client_streams import ClientStreams, Presence
 from appliance.management.rpc.client.job_answers import JobAnswers

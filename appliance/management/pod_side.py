@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from appliance.cluster.launcher import Launcher
-from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
+from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.management.cluster.inventory import this_node
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.foundation import Foundation
 from appliance.management.kubernetes.kubernetes_side import Candidacy, KubernetesSide
-from appliance.management.options.groups import AGENTS
+from appliance.management.options.settings_by_group import AGENTS
 from appliance.management.pods.coordinators import Coordinators, FarCoordinators
 
 _TRACING = ("appliance.observability.otlp",)

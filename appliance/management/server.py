@@ -15,15 +15,15 @@ from appliance.management.front.sni_proxy import Address
 from appliance.management.kubernetes.kubernetes_side import Candidacy
 from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.listeners import lead_on, open_one_port, serve_clients, serve_pods
-from appliance.management.options.groups import LOOPBACK
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.settings_by_group import LOOPBACK
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side
 from appliance.management.pods.inner_listener import open_inner_door
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.rpc.client.client_streams import Presence
 from appliance.management.services import Services
-from appliance.management.store.kept_ports import Ports
 from appliance.management.store.own_process import spare_the_collector
+from appliance.management.store.persistent_ports import Ports
 from appliance.management.wiring import Place, Wired, wire
 
 logger = logging.getLogger(__name__)

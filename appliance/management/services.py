@@ -23,7 +23,7 @@ from appliance.management.jobs.queue_view import QueueService
 from appliance.management.jobs.submissions import SubmissionService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.store.state import State

@@ -25,12 +25,12 @@ from appliance.management.jobs.submissions import SubmissionOptions, SubmissionS
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_exports import LogExports
 from appliance.management.logs.log_retention import LogLimits
-from appliance.management.options.groups import DAY_SECONDS, KeepingOptions
+from appliance.management.options.settings_by_group import DAY_SECONDS, KeepingOptions
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.pod_planner import PodPlanner
 from appliance.management.pods.pod_specs import Surroundings
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
-from appliance.management.reconciler.transitions import Hooks
+from appliance.management.reconciler.transition_effects import Hooks
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.management.services import Services

@@ -16,7 +16,7 @@ from appliance.core.clock import Clock
 from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import MANAGEMENT, PodSpec, control_address, member_name
 from appliance.streams.endpoint import network_options
-from appliance.streams.network.frames import ChannelBrokenError
+from appliance.streams.network.tcp_frames import ChannelBrokenError
 from appliance.streams.network.tunnel import Bridge, KnownOnce
 from protos.wsc.v1 import management_pb2, management_pb2_grpc
 

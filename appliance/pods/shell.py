@@ -33,11 +33,11 @@ from appliance.observability.logging import configure_logging
 from appliance.observability.process_memory import own_memory
 from appliance.observability.traced_calls import traced_channel, traced_server
 from appliance.observability.tracing import traced_pod
-from appliance.pods.context import Failure, PodContext, failure_of
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.pods.peers import Peers
+from appliance.pods.pod_sessions import PodRole, SessionServicer
 from appliance.pods.process_looks import SilentProcess
-from appliance.pods.sessions import PodRole, SessionServicer
+from appliance.pods.role_context import Failure, PodContext, failure_of
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Whether a job may start: whole gangs, and never to the delay of one that was promised a start.
 
-`Round` is the working state of one cycle: what is still free, what is promised, who is still in
-question. It lives for one call of `cycle.run_cycle` and is the one thing there that changes.
+`CycleState` is the working state of one cycle: what is still free, what is promised, who is still
+in question. It lives for one call of `cycle.run_cycle` and is the one thing there that changes.
 """
 
 from bisect import insort
@@ -18,12 +18,12 @@ from appliance.core.ids import JobId
 from appliance.scheduler.demand import GROUPS, Demand, NodeRoom
 from appliance.scheduler.order import order_keys
 from appliance.scheduler.placement import Capacity, Frame, Placement, place
-from appliance.scheduler.queue import LANES, JobQueue, PendingJob
+from appliance.scheduler.queue import QUEUE_TYPES, JobQueue, PendingJob
 from appliance.scheduler.quota import Rooms, bytes_of
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 
 _GIB = 2**30
-_DRIVER_LANE = LANES.index(JobType.DRIVER)
+_DRIVER_QUEUE = QUEUE_TYPES.index(JobType.DRIVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Ending:
         return (self.at_seconds, self.job) < (other.at_seconds, other.job)
 
 
-class Round:
+class CycleState:
     """The working state of one cycle.
 
     Args:
@@ -284,54 +284,54 @@ def fitting_slots(queue: JobQueue, supply: NDArray[np.int64]) -> NDArray[np.bool
     return fits
 
 
-def sift(round_: Round) -> None:
+def sift(cycle: CycleState) -> None:
     """Settle what depends on nobody else: hopeless requests, cache lookups, kept reservations."""
-    queue = round_.queue
-    key = round_.key
-    everything = Capacity(round_.frame)
-    everything.systems = (1 << len(round_.snapshot.systems)) - 1
-    everything.groups = (1 << len(round_.snapshot.node_groups)) - 1
+    queue = cycle.queue
+    key = cycle.key
+    everything = Capacity(cycle.frame)
+    everything.systems = (1 << len(cycle.snapshot.systems)) - 1
+    everything.groups = (1 << len(cycle.snapshot.node_groups)) - 1
     hopeless = ~fitting_slots(queue, everything.columns())
-    if round_.rooms.quotas:
-        hopeless |= _beyond_quota(round_)
-    for slot in np.flatnonzero(queue.columns.lane[: len(queue)] == _DRIVER_LANE).tolist():
-        hopeless[slot] |= bytes_of(queue.jobs[slot]) > round_.rooms.driver_bytes_most > 0
-    slots = np.flatnonzero(hopeless & round_.is_open)
+    if cycle.rooms.quotas:
+        hopeless |= _beyond_quota(cycle)
+    for slot in np.flatnonzero(queue.columns.queue_type[: len(queue)] == _DRIVER_QUEUE).tolist():
+        hopeless[slot] |= bytes_of(queue.jobs[slot]) > cycle.rooms.driver_bytes_most > 0
+    slots = np.flatnonzero(hopeless & cycle.is_open)
     for slot in slots[key[slots].argsort()].tolist():
         try:
-            check_feasible(queue.jobs[slot], round_.snapshot)
+            check_feasible(queue.jobs[slot], cycle.snapshot)
         except UnschedulableError as error:
-            round_.reject(slot, error)
-    _admit_lookups(round_)
-    for reservation in round_.snapshot.reservations:
+            cycle.reject(slot, error)
+    _admit_lookups(cycle)
+    for reservation in cycle.snapshot.reservations:
         family = queue.slots_of_workflow(reservation.workflow)
         for slot in sorted(family, key=key.__getitem__):
-            if round_.is_open[slot] and round_.may_start[slot]:
-                round_.try_admit_reserved(slot)
+            if cycle.is_open[slot] and cycle.may_start[slot]:
+                cycle.try_admit_reserved(slot)
 
 
-def _admit_lookups(round_: Round) -> None:
+def _admit_lookups(cycle: CycleState) -> None:
     """Start compile jobs that have yet to look into the cache, as many as may at a time."""
-    queue = round_.queue
-    room = round_.snapshot.policy.max_lookups
-    looking = Counter(grant.account.user for grant in round_.snapshot.grants if grant.is_lookup)
+    queue = cycle.queue
+    room = cycle.snapshot.policy.max_lookups
+    looking = Counter(grant.account.user for grant in cycle.snapshot.grants if grant.is_lookup)
     room -= looking.total()
-    most = round_.snapshot.policy.max_user_lookups
-    for slot in sorted(queue.lookup_slots(), key=round_.key.__getitem__):
+    most = cycle.snapshot.policy.max_user_lookups
+    for slot in sorted(queue.lookup_slots(), key=cycle.key.__getitem__):
         job = queue.jobs[slot]
         if room <= 0:
             return
         if looking[job.account.user] >= most:
             continue
-        if round_.is_open[slot] and not job.held_by and not round_.rooms.is_paused(job.session):
-            round_.admit_lookup(slot)
+        if cycle.is_open[slot] and not job.held_by and not cycle.rooms.is_paused(job.session):
+            cycle.admit_lookup(slot)
             looking[job.account.user] += 1
             room -= 1
 
 
-def _beyond_quota(round_: Round) -> NDArray[np.bool_]:
-    queue = round_.queue
-    quotas = round_.rooms.quotas
+def _beyond_quota(cycle: CycleState) -> NDArray[np.bool_]:
+    queue = cycle.queue
+    quotas = cycle.rooms.quotas
     most = [
         None if (quota := quotas.get(a.session)) is None else quota.max_systems
         for a in queue.accounts

@@ -3,11 +3,11 @@
 1. *Order.* Each job gets a key: priority, quota, fair share, age, submission (`order`).
 2. *Sift.* Cache hits start, hopeless requests are refused, workflows get what they keep
    (`admission`).
-3. *Admit* in order, until in each lane (execute, compile) a job does not fit.
+3. *Admit* in order, until in each queue type (execute, compile) a job does not fit.
 4. *Promise* that job a start, and stop lower priorities for it where that is allowed (`backfill`,
    `preemption`).
 5. *Backfill*: jobs behind it start where they delay no promise (`backfill`).
-6. *Explain* what still waits, when somebody asks (`explain`).
+6. *Explain* what still waits, when somebody asks (`waiting`).
 
 The cycle reads a snapshot, changes nothing but its own working state, and knows the time only from
 the snapshot: the same values give the same decisions.
@@ -16,12 +16,12 @@ the snapshot: the same values give the same decisions.
 from dataclasses import dataclass
 
 from appliance.core.errors import UnschedulableError
-from appliance.scheduler.admission import Admit, Preempt, Reject, Round, check_feasible, sift
+from appliance.scheduler.admission import Admit, CycleState, Preempt, Reject, check_feasible, sift
 from appliance.scheduler.backfill import fill, promise_start
-from appliance.scheduler.explain import Wait, Waits
 from appliance.scheduler.preemption import preempt_for
-from appliance.scheduler.queue import LANES, JobQueue, PendingJob, in_order
+from appliance.scheduler.queue import QUEUE_TYPES, JobQueue, PendingJob, in_order
 from appliance.scheduler.snapshot import ClusterSnapshot
+from appliance.scheduler.waiting.wait_reasons import Wait, Waits
 
 Decision = Admit | Reject | Preempt
 
@@ -49,12 +49,12 @@ def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
     Returns:
         The decisions, and the reasons of those who wait.
     """
-    round_ = Round(snapshot, queue)  # step 1, Order, is part of it
-    sift(round_)
-    _admit_in_order(round_)
-    fill(round_)
-    round_.may_start = round_.rooms.open_slots(queue)
-    return CycleOutcome(decisions=tuple(round_.decisions), waits=Waits(round_))
+    cycle = CycleState(snapshot, queue)  # step 1, Order, is part of it
+    sift(cycle)
+    _admit_in_order(cycle)
+    fill(cycle)
+    cycle.may_start = cycle.rooms.open_slots(queue)
+    return CycleOutcome(decisions=tuple(cycle.decisions), waits=Waits(cycle))
 
 
 def would_start(
@@ -76,33 +76,33 @@ def would_start(
     return outcome.waits[job.id]
 
 
-def _admit_in_order(round_: Round) -> None:
-    """Steps 3 and 4: admit until one job of each lane is blocked, and promise that one a start."""
-    queue = round_.queue
-    lane = queue.columns.lane[: len(queue)]
-    in_question = round_.is_open & round_.may_start & round_.can_ever
-    for slot in in_order(round_.key, in_question):
+def _admit_in_order(cycle: CycleState) -> None:
+    """Steps 3 and 4: admit until a job of each queue type is blocked, and promise it a start."""
+    queue = cycle.queue
+    queue_type = queue.columns.queue_type[: len(queue)]
+    in_question = cycle.is_open & cycle.may_start & cycle.can_ever
+    for slot in in_order(cycle.key, in_question):
         in_question[slot] = False
-        if not round_.rooms.admits(queue.jobs[slot]) or round_.try_admit(slot):
+        if not cycle.rooms.admits(queue.jobs[slot]) or cycle.try_admit(slot):
             continue
-        promise = promise_start(round_, slot)
+        promise = promise_start(cycle, slot)
         if promise is None:
-            _set_aside(round_, slot)
+            _set_aside(cycle, slot)
             continue
-        if round_.snapshot.policy.allows_preemption:
-            promise = preempt_for(round_, slot, promise)
-        round_.promises.append(promise)
-        in_question &= lane != lane[slot]
-        if len(round_.promises) == len(LANES):
+        if cycle.snapshot.policy.allows_preemption:
+            promise = preempt_for(cycle, slot, promise)
+        cycle.promises.append(promise)
+        in_question &= queue_type != queue_type[slot]
+        if len(cycle.promises) == len(QUEUE_TYPES):
             return
 
 
-def _set_aside(round_: Round, slot: int) -> None:
+def _set_aside(cycle: CycleState, slot: int) -> None:
     """Refuse a job that cannot fit even on the empty cluster; else it waits for repairs."""
-    job = round_.queue.jobs[slot]
+    job = cycle.queue.jobs[slot]
     try:
-        check_feasible(job, round_.snapshot)
+        check_feasible(job, cycle.snapshot)
     except UnschedulableError as error:
-        round_.reject(slot, error)
+        cycle.reject(slot, error)
     else:
-        round_.stuck[job.id] = None
+        cycle.stuck[job.id] = None

@@ -12,7 +12,7 @@ not needed).
 
 from dataclasses import replace
 
-from appliance.scheduler.admission import Preempt, Promise, Round
+from appliance.scheduler.admission import CycleState, Preempt, Promise
 from appliance.scheduler.backfill import promise_start
 from appliance.scheduler.placement import Capacity, place
 from appliance.scheduler.policy import bucket_of
@@ -20,18 +20,18 @@ from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.snapshot import Grant
 
 
-def preempt_for(round_: Round, slot: int, promise: Promise) -> Promise:
+def preempt_for(cycle: CycleState, slot: int, promise: Promise) -> Promise:
     """Stop lower priorities for a blocked job where that is allowed and enough.
 
     Args:
-        round_: The cycle; it gets a decision for each victim.
+        cycle: The cycle; it gets a decision for each victim.
         slot: The blocked job.
         promise: When it starts if nobody is stopped.
 
     Returns:
         Its promise after the victims were told to stop, or the one given.
     """
-    victims = find_victims(round_, slot)
+    victims = find_victims(cycle, slot)
     if not victims:
         return promise
     names = {victim.job for victim in victims}
@@ -41,90 +41,90 @@ def preempt_for(round_: Round, slot: int, promise: Promise) -> Promise:
             f"{promise.job.num_systems} system(s), {victim.job} holds {victim.num_systems} "
             f"with priority {victim.priority}"
         )
-        round_.decisions.append(Preempt(job=victim.job, beneficiary=promise.job.id, reason=reason))
-    now = round_.snapshot.now_seconds
-    round_.endings = sorted(
+        cycle.decisions.append(Preempt(job=victim.job, beneficiary=promise.job.id, reason=reason))
+    now = cycle.snapshot.now_seconds
+    cycle.endings = sorted(
         replace(ending, at_seconds=now) if ending.job in names else ending
-        for ending in round_.endings
+        for ending in cycle.endings
     )
-    return promise_start(round_, slot) or promise
+    return promise_start(cycle, slot) or promise
 
 
-def find_victims(round_: Round, slot: int) -> tuple[Grant, ...]:
+def find_victims(cycle: CycleState, slot: int) -> tuple[Grant, ...]:
     """Return a smallest set of jobs whose end lets a blocked job start, the least urgent first.
 
     Empty means that none is needed (enough are ending already), or that no set would do.
     """
-    job = round_.queue.jobs[slot]
-    capacity = round_.free.copy()
-    for grant in round_.snapshot.grants:
+    job = cycle.queue.jobs[slot]
+    capacity = cycle.free.copy()
+    for grant in cycle.snapshot.grants:
         if grant.is_ending:
-            capacity.give(round_.frame.held(grant))
-    for promise in round_.promises:
+            capacity.give(cycle.frame.held(grant))
+    for promise in cycle.promises:
         capacity.take(promise.placement)
-    if _fits(round_, slot, capacity):
+    if _fits(cycle, slot, capacity):
         return ()
     chosen: list[Grant] = []
-    for grant in _candidates(round_, job):
-        capacity.give(round_.frame.held(grant))
+    for grant in _candidates(cycle, job):
+        capacity.give(cycle.frame.held(grant))
         chosen.append(grant)
-        if _fits(round_, slot, capacity):
-            return _minimal(round_, slot, capacity, chosen)
+        if _fits(cycle, slot, capacity):
+            return _minimal(cycle, slot, capacity, chosen)
     return ()
 
 
 def _minimal(
-    round_: Round, slot: int, capacity: Capacity, chosen: list[Grant]
+    cycle: CycleState, slot: int, capacity: Capacity, chosen: list[Grant]
 ) -> tuple[Grant, ...]:
     """Put back, the most urgent first, whoever need not go."""
     needed = []
     for grant in reversed(chosen):
         without = capacity.copy()
-        without.take(round_.frame.held(grant))
-        if _fits(round_, slot, without):
+        without.take(cycle.frame.held(grant))
+        if _fits(cycle, slot, without):
             capacity = without
         else:
             needed.append(grant)
     return tuple(reversed(needed))
 
 
-def _candidates(round_: Round, job: PendingJob) -> list[Grant]:
+def _candidates(cycle: CycleState, job: PendingJob) -> list[Grant]:
     may_reclaim = (
-        round_.snapshot.policy.reclaims_borrowed
-        and job.session in round_.rooms.quotas
-        and round_.rooms.own_left(job.session) >= job.num_systems + job.reserve_systems
+        cycle.snapshot.policy.reclaims_borrowed
+        and job.session in cycle.rooms.quotas
+        and cycle.rooms.own_left(job.session) >= job.num_systems + job.reserve_systems
     )
     grants = [
         grant
-        for grant in round_.snapshot.grants
+        for grant in cycle.snapshot.grants
         if grant.is_preemptible
         and not grant.is_ending
         and (
             bucket_of(grant.priority) > bucket_of(job.priority)
-            or (may_reclaim and _is_borrowing(round_, job, grant))
+            or (may_reclaim and _is_borrowing(cycle, job, grant))
         )
     ]
-    now = round_.snapshot.now_seconds
+    now = cycle.snapshot.now_seconds
     return sorted(
         grants,
         key=lambda g: (-g.priority, -(now if g.started_seconds is None else g.started_seconds)),
     )
 
 
-def _is_borrowing(round_: Round, job: PendingJob, grant: Grant) -> bool:
+def _is_borrowing(cycle: CycleState, job: PendingJob, grant: Grant) -> bool:
     return (
         grant.account.session != job.session
         and grant.priority >= job.priority
-        and round_.rooms.own_left(grant.account.session) < 0
+        and cycle.rooms.own_left(grant.account.session) < 0
     )
 
 
-def _fits(round_: Round, slot: int, capacity: Capacity) -> bool:
-    now = round_.snapshot.now_seconds
-    end = round_.end_of(slot)
-    demand = round_.queue.demands[slot]
+def _fits(cycle: CycleState, slot: int, capacity: Capacity) -> bool:
+    now = cycle.snapshot.now_seconds
+    end = cycle.end_of(slot)
+    demand = cycle.queue.demands[slot]
     free = capacity.copy()
-    for promise in round_.promises:
+    for promise in cycle.promises:
         free.systems &= ~promise.placement.systems
         free.groups &= ~promise.placement.groups
     return place(demand, free, start_seconds=now, end_seconds=end) is not None

@@ -19,8 +19,8 @@ from appliance.core.cluster.records import DEFAULT_SESSION
 from appliance.core.cluster.requirements import GroupKind, PodDemand
 from appliance.core.ids import JobId, WorkflowId
 from appliance.scheduler.demand import NUM_COLUMNS, Demand
-from appliance.scheduler.estimate import Estimate, Origin, RunHistory
 from appliance.scheduler.fair_share import Account
+from appliance.scheduler.run_time import Estimate, Origin, RunHistory
 
 SEQUENCE_BITS = 40
 ACCOUNT_BITS = 9
@@ -92,9 +92,9 @@ class PendingJob:
         )
 
 
-LANES = (JobType.EXECUTE, JobType.COMPILE, JobType.DRIVER)
-"""Job types with a lane of their own, in the order of their lane numbers; the first blocked job of
-each lane is promised a start, so that no kind can starve behind another."""
+QUEUE_TYPES = (JobType.EXECUTE, JobType.COMPILE, JobType.DRIVER)
+"""Queue types, in the order of their numbers; the first blocked job of each is promised a start, so
+that no type can starve behind another."""
 
 
 class Columns:
@@ -111,9 +111,9 @@ class Columns:
         "expected",
         "is_held",
         "known_bound",
-        "lane",
         "limit",
         "origin",
+        "queue_type",
         "sequence",
         "submitted",
         "value",
@@ -122,7 +122,7 @@ class Columns:
     def __init__(self, num_slots: int) -> None:
         self.value: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.sequence: NDArray[np.int64] = np.zeros(num_slots, np.int64)
-        self.lane: NDArray[np.int8] = np.zeros(num_slots, np.int8)
+        self.queue_type: NDArray[np.int8] = np.zeros(num_slots, np.int8)
         self.is_held: NDArray[np.bool_] = np.zeros(num_slots, np.bool_)
         self.account: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.origin: NDArray[np.int32] = np.zeros(num_slots, np.int32)
@@ -291,7 +291,7 @@ class JobQueue:
         row = self.demands[slot].columns()
         c.value[slot] = job.priority
         c.sequence[slot] = job.sequence
-        c.lane[slot] = LANES.index(job.type.lane)
+        c.queue_type[slot] = QUEUE_TYPES.index(job.type.queue_type)
         c.is_held[slot] = bool(job.held_by)
         c.account[slot] = self._number_of(job.account)
         c.origin[slot] = self._origin_of(job)

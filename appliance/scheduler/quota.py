@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.demand import GROUPS
 from appliance.scheduler.fair_share import Account
-from appliance.scheduler.queue import LANES, JobQueue, PendingJob
+from appliance.scheduler.queue import QUEUE_TYPES, JobQueue, PendingJob
 from appliance.scheduler.snapshot import ClusterSnapshot
 
 NO_LIMIT = 2**31
@@ -61,7 +61,7 @@ class Rooms:
         """Count a job that starts."""
         self.num_systems[session] = self.num_systems.get(session, 0) + num_systems
         self.num_groups[session] = self.num_groups.get(session, 0) + num_groups
-        key = (session, job_type.lane)
+        key = (session, job_type.queue_type)
         self._num_jobs[key] = self._num_jobs.get(key, 0) + 1
 
     def charge_driver(self, job: PendingJob) -> None:
@@ -69,8 +69,8 @@ class Rooms:
         self.driver_bytes += bytes_of(job)
 
     def num_jobs(self, session: str, job_type: JobType) -> int:
-        """Return how many jobs of a type's lane a session has running."""
-        return self._num_jobs.get((session, job_type.lane), 0)
+        """Return how many jobs of a type's queue type a session has running."""
+        return self._num_jobs.get((session, job_type.queue_type), 0)
 
     def systems_left(self, session: str) -> int:
         """Return how many systems a session may still take, borrowed ones too."""
@@ -126,7 +126,7 @@ class Rooms:
             return np.zeros(size, np.bool_)
         columns = queue.columns
         is_open: NDArray[np.bool_] = ~columns.is_held[:size]
-        is_driver = columns.lane[:size] == LANES.index(JobType.DRIVER)
+        is_driver = columns.queue_type[:size] == QUEUE_TYPES.index(JobType.DRIVER)
         for slot in np.flatnonzero(is_driver & is_open).tolist():
             is_open[slot] = self.admits_driver(queue.jobs[slot])
         if not self.quotas:
@@ -139,9 +139,9 @@ class Rooms:
             room = np.array([self.groups_left(a.session) for a in queue.accounts], np.int64)
             groups = columns.demand[GROUPS, :size]
             is_open &= (groups == 0) | (groups <= room[account])
-        for lane, job_type in enumerate(LANES):
+        for queue_type, job_type in enumerate(QUEUE_TYPES):
             may = np.array([self._has_turn(a.session, job_type) for a in queue.accounts], np.bool_)
-            is_open &= may[account] | (columns.lane[:size] != lane)
+            is_open &= may[account] | (columns.queue_type[:size] != queue_type)
         return is_open
 
     def borrowing(self, accounts: Sequence[Account]) -> NDArray[np.int64]:

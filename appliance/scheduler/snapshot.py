@@ -12,9 +12,9 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_PRIORITY
 from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
-from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
 from appliance.scheduler.policy import Policy
+from appliance.scheduler.run_time import Basis, Estimate
 
 _OVERRUN_SHARE = 0.25
 _OVERRUN_SECONDS = 60.0
@@ -233,7 +233,7 @@ class ClusterSnapshot:
         if grant.estimate is not None:
             return grant.estimate
         seconds = self.policy.default_execute_seconds
-        if grant.type.lane is JobType.COMPILE:
+        if grant.type.queue_type is JobType.COMPILE:
             seconds = self.policy.default_compile_seconds
         return Estimate(expected_seconds=seconds, bound_seconds=seconds, basis=Basis.DEFAULT)
 

@@ -13,16 +13,16 @@ from appliance.core.errors import InternalError
 from appliance.core.pods.pod_spec import PodSpec, stream_address
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
+from appliance.streams.network.remote_store import NetworkStoreClient, StoreService
 from appliance.streams.network.sender import RingService
 from appliance.streams.network.server import NetworkServer
-from appliance.streams.network.store import NetworkStoreClient, StoreService
 from appliance.streams.network.tunnel import CONTROL, TunnelService
 from appliance.streams.protocol import Store
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.streams.shared_memory import connect_ring, local_ring, serve_ring
 from appliance.streams.store import StoreServer, attach_store
-from appliance.streams.topology import writer_of
+from appliance.streams.stream_topology import writer_of
 
 CONNECT_SECONDS = 10.0
 """Every stream is served since `Load`; only a dead or stopped pod keeps anyone waiting so long."""

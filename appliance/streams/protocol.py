@@ -19,7 +19,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.streams.layout import LayoutItem, SlotLayout
+from appliance.streams.slot_layout import LayoutItem, SlotLayout
 
 
 class RingWriter(Protocol):

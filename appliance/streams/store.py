@@ -32,7 +32,6 @@ from appliance.streams.handshake import (
     receive_message,
     send_message,
 )
-from appliance.streams.layout import LayoutItem, SlotLayout
 from appliance.streams.protocol import Piece
 from appliance.streams.segment import (
     create_file_segment,
@@ -40,6 +39,7 @@ from appliance.streams.segment import (
     map_segment,
     segment_of_bytes,
 )
+from appliance.streams.slot_layout import LayoutItem, SlotLayout
 
 logger = logging.getLogger(__name__)
 

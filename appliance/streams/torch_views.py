@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from appliance.streams.layout import SlotLayout
+from appliance.streams.slot_layout import SlotLayout
 
 Tensors = dict[str, torch.Tensor]
 

@@ -18,10 +18,10 @@ from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.errors import StreamClosedError
 from appliance.core.plans.plan import Plan
-from appliance.streams import topology
-from appliance.streams.layout import SlotLayout
+from appliance.streams import stream_topology as topology
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.shared_memory import connect_ring
+from appliance.streams.slot_layout import SlotLayout
 from benchmarks.engine_parties.party import with_children
 from tests.support.engine import Engine
 from tests.support.pod_processes import Job

@@ -24,7 +24,7 @@ from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.groups import Group
 from appliance.numerics.programs.program import Program
 from appliance.pods import shell
-from appliance.pods.context import Progress
+from appliance.pods.role_context import Progress
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 from workers.csx.__main__ import run_pod as run_chief

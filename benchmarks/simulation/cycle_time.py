@@ -16,10 +16,10 @@ from appliance.core.cluster.requirements import PodDemand
 from appliance.core.cluster.systems import Node, System
 from appliance.core.ids import JobId
 from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.estimate import Basis, Estimate, RunHistory
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import DAY, Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.run_time import Basis, Estimate, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 
 _NOW = 1e6

@@ -11,10 +11,10 @@ from appliance.core.cluster.systems import System
 from appliance.core.ids import JobId
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import EASY, FIRST_COME, Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.run_time import RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from benchmarks.simulation.trace import Trace, TraceJob
 

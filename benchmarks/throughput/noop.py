@@ -19,8 +19,8 @@ from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
 from appliance.core.clock import SystemClock
 from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.management.options.groups import ListenOptions, QueueOptions
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.settings_by_group import ListenOptions, QueueOptions
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.server import RestPlace, running_management

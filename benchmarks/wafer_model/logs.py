@@ -7,7 +7,7 @@ of N samples was run on the number of systems given.
 
 from dataclasses import dataclass
 
-from appliance.wafer.machine import CS2, CS3, Machine
+from appliance.wafer.hardware import CS2, CS3, Machine
 from appliance.wafer.planner.transformer import Transformer
 
 GPT_J_6B = Transformer(

@@ -13,7 +13,7 @@ Source: He et al., WaferLLM, OSDI 2025, arXiv 2502.04563: algorithms, shapes and
 import math
 from dataclasses import dataclass
 
-from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.hardware import Machine, VectorOp
 from appliance.wafer.timing import collectives
 from benchmarks.wafer_model import reductions
 

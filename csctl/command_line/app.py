@@ -1,9 +1,10 @@
-"""The root of the tree of commands; `csctl.command_line.tree` finds the branches."""
+"""The root of the tree of commands; `csctl.command_line.command_tree` finds the branches."""
 
 from typing import Annotated
 
 import click
 
+from csctl.command_line.command_tree import Branch, Tree
 from csctl.command_line.flags import (
     SETTINGS,
     CsConfigFlag,
@@ -13,7 +14,6 @@ from csctl.command_line.flags import (
     take_flags,
 )
 from csctl.command_line.params import option, parameters_of
-from csctl.command_line.tree import Branch, Tree
 from csctl.command_line.version import csctl_version
 
 BRANCHES = {

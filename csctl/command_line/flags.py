@@ -15,7 +15,7 @@ from csctl.command_line.completion import job_names
 from csctl.command_line.invocation import Flags, Invocation
 from csctl.command_line.params import ExplainedCommand, argument, option, parameters_of, values_of
 from csctl.connection.config import DEFAULT_PATH
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 
 # A command: its first argument is the invocation, the others are parsed.
 C = TypeVar("C", bound=Callable[..., None])

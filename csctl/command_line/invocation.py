@@ -16,7 +16,13 @@ from csctl.command_line.version import csctl_version
 from csctl.connection.client import ClusterClient, connect
 from csctl.connection.config import cluster_access, config_path, load_document
 from csctl.connection.identity import current_user
-from csctl.output.documents.formats import OutputFormat, Table, format_list, format_one, name_of
+from csctl.output.documents.output_formats import (
+    OutputFormat,
+    Table,
+    format_list,
+    format_one,
+    name_of,
+)
 from csctl.watching import Changes, looks
 
 M = TypeVar("M", bound=Message)

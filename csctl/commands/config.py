@@ -8,7 +8,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.connection.config import load_document, without_certificates
 from csctl.output.documents.document import as_json
-from csctl.output.documents.formats import as_yaml
+from csctl.output.documents.output_formats import as_yaml
 
 group = new_group("View csctl config files.")
 

@@ -1,6 +1,6 @@
 """`csctl get`: resources as tables and documents."""
 
-from csctl.command_line.tree import Branch, new_tree
+from csctl.command_line.command_tree import Branch, new_tree
 
 group = new_tree(
     "Get resources.",

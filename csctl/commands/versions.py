@@ -5,7 +5,7 @@ from functools import partial
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.version import csctl_version
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.table import render
 from csctl.output.versions import COMPONENT_COLUMNS, components
 from protos.csctl.resources_pb2 import VersionInfo

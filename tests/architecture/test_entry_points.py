@@ -15,13 +15,13 @@ from google.protobuf import descriptor_pool
 
 from appliance.api.app import rest_rules
 from appliance.api.entry import entry_router, rules_of
+from appliance.core.access_rules.files import FILES
+from appliance.core.access_rules.methods import METHODS
+from appliance.core.access_rules.model import ALLOWANCES, GIB, KIB, MIB, Identity, Rule
+from appliance.core.access_rules.open_paths import PAGES
+from appliance.core.access_rules.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
 from appliance.core.cluster.access import Action, Principal, Target, UserRole, refusal
 from appliance.core.cluster.records import User
-from appliance.core.entry_points.files import FILES
-from appliance.core.entry_points.methods import METHODS
-from appliance.core.entry_points.model import ALLOWANCES, GIB, KIB, MIB, Identity, Rule
-from appliance.core.entry_points.pages import PAGES
-from appliance.core.entry_points.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
 from appliance.core.errors import InternalError
 from appliance.dashboard.pages import install_pages
 from protos.appliance import appliance_service_pb2
@@ -161,7 +161,7 @@ def test_nobody_who_is_blocked_or_a_stranger_changes_what_is_not_theirs():
 def test_every_module_that_listens_is_in_the_table():
     listening = {module_of(path) for path, text in sources() if OPENS.search(text)}
     # Events of SQL, and a look whether a port is free, closed again at once.
-    helpers = {"appliance.storage.engine.database", "appliance.management.store.kept_ports"}
+    helpers = {"appliance.storage.engine.database", "appliance.management.store.persistent_ports"}
     named = {socket.module for socket in SOCKETS}
     assert listening - helpers <= named, listening - helpers - named
     for name in INNER_METHODS.values():
@@ -189,7 +189,7 @@ def test_the_document_says_what_the_table_says():
 HEAD = """\
 # Every way into the appliance
 
-Generated from `appliance/core/entry_points` and the signatures of the REST routes by
+Generated from `appliance/core/access_rules` and the signatures of the REST routes by
 `ENTRY_POINTS_WRITE=1 pytest tests/architecture/test_entry_points.py`; the test fails when something
 is served, listened at or written that is not here. What is not here is refused.
 

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-FORK_SERVER = "appliance.cluster.fork_server"
+FORK_SERVER = "appliance.cluster.pod_fork_server"
 STREAMER = "streamer"
 
 

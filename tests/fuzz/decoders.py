@@ -36,9 +36,9 @@ from appliance.management.front.client_hello import NoHelloError, parse_client_h
 from appliance.management.store.instance import Instance
 from appliance.storage.queue.job_pages import JobOrder
 from appliance.streams.handshake import decode_message, encode_message, receive_message
-from appliance.streams.network import frames
+from appliance.streams.network import tcp_frames as frames
 from appliance.streams.network.introduction import Challenge
-from appliance.wafer.machine import parse_machine
+from appliance.wafer.hardware import parse_machine
 from appliance.wire.caller import caller
 from appliance.wire.requests.run_requests import run_schedule
 from appliance.wire.requests.submissions import compile_submission, execute_submission

@@ -32,7 +32,7 @@ def start(spec, tmp_path, *, ends):
     path.write_text(spec.to_json())
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "appliance.cluster.container", "--spec", str(path)),
+            *(sys.executable, "-m", "appliance.cluster.pod_container", "--spec", str(path)),
             *("--address", "127.0.0.7", "--entry", "tests.support.talking_pod"),
         ],
         cwd=ROOT,

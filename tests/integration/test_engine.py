@@ -13,8 +13,8 @@ from appliance.core.cluster.run import RunSchedule
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import Precision
 from appliance.core.pods.pod_options import StreamMode
-from appliance.streams import topology
-from appliance.streams.layout import ALIGNMENT_BYTES
+from appliance.streams import stream_topology as topology
+from appliance.streams.slot_layout import ALIGNMENT_BYTES
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from appliance.compiler.memory import limit_memory
+from appliance.compiler.wafer_memory import limit_memory
 from appliance.core.plans.micro_batches import WaferLimits, num_micro_batches
 from appliance.core.plans.plan import Execution
 from appliance.wafer.timing.program_operations import program_step

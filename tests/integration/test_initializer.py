@@ -10,7 +10,7 @@ from appliance.core.errors import PodFailedError, UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.user_code.programs import user_environment
+from appliance.user_code.client_programs import user_environment
 from appliance.wire.requests.cluster_details import GangSize
 from protos.appliance.rtfx_pb2 import RtFxProto
 from protos.cluster.cluster_pb2 import ExecuteJobRequest

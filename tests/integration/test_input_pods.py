@@ -13,8 +13,8 @@ import pytest
 from appliance.core.ir.sharding import split_batch
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.pods.pod_spec import stream_address
-from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import connect_ring
+from appliance.streams.slot_layout import SlotLayout
 from protos.appliance.appliance_service_pb2 import RunRequest
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from appliance.cluster.launcher import JobStopped, LauncherLost, LauncherTaken, PodExit
-from appliance.cluster.processes import PodPrograms, ProcessLauncher, ProcessOptions
+from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, new_job_id
 from appliance.core.pods.pod_spec import PodSpec

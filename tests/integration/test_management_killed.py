@@ -21,12 +21,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-from appliance.cluster.processes import end_survivors
+from appliance.cluster.process_launcher import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase, may_follow
 from appliance.core.dataclass_json import to_json
-from appliance.management.options.groups import ListenOptions, QueueOptions
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.settings_by_group import ListenOptions, QueueOptions
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.job_filter import JobFilter

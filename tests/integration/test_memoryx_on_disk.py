@@ -12,7 +12,7 @@ import pytest
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.pods.pod_options import StreamMode
-from appliance.streams import topology
+from appliance.streams import stream_topology as topology
 from protos.wsc.v1 import pods_pb2
 from tests.support.appliance_process import wait_for
 from tests.support.engine import make_engine

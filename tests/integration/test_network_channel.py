@@ -13,9 +13,9 @@ import pytest
 from appliance.core.clock import SystemClock
 from appliance.core.errors import InternalError
 from appliance.streams.network.channel import Channel, open_channel
-from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.server import connect, prepare
+from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.segment import Extent, create_segment, map_segment
 from appliance.streams.shared_memory import connect_ring, local_ring, serve_ring
 

@@ -17,9 +17,9 @@ from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.access.stream_secrets import ensure_identity
 from appliance.streams import endpoint as endpoint_module
 from appliance.streams.endpoint import StreamEndpoint
-from appliance.streams.layout import SlotLayout
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.protocol import Piece
+from appliance.streams.slot_layout import SlotLayout
 from tests.support.faulty_link import FaultyLink
 
 _SECONDS = 120.0

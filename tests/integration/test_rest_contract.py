@@ -12,7 +12,7 @@ import httpx
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
-from appliance.core.entry_points.methods import METHODS as RULES
+from appliance.core.access_rules.methods import METHODS as RULES
 from protos.cluster import cluster_pb2
 from protos.csadm import csadm_pb2  # noqa: F401 - puts its messages into the pool
 from protos.csctl import api_pb2, resources_pb2

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from appliance.core.entry_points.files import FILES
+from appliance.core.access_rules.files import FILES
 from protos.csctl import api_pb2
 from tests.support.appliance_process import (
     ROOT,

@@ -7,9 +7,9 @@ import pytest
 
 from appliance.core.errors import NotFoundError
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.streams.layout import SlotLayout
+from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.store import StoreServer, attach_store
-from appliance.streams.topology import STATE_SEGMENT, snapshot_segment
+from appliance.streams.stream_topology import STATE_SEGMENT, snapshot_segment
 from workers.memoryx.snapshots import MAX_SNAPSHOTS, Snapshots
 
 LAYOUT = SlotLayout.of((name, TensorType((100,), DType.F32)) for name in "abc")

@@ -16,8 +16,8 @@ from appliance.core.errors import (
     StreamClosedError,
 )
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import connect_ring, serve_ring
+from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.store import StoreServer, attach_store
 
 _SPAWN = multiprocessing.get_context("spawn")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from appliance.pods.job_user import JobUser
-from appliance.user_code.processes import ForkServerEndedError, UserCommand, start
+from appliance.user_code.user_processes import ForkServerEndedError, UserCommand, start
 from tests.support import waiting
 from tests.support.processes import is_alive
 
@@ -117,7 +117,7 @@ def test_everything_dies_with_the_pod(command, tmp_path):
     pod = f"""
         import os, pathlib, signal, sys
         from appliance.pods.job_user import JobUser
-        from appliance.user_code.processes import UserCommand, start
+        from appliance.user_code.user_processes import UserCommand, start
         kept = start(UserCommand(python=pathlib.Path(sys.executable), module="program",
             arguments=("wait",), directory=pathlib.Path({str(tmp_path)!r}),
             variables={{"PATH": os.environ["PATH"], "WSC_JOB": {str(tmp_path)!r}}},

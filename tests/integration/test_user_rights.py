@@ -14,7 +14,7 @@ from appliance.core.errors import PodFailedError, UserError
 from appliance.core.ids import JobId
 from appliance.pods.job_user import JobUser
 from appliance.user_code import user_exec
-from appliance.user_code.programs import UserEnvironment, UserProgram, user_environment
+from appliance.user_code.client_programs import UserEnvironment, UserProgram, user_environment
 from appliance.user_code.user_exec import CannotStartError, Order
 from protos.cluster.cluster_pb2 import ExecuteJobRequest
 from tests.support.processes import is_alive

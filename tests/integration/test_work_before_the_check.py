@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from appliance.api.slow_senders import HEAD_SECONDS
-from appliance.core.entry_points.model import ALLOWANCES, Cost
+from appliance.core.access_rules.model import ALLOWANCES, Cost
 from tests.support.appliance_process import running_appliance, wait_for
 from tests.support.processes import command_of
 from tests.support.rest import mint, rest_client

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
     JOB_LABEL,
     POD,

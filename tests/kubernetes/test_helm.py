@@ -12,8 +12,8 @@ import threading
 import pytest
 import yaml
 
+from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, WSJOB, Kind, name_of
 from appliance.cluster.kubernetes.options import parse_options
-from appliance.cluster.kubernetes.resources import CONFIG_MAP, WSJOB, Kind, name_of
 from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from tests.support.fake_nodes import FakeNodes

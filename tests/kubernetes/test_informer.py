@@ -6,7 +6,7 @@ import pytest
 
 from appliance.cluster.kubernetes.api import ApiError
 from appliance.cluster.kubernetes.informer import Informer
-from appliance.cluster.kubernetes.resources import CONFIG_MAP, version_of
+from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, version_of
 from tests.support.faulty_link import FaultyLink
 from tests.support.waiting import wait_until
 

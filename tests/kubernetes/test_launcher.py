@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.cluster.kubernetes.manifests import (
     START_KEY,
     account_name,
     record_name,
     secret_name,
 )
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
     JOB_LABEL,
     POD,

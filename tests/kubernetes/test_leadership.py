@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from appliance.cluster.kubernetes.leadership import Leadership
-from appliance.cluster.kubernetes.resources import LEASE
+from appliance.cluster.kubernetes.object_kinds import LEASE
 from appliance.core.clock import SystemClock
 from tests.support.faulty_link import FaultyLink
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ import copy
 import pytest
 
 from appliance.cluster.kubernetes.api import ApiError
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
     LEASE,
     POD,

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from appliance.cluster.kubernetes.resources import JOB_LABEL, POD, ROLE_LABEL, WSJOB
+from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, ROLE_LABEL, WSJOB
 from tests.support.appliance import running_appliance
 from tests.support.client import losses, start_client
 from tests.support.fake_nodes import FakeNodes

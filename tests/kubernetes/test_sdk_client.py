@@ -5,7 +5,7 @@ The API server is real, the nodes are played, but they run each pod's command as
 
 import pytest
 
-from appliance.cluster.kubernetes.resources import JOB_LABEL, POD
+from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD
 from tests.support.appliance import ROOT
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_appliance import KubeAppliance

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from appliance.cluster.kubernetes.api import ApiError
-from appliance.cluster.kubernetes.resources import FINALIZER, WSCSYSTEM, WSJOB
+from appliance.cluster.kubernetes.object_kinds import FINALIZER, WSCSYSTEM, WSJOB
 from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from appliance.__main__ import app
-from appliance.cli.program import Program
-from appliance.cluster.processes import PodPrograms
+from appliance.cli.programs_to_run import Program
+from appliance.cluster.process_launcher import PodPrograms
 from appliance.core.ids import Role
 from appliance.files.private import keep_private
 

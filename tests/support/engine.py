@@ -14,7 +14,7 @@ from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan_text import print_plan
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.core.pods.pod_spec import stream_address
-from appliance.streams import topology
+from appliance.streams import stream_topology as topology
 from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from appliance.cluster.kubernetes.api import ApiServer
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
     POD,
     SECRET,

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from appliance.streams.store import attach_store
-from appliance.streams.topology import STATE_SEGMENT
+from appliance.streams.stream_topology import STATE_SEGMENT
 
 
 def main(address, names):

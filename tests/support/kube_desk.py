@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import Role

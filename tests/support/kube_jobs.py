@@ -4,9 +4,9 @@ import contextlib
 import queue
 from pathlib import Path, PurePosixPath
 
-from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.object_kinds import WSJOB
 from appliance.cluster.kubernetes.options import DataVolume, KubernetesOptions
-from appliance.cluster.kubernetes.resources import WSJOB
 from appliance.cluster.launcher import JobStopped, PodExit
 from appliance.core.clock import SystemClock
 from appliance.core.ids import JobId, Role, new_job_id

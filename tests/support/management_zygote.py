@@ -14,11 +14,11 @@ import sys
 import traceback
 from typing import NoReturn
 
-from appliance.cluster.processes import PodPrograms
+from appliance.cluster.process_launcher import PodPrograms
 from appliance.core.clock import SystemClock
 from appliance.core.dataclass_json import from_json
 from appliance.core.ids import Role
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.pod_side import open_pod_side
 from appliance.management.server import RestPlace, running_management
 from tests.support.zygote import fork_by_order

@@ -22,10 +22,10 @@ from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import InputTensor, Output, Plan, Precision, StateTensor
 from appliance.core.pods.pod_options import CoordinatorPodOptions
 from appliance.core.pods.pod_spec import PodSpec, control_address, stream_address
-from appliance.streams.layout import SlotLayout
 from appliance.streams.shared_memory import serve_ring
+from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.store import StoreServer
-from appliance.streams.topology import (
+from appliance.streams.stream_topology import (
     OUTPUTS,
     STATE_SEGMENT,
     STEP_FIELD,

@@ -8,7 +8,7 @@ import torch
 
 from appliance.core.plans.plan import STEP_START
 from appliance.core.plans.shard_plans import shard_plans
-from appliance.streams.topology import computed_layout
+from appliance.streams.stream_topology import computed_layout
 from appliance.streams.torch_views import tensors_of
 from workers.memoryx.readiness import Readiness, deferred_sum_layout
 from workers.memoryx.updates import Updates

@@ -18,7 +18,7 @@ from appliance.management.jobs.queue_view import QueueService
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
-from appliance.management.reconciler.transitions import Hooks
+from appliance.management.reconciler.transition_effects import Hooks
 from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state
 

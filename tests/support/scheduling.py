@@ -8,9 +8,9 @@ from appliance.core.cluster.systems import Node, System
 from appliance.core.ids import JobId, WorkflowId
 from appliance.scheduler.admission import Admit
 from appliance.scheduler.cycle import CycleOutcome, run_cycle
-from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.run_time import Basis, Estimate
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 
 GIB = 2**30

@@ -17,7 +17,7 @@ from appliance.numerics.devices import to_device
 from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import Tensors
-from workers.csx.wafer_part import LayerPart, WaferPart
+from workers.csx.wafer_program import LayerPart, WaferPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

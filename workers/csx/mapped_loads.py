@@ -3,7 +3,7 @@
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.protocol import Store
-from appliance.streams.topology import (
+from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
     STATE_SEGMENT,
     computed_layout,

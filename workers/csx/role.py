@@ -15,15 +15,15 @@ from appliance.core.plans.plan_text import parse_plan
 from appliance.core.pods.pod_options import ChiefPodOptions, StreamMode
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.devices import find_device
-from appliance.pods.context import PodContext
-from appliance.streams.topology import broadcast
+from appliance.pods.role_context import PodContext
+from appliance.streams.stream_topology import broadcast
 from protos.wsc.v1 import pods_pb2
 from workers.csx.executor import set_compute_threads
 from workers.csx.repack import Packed
 from workers.csx.samples.strand_count import num_strands
 from workers.csx.session import CsxSession, default_threads
 from workers.csx.simulated import SimulatedTime
-from workers.csx.system_part import SystemPart, system_part
+from workers.csx.system_plan import SystemPart, system_part
 
 
 def threads_of(spec: PodSpec, *, num_systems: int) -> int:
@@ -37,7 +37,7 @@ def threads_of(spec: PodSpec, *, num_systems: int) -> int:
 
 
 class CsxRole:
-    """The role of a chief pod; see `appliance.pods.sessions.PodRole`.
+    """The role of a chief pod; see `appliance.pods.pod_sessions.PodRole`.
 
     Args:
         context: The pod; its index is the system's number.

@@ -18,16 +18,16 @@ from appliance.core.cluster.readings import (
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import StreamClosedError
 from appliance.pods.allocator import give_back_free_memory
-from appliance.pods.context import PodContext
-from appliance.pods.sessions import Loops
+from appliance.pods.pod_sessions import Loops
+from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader
-from appliance.streams.topology import batches, gradients, num_ring_slots, store
-from workers.csx.machine import Action, CsxState, after, next_action
-from workers.csx.memory import MemoryAccount
+from appliance.streams.stream_topology import batches, gradients, num_ring_slots, store
+from workers.csx.memory_accounting import MemoryAccount
 from workers.csx.pace import Pace
 from workers.csx.samples.strands import Strands
 from workers.csx.simulated import SimulatedTime
-from workers.csx.system_part import SystemPart
+from workers.csx.system_plan import SystemPart
+from workers.csx.work_order import Action, CsxState, after, next_action
 
 _WAIT_SLICE_SECONDS = 1.0
 """How often a late batch is reported; heartbeats are no more frequent."""
@@ -39,7 +39,7 @@ def default_threads(num_systems: int) -> int:
 
 
 class CsxSession:
-    """A session of a chief pod; see `appliance.pods.sessions.Session`.
+    """A session of a chief pod; see `appliance.pods.pod_sessions.Session`.
 
     Args:
         context: The pod; its index is the system's number.

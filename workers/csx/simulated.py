@@ -14,7 +14,7 @@ from appliance.core.cluster.readings import (
 from appliance.core.plans.plan import Plan
 from appliance.core.pods.pod_options import ChiefPodOptions
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.wafer.machine import parse_machine
+from appliance.wafer.hardware import parse_machine
 from appliance.wafer.timing.system_timing import SystemTiming, system_timing
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import StreamClosedError
-from appliance.pods.context import PodContext
-from appliance.pods.sessions import Loops
+from appliance.pods.pod_sessions import Loops
+from appliance.pods.role_context import PodContext
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from protos.wsc.v1 import pods_pb2
 from workers.input.shares import InputPlan, input_plan

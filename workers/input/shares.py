@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from appliance.core.ir.sharding import BatchShard, split_batch
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.streams.layout import SlotLayout
+from appliance.streams.slot_layout import SlotLayout
 from protos.wsc.v1.pods_pb2 import LoadRequest
 
 

@@ -14,7 +14,7 @@ from google.protobuf import json_format
 
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.shared_blocks import SharedBlock, create_blocks
-from appliance.user_code.programs import UserEnvironment, UserProgram
+from appliance.user_code.client_programs import UserEnvironment, UserProgram
 from appliance.wire import rtfx
 from appliance.wire.requests.cluster_details import GangSize, TaskType, cluster_details
 from protos.appliance import appliance_service_pb2 as client

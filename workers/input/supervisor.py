@@ -8,11 +8,11 @@ import grpc
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import ConflictError, UserError
-from appliance.pods.context import Failure, PodContext
-from appliance.pods.sessions import Loops
+from appliance.pods.pod_sessions import Loops
+from appliance.pods.role_context import Failure, PodContext
 from appliance.pods.shared_blocks import SharedBlock
 from appliance.streams.ring_writer import SharedMemoryRingWriter
-from appliance.user_code.programs import user_environment
+from appliance.user_code.client_programs import user_environment
 from appliance.wire import rtfx
 from appliance.wire.requests.cluster_details import GangSize
 from protos.appliance.appliance_service_pb2 import RunRequest

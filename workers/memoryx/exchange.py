@@ -9,10 +9,10 @@ import contextlib
 
 from appliance.core.errors import StreamClosedError
 from appliance.core.plans.shard_plans import Receipt, ShardPlan
-from appliance.pods.context import PodContext
-from appliance.streams.layout import SlotLayout
+from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader, RingWriter
-from appliance.streams.topology import exchange, largest
+from appliance.streams.slot_layout import SlotLayout
+from appliance.streams.stream_topology import exchange, largest
 from appliance.streams.torch_views import Tensors, tensors_of
 from workers.memoryx.updates import Updates
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.plans.plan import Plan
-from appliance.streams.layout import LayoutItem, SlotLayout
 from appliance.streams.segment import read_ahead, write_behind
+from appliance.streams.slot_layout import LayoutItem, SlotLayout
 
 _LOADS_AHEAD = 2
 """Layer steps; as many as a system holds."""

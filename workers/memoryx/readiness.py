@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.plan import STEP_START, Plan
-from appliance.streams.layout import SlotLayout
+from appliance.streams.slot_layout import SlotLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from appliance.core.plans.plan_text import parse_plan
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.core.pods.pod_options import WeightPodOptions
 from appliance.pods.allocator import return_freed_memory
-from appliance.pods.context import PodContext
-from appliance.streams.topology import store
+from appliance.pods.role_context import PodContext
+from appliance.streams.stream_topology import store
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 from workers.memoryx.backing import choose_backing, memory_limit
 from workers.memoryx.persistent import PersistentTensors
@@ -30,7 +30,7 @@ _RETURNED_BYTES = 1 << 20
 
 
 class WeightRole:
-    """The role of a weight pod; see `appliance.pods.sessions.PodRole`.
+    """The role of a weight pod; see `appliance.pods.pod_sessions.PodRole`.
 
     Args:
         context: The pod.

@@ -20,10 +20,10 @@ from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.core.plans.shard_plans import ShardPlan
 from appliance.core.plans.state_shards import HOME
-from appliance.pods.context import PodContext
-from appliance.pods.sessions import Loops
+from appliance.pods.pod_sessions import Loops
+from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader
-from appliance.streams.topology import (
+from appliance.streams.stream_topology import (
     NUM_ANNOUNCE_SLOTS,
     NUM_OUTPUT_SLOTS,
     OUTPUTS,
@@ -93,7 +93,7 @@ class SessionSteps:
 
 
 class WeightSession:
-    """A session of a weight pod; see `appliance.pods.sessions.Session`.
+    """A session of a weight pod; see `appliance.pods.pod_sessions.Session`.
 
     Args:
         context: The pod.

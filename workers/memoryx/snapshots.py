@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import NotFoundError
-from appliance.streams.layout import SlotLayout
+from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.store import StoreServer
-from appliance.streams.topology import STATE_SEGMENT, snapshot_segment
+from appliance.streams.stream_topology import STATE_SEGMENT, snapshot_segment
 
 MAX_SNAPSHOTS = 2
 """One that is being fetched and one that is waiting."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.plan import Plan, StateTensor
-from appliance.streams.layout import LayoutItem, SlotLayout
+from appliance.streams.slot_layout import LayoutItem, SlotLayout
 from appliance.streams.store import StoreServer
-from appliance.streams.topology import (
+from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
     STATE_SEGMENT,
     computed_layout,

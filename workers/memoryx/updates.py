@@ -12,7 +12,7 @@ import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.plans.plan import STEP_START, Commit, Plan, Precision, Update
-from appliance.numerics.formats import round_to
+from appliance.numerics.float_formats import round_to
 from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import Tensors
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from appliance.core.errors import StreamClosedError
 from appliance.streams.protocol import RingReader, Store
-from workers.swarmx.copies import Copy
 from workers.swarmx.reduction import Slot
+from workers.swarmx.slot_copies import Copy
 
 
 class Loads(Protocol):

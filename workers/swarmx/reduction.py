@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.plans.micro_batches import Visit
-from appliance.streams.layout import ALIGNMENT_BYTES, SlotLayout, Span
-from workers.swarmx.tree import additions
+from appliance.streams.slot_layout import ALIGNMENT_BYTES, SlotLayout, Span
+from workers.swarmx.addition_tree import additions
 
 Slot = NDArray[np.uint8]
 

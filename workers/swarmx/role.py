@@ -5,13 +5,13 @@ import grpc
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
-from appliance.pods.context import PodContext
+from appliance.pods.role_context import PodContext
 from protos.wsc.v1 import pods_pb2
 from workers.swarmx.session import BroadcastReduceSession
 
 
 class BroadcastReduceRole:
-    """The role of a broadcastreduce pod; see `appliance.pods.sessions.PodRole`.
+    """The role of a broadcastreduce pod; see `appliance.pods.pod_sessions.PodRole`.
 
     Args:
         context: The pod.

@@ -12,11 +12,11 @@ from appliance.core.plans.plan import Plan
 from appliance.core.plans.residency import deliveries
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.core.pods.pod_options import StreamMode, SwarmxPodOptions
-from appliance.pods.context import PodContext
-from appliance.pods.sessions import Loops
-from appliance.streams.layout import SlotLayout
+from appliance.pods.pod_sessions import Loops
+from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader, RingWriter
-from appliance.streams.topology import (
+from appliance.streams.slot_layout import SlotLayout
+from appliance.streams.stream_topology import (
     adds_up,
     announce,
     broadcast,
@@ -29,9 +29,9 @@ from appliance.streams.topology import (
     sums,
     totals,
 )
-from workers.swarmx.copies import broadcast_copies
 from workers.swarmx.loads import Loads, RelayedLoads, ShardLoads, StoredLoads
 from workers.swarmx.reduction import Accumulation, Part, Pending, Reduction, Slot, parts
+from workers.swarmx.slot_copies import broadcast_copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class _Target:
 
 
 class BroadcastReduceSession:
-    """A session of a broadcastreduce pod; see `appliance.pods.sessions.Session`.
+    """A session of a broadcastreduce pod; see `appliance.pods.pod_sessions.Session`.
 
     Args:
         context: The pod; its index is its place in the tree.

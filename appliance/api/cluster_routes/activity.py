@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.api.services import Services
-from appliance.core.entry_points import rules
+from appliance.core.access_rules import rules
 from appliance.management.background.activity_service import AccountUse, Flow, Utilization
 
 router = entry_router("activity")

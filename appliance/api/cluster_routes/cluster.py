@@ -19,8 +19,8 @@ from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.api.tags import version_of, version_tag
+from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Target, name_of
-from appliance.core.entry_points import rules
 from appliance.core.errors import ConflictError, StaleError
 from appliance.management.cluster.inventory import SystemUse
 from appliance.management.store.versions import CLIENT_BUILDS

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.api.services import Services
-from appliance.core.entry_points import rules
+from appliance.core.access_rules import rules
 from appliance.core.plans.plan import Execution
 from appliance.management.background.estimates import Estimates
 from appliance.wafer.planner.report import EstimateReport

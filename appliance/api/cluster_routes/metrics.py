@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.api.services import Services
-from appliance.core.entry_points import rules
+from appliance.core.access_rules import rules
 from appliance.observability.metrics import REGISTRY, REST_REQUESTS, REST_SECONDS
 
 router = entry_router("metrics")

@@ -15,8 +15,8 @@ from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.api.tags import version_of, version_tag
+from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Action, Target
-from appliance.core.entry_points import rules
 from appliance.core.errors import ConflictError, StaleError
 
 router = entry_router("sessions")

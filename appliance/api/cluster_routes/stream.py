@@ -14,7 +14,7 @@ from appliance.api.entry import Entry, enter, entry_router, identify_again
 from appliance.api.job_routes.job_schemas import JobSummary
 from appliance.api.problems import problems
 from appliance.api.services import Services
-from appliance.core.entry_points import rules
+from appliance.core.access_rules import rules
 from appliance.core.errors import WscError
 from appliance.core.ids import JobId
 from appliance.management.changes.feed import ChangeFeed, Notice, Topic

@@ -12,8 +12,8 @@ from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.job_routes.jobs import JobPath, with_zone
 from appliance.api.problems import problems
 from appliance.api.services import Services
+from appliance.core.access_rules import rules
 from appliance.core.cluster.systems import ClusterDescription, SystemEvent, SystemEventKind
-from appliance.core.entry_points import rules
 from appliance.core.errors import StaleError, UserError
 from appliance.core.ids import JobId
 from appliance.management.cluster.cluster_file import parse_cluster, write_cluster

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.problems import problems
 from appliance.api.services import Services
+from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Target
 from appliance.core.cluster.drivers import MAX_RESTARTS, DriverSpec, FailureCategory, RestartPolicy
 from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
-from appliance.core.entry_points import rules
 from appliance.management.jobs.driver_service import DriverSubmission
 
 router = entry_router("jobs")

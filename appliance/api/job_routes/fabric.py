@@ -15,7 +15,7 @@ from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.job_routes.jobs import JobPath
 from appliance.api.problems import problems
 from appliance.api.services import Services
-from appliance.core.entry_points import rules
+from appliance.core.access_rules import rules
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
 from appliance.wire.fabric_traces import MAX_BLOCKS, TRACE_FILE, TraceFile

@@ -22,10 +22,10 @@ from appliance.api.job_routes.job_schemas import (
 )
 from appliance.api.problems import problems
 from appliance.api.services import Services
+from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Action
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
-from appliance.core.entry_points import rules
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import job_target

@@ -11,8 +11,8 @@ from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.job_routes.job_schemas import JobSummary, Waiting
 from appliance.api.problems import problems
 from appliance.api.services import Services
+from appliance.core.access_rules import rules
 from appliance.core.cluster.records import MAX_PRIORITY
-from appliance.core.entry_points import rules
 from appliance.management.jobs.queue_view import StartQuestion
 
 router = entry_router("queue")

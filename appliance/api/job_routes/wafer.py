@@ -9,7 +9,7 @@ from appliance.api.entry import Entry, enter, entry_router
 from appliance.api.job_routes.jobs import JobPath
 from appliance.api.problems import problems
 from appliance.api.services import Services
-from appliance.core.entry_points import rules
+from appliance.core.access_rules import rules
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.wafer.timing.grid import WaferPicture

@@ -12,8 +12,8 @@ from appliance.api.entry import Entry, enter, entry_router, peer_of
 from appliance.api.problems import problems
 from appliance.api.services import LOGIN_COOKIE, Services, token_of
 from appliance.api.user_routes.access_schemas import LoginRequest, Me
+from appliance.core.access_rules import rules
 from appliance.core.cluster.records import User
-from appliance.core.entry_points import rules
 
 router = entry_router("login")
 

@@ -19,8 +19,8 @@ from appliance.api.user_routes.access_schemas import (
     UserList,
     UserView,
 )
+from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Target
-from appliance.core.entry_points import rules
 from appliance.storage.users.access import AuditFilter
 
 router = entry_router("access")

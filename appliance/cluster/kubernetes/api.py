@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import urllib3
 from kubernetes import client, config
 
-from appliance.cluster.kubernetes.resources import Kind, Resource, version_of
+from appliance.cluster.kubernetes.object_kinds import Kind, Resource, version_of
 from appliance.core.errors import ClusterError
 
 logger = logging.getLogger(__name__)

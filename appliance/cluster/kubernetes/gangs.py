@@ -25,8 +25,7 @@ from appliance.cluster.kubernetes.manifests import (
     START_KEY,
     STOP_ANNOTATION,
 )
-from appliance.cluster.kubernetes.options import KubernetesOptions
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     ROLE_LABEL,
     Resource,
     is_being_deleted,
@@ -34,6 +33,7 @@ from appliance.cluster.kubernetes.resources import (
     name_of,
     uid_of,
 )
+from appliance.cluster.kubernetes.options import KubernetesOptions
 from appliance.cluster.launcher import PodExit
 from appliance.core.ids import JobId, PodName, Role
 

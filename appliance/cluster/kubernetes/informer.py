@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer, Watch
-from appliance.cluster.kubernetes.resources import Kind, Resource, name_of, version_of
+from appliance.cluster.kubernetes.object_kinds import Kind, Resource, name_of, version_of
 from appliance.core.errors import ClusterError
 
 logger = logging.getLogger(__name__)

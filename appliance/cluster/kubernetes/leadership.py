@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
-from appliance.cluster.kubernetes.resources import LEASE, Resource, version_of
+from appliance.cluster.kubernetes.object_kinds import LEASE, Resource, version_of
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError
 

@@ -19,14 +19,14 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     GROUP,
     JOB_LABEL,
     MEMBER_LABEL,
     ROLE_LABEL,
     Resource,
 )
+from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_spec import PodSpec
@@ -200,7 +200,7 @@ def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
         "name": "pod",
         "image": image or options.image,
         "imagePullPolicy": options.pull_policy,
-        "command": ["python", "-m", "appliance.cluster.container"],
+        "command": ["python", "-m", "appliance.cluster.pod_container"],
         "args": ["--spec", f"{SPEC_DIRECTORY}/spec.json", "--address", f"$({ADDRESS_VARIABLE})"],
         "workingDir": str(spec.work_dir),
         "env": [

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from appliance.cluster.kubernetes.api import ApiServer
-from appliance.cluster.kubernetes.resources import FINALIZER, WSJOB, Resource, name_of
+from appliance.cluster.kubernetes.object_kinds import FINALIZER, WSJOB, Resource, name_of
 from appliance.core.clock import Clock, SystemClock
 from appliance.observability.logging import configure_logging
 

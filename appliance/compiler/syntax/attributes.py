@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.compiler.syntax.cursor import Cursor
-from appliance.compiler.syntax.types import parse_tensor_type, skip_scalar_type
+from appliance.compiler.syntax.tensor_types import parse_tensor_type, skip_scalar_type
 from appliance.core.ir.graph import Attribute
 from appliance.core.ir.tensors import Constant, DType, TensorType
 

@@ -9,9 +9,9 @@ from typing import assert_never
 from appliance.coordinator.failure import Failure
 from appliance.coordinator.run import run_machine as machine
 from appliance.coordinator.run.execution_context import ExecutionContext
-from appliance.coordinator.run.failures import Failures, JobEnd
+from appliance.coordinator.run.failure_reports import Failures, JobEnd
 from appliance.coordinator.run.gang import Gang
-from appliance.coordinator.run.kept_tensors import PersistentTensors
+from appliance.coordinator.run.persistent_tensors import PersistentTensors
 from appliance.coordinator.run.profiles import profile, wafer_picture_text
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_pods import SessionPods

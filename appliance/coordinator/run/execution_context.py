@@ -10,7 +10,7 @@ from appliance.coordinator.weights.initializer import Initializer
 from appliance.core.clock import Clock
 from appliance.core.plans.plan import Plan
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from protos.wsc.v1.management_pb2 import JobEventReport
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Plan
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.grid import wafer_picture
 from appliance.wafer.timing.program_operations import program_step
 from appliance.wafer.timing.step_profile import Span, SpanKind, run_spans

@@ -14,9 +14,9 @@ from appliance.core.errors import NotFoundError, StreamClosedError
 from appliance.core.plans.plan import Output, Plan, StateTensor
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.endpoint import StreamEndpoint
-from appliance.streams.layout import LayoutItem
 from appliance.streams.ring_reader import SharedMemoryRingReader
-from appliance.streams.topology import (
+from appliance.streams.slot_layout import LayoutItem
+from appliance.streams.stream_topology import (
     OUTPUTS,
     STATE_SEGMENT,
     STEP_FIELD,

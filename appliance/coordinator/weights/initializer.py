@@ -17,7 +17,7 @@ from appliance.core.errors import UserError
 from appliance.core.ir.tensors import TensorType
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.shared_blocks import SharedBlock
-from appliance.user_code.programs import UserEnvironment, UserProgram
+from appliance.user_code.client_programs import UserEnvironment, UserProgram
 from appliance.wire.requests.cluster_details import GangSize, TaskType, cluster_details
 from protos.appliance import appliance_service_pb2 as client
 from protos.appliance.common_config_pb2 import DebugArgs, SendToEveryTask

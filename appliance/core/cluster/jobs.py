@@ -13,14 +13,14 @@ class JobType(StrEnum):
     SDK_EXECUTE = "sdk-execute"
 
     @property
-    def lane(self) -> "JobType":
+    def queue_type(self) -> "JobType":
         """The type whose place in the queue, quotas and defaults it shares."""
-        return _LANES.get(self, self)
+        return _QUEUE_TYPES.get(self, self)
 
     @property
     def is_sdk(self) -> bool:
         """Whether programs of the SDK are compiled or run in it."""
-        return self in _LANES
+        return self in _QUEUE_TYPES
 
     @property
     def has_gang(self) -> bool:
@@ -28,7 +28,7 @@ class JobType(StrEnum):
         return self is JobType.EXECUTE
 
 
-_LANES = {JobType.SDK_COMPILE: JobType.COMPILE, JobType.SDK_EXECUTE: JobType.EXECUTE}
+_QUEUE_TYPES = {JobType.SDK_COMPILE: JobType.COMPILE, JobType.SDK_EXECUTE: JobType.EXECUTE}
 
 
 class Phase(StrEnum):

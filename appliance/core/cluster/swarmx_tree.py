@@ -3,8 +3,8 @@
 Pod 0 is the root; it reads from MemoryX, and MemoryX reads its sums. The children of a pod are
 systems or pods, each of which covers a range of adjacent systems. All of a pod's children but the
 last cover equally many, a power of the fan-out, which is a power of two; so a pod's additions are a
-subtree of one binary tree over all systems (`workers.swarmx.tree`). Hence the bits of a sum depend
-on the number of systems alone, not on how many pods add it up.
+subtree of one binary tree over all systems (`workers.swarmx.addition_tree`). Hence the bits of a
+sum depend on the number of systems alone, not on how many pods add it up.
 """
 
 from collections import deque

@@ -32,7 +32,7 @@ from appliance.fabric.lowering.body import Body, ClassContext
 from appliance.fabric.lowering.call_graph import cycles_of
 from appliance.fabric.lowering.frames import Window
 from appliance.fabric.lowering.functions import lower_function
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 
 NUM_TASK_IDS = 64
 _ACTIONS = {"test_or_suspend": 0, "terminate": 1, "suspend": 2, "fault": 3}

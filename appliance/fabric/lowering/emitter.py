@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from appliance.csl.program import Position
 from appliance.fabric.bytecode import INSTRUCTION, Op
-from appliance.wafer.instructions import SCALAR_CYCLES
+from appliance.wafer.instruction_costs import SCALAR_CYCLES
 
 
 def _cost_class(name: str) -> str:

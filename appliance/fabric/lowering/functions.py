@@ -37,7 +37,7 @@ from appliance.fabric.bytecode import SERVICES, Op
 from appliance.fabric.lowering import scalars, vectors
 from appliance.fabric.lowering.body import Body
 from appliance.fabric.lowering.frames import RESULT
-from appliance.wafer.instructions import SCALAR_CYCLES
+from appliance.wafer.instruction_costs import SCALAR_CYCLES
 
 
 def _call(body: Body, i: Call) -> None:

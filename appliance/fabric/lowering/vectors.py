@@ -34,7 +34,7 @@ from appliance.fabric.bytecode import (
 from appliance.fabric.descriptors import PRIORITIES, width_code
 from appliance.fabric.lowering.body import Body
 from appliance.fabric.lowering.scalars import load_op
-from appliance.wafer.instructions import operations_per_cycle
+from appliance.wafer.instruction_costs import operations_per_cycle
 
 _FILES = {DsrKind.DEST: 0, DsrKind.SRC0: 1, DsrKind.SRC1: 2}
 _COMPLETIONS = {None: 0, Completion.ACTIVATE: 1, Completion.UNBLOCK: 2}

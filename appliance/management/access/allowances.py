@@ -1,6 +1,6 @@
 """How much of the appliance one caller may occupy: open calls and new calls a second, by cost.
 
-`core.entry_points.model.ALLOWANCES` has the numbers. A call is admitted before anything of its body
+`core.access_rules.model.ALLOWANCES` has the numbers. A call is admitted before anything of its body
 is read; a caller above the allowance is refused at once, with the number.
 """
 
@@ -10,8 +10,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Self
 
+from appliance.core.access_rules.model import ALLOWANCES, Allowance, Cost
 from appliance.core.clock import Clock
-from appliance.core.entry_points.model import ALLOWANCES, Allowance, Cost
 from appliance.core.errors import TooManyRequestsError
 
 _MANY_CALLERS = 4096

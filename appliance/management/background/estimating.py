@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from appliance.compiler.estimation import captured_program
 from appliance.core.errors import UserError, WscError
-from appliance.wafer.machine import find_machine
+from appliance.wafer.hardware import find_machine
 from appliance.wafer.planner.planner import estimate
 from appliance.wafer.planner.report import EstimateReport, report
 from appliance.wafer.planner.transformer import Transformer, described_transformer

@@ -19,7 +19,7 @@ from appliance.management.pods.pod_specs import REQUEST_FILE
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
-from appliance.scheduler.explain import Wait
+from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.storage.engine.database import WouldWaitError
 from appliance.storage.queue.job_filter import JobFilter
 from appliance.storage.queue.series import Point

@@ -21,8 +21,8 @@ from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.scheduling.scheduler_snapshots import account_user
 from appliance.management.store.state import State
 from appliance.scheduler.admission import Admit, Reject
-from appliance.scheduler.explain import Wait, WaitReason
 from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.waiting.wait_reasons import Wait, WaitReason
 
 _TRY_SECONDS = 10.0
 _LAST = 2**39

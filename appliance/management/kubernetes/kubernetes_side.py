@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
-from appliance.cluster.kubernetes.launcher import KubernetesLauncher
+from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.cluster.kubernetes.leadership import Leadership
+from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
 from appliance.cluster.kubernetes.options import KubernetesOptions, parse_options
-from appliance.cluster.kubernetes.resources import LEADER_LABEL, POD
 from appliance.core.clock import Clock
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService

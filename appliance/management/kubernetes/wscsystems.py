@@ -9,7 +9,7 @@ from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
-from appliance.cluster.kubernetes.resources import WSCSYSTEM, Resource, name_of
+from appliance.cluster.kubernetes.object_kinds import WSCSYSTEM, Resource, name_of
 from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.core.clock import Clock
 from appliance.core.cluster.systems import SystemState

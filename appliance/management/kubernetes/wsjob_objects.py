@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.cluster.kubernetes.manifests import labels_of
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     FINALIZER,
     GROUP,
     Resource,

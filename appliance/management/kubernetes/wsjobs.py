@@ -14,7 +14,7 @@ from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
-from appliance.cluster.kubernetes.resources import (
+from appliance.cluster.kubernetes.object_kinds import (
     FINALIZER,
     WSJOB,
     Resource,

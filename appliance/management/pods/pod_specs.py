@@ -30,7 +30,7 @@ from appliance.core.pods.pod_spec import MANAGEMENT, PodSpec, member_name
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.access.stream_secrets import job_key
 from appliance.management.cluster.demands import main_pod_kind
-from appliance.management.options.groups import RunOptions
+from appliance.management.options.settings_by_group import RunOptions
 from appliance.observability.tracing import place_of_job
 
 REQUEST_FILE = "request.bin"

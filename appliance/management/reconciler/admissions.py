@@ -20,7 +20,7 @@ from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.reservations import Reservations
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
-from appliance.management.reconciler.transitions import Transitions
+from appliance.management.reconciler.transition_effects import TransitionEffects
 from appliance.management.reconciler.turn import Turn
 from appliance.management.store.state import State
 from appliance.observability import metrics
@@ -52,7 +52,7 @@ class Admissions:
         *,
         jobs: LiveJobs,
         turn: Turn,
-        transitions: Transitions,
+        transitions: TransitionEffects,
         dispatcher: Dispatcher,
         reservations: Reservations,
         state: State,

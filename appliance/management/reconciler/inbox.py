@@ -12,8 +12,8 @@ from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import job_machine as machine
 from appliance.scheduler.admission import Admit, Reject
-from appliance.scheduler.explain import Wait
 from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.waiting.wait_reasons import Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

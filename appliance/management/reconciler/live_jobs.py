@@ -15,8 +15,8 @@ from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.scheduler.admission import Admit, Reject
-from appliance.scheduler.explain import Wait
 from appliance.scheduler.snapshot import Grant
+from appliance.scheduler.waiting.wait_reasons import Wait
 
 logger = logging.getLogger(__name__)
 

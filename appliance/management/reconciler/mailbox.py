@@ -16,8 +16,8 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import wait_until_kept
 from appliance.management.reconciler.scheduling.dispatcher import Published
 from appliance.scheduler.admission import Admit, Reject
-from appliance.scheduler.explain import Wait
 from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.waiting.wait_reasons import Wait
 
 
 class Mailbox:

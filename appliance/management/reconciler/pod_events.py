@@ -14,7 +14,7 @@ from appliance.management.reconciler.reminders import Alarm, Reminders
 from appliance.management.reconciler.resumption import NODE_LOST, resume
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.scheduler_snapshots import grant_of
-from appliance.management.reconciler.transitions import Transitions
+from appliance.management.reconciler.transition_effects import TransitionEffects
 from appliance.management.store.state import State
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class PodEvents:
         self,
         *,
         jobs: LiveJobs,
-        transitions: Transitions,
+        transitions: TransitionEffects,
         launching: Launching,
         dispatcher: Dispatcher,
         reminders: Reminders,

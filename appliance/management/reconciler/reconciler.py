@@ -43,11 +43,11 @@ from appliance.management.reconciler.pod_events import PodEvents
 from appliance.management.reconciler.reminders import Alarm, Reminders
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.reservations import Reservations
-from appliance.management.reconciler.transitions import Hooks, Transitions
+from appliance.management.reconciler.transition_effects import Hooks, TransitionEffects
 from appliance.management.reconciler.turn import Turn
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
-from appliance.storage.engine.failures import first_of, is_of_database, refusal_of
+from appliance.storage.engine.write_failures import first_of, is_of_database, refusal_of
 from appliance.storage.queue.leases import Lease
 
 logger = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Reconciler:
             mailbox=mailbox,
             turn=self._turn,
         )
-        self._transitions = Transitions(
+        self._transitions = TransitionEffects(
             jobs=self._jobs,
             turn=self._turn,
             state=state,

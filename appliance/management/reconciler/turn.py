@@ -15,7 +15,7 @@ from appliance.core.ids import JobId
 from appliance.management.changes.watch import Answer, Awaited, JobWatch
 from appliance.observability.logging import lines_together
 from appliance.storage.engine.database import Database
-from appliance.storage.engine.failures import is_of_database
+from appliance.storage.engine.write_failures import is_of_database
 
 logger = logging.getLogger(__name__)
 

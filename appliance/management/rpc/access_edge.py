@@ -2,7 +2,7 @@
 
 gRPC and REST both call this module twice for each call: `enter` before anything of its body is
 read, with the proof from its metadata or headers; `decide` once the object of the call is known.
-`core.entry_points` says which rule applies; a gRPC method without one is refused for every caller,
+`core.access_rules` says which rule applies; a gRPC method without one is refused for every caller,
 and a REST route without a rule cannot be defined.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from appliance.core.access_rules.methods import METHODS
+from appliance.core.access_rules.model import Cost, Identity, Lookup, Rule
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
-from appliance.core.entry_points.methods import METHODS
-from appliance.core.entry_points.model import Cost, Identity, Lookup, Rule
 from appliance.core.errors import (
     InternalError,
     NotFoundError,

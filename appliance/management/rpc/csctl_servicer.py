@@ -19,8 +19,8 @@ from appliance.management.cluster import cluster_topology as topology
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.job_service import JobService, cancelled_by
 from appliance.management.logs.log_exports import ExportWish, LogExports
+from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.job_answers import wait_until_ended
-from appliance.management.rpc.context import Context
 from appliance.management.rpc.resource_views import ResourceViews
 from appliance.storage.cluster.system_events import SystemEventFilter
 from appliance.wire.moments import moment_of

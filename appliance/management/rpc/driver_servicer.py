@@ -14,7 +14,7 @@ from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_files import kept_bytes, read_log, tail_offset
-from appliance.management.rpc.context import Context
+from appliance.management.rpc.call_context import Context
 from appliance.wire.requests.submissions import parse_priority
 from protos.wsc.v1 import drivers_pb2 as pb
 from protos.wsc.v1 import drivers_pb2_grpc, logs_pb2, logs_pb2_grpc

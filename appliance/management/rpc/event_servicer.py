@@ -5,7 +5,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from appliance.core.cluster.records import EventRecord
 from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
-from appliance.management.rpc.context import Context
+from appliance.management.rpc.call_context import Context
 from protos.wsc.v1 import events_pb2 as pb
 from protos.wsc.v1 import events_pb2_grpc
 

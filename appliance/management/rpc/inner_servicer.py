@@ -15,8 +15,8 @@ from appliance.core.pods.pod_spec import JOB_KEY_METADATA
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
+from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.client_streams import Presence
-from appliance.management.rpc.context import Context
 from appliance.storage.queue.series import MAX_NAME, Point
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc

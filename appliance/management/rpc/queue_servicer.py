@@ -10,7 +10,7 @@ from appliance.management.access.authorization import asking
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueEntry, QueueService, StartQuestion
-from appliance.management.rpc.context import Context
+from appliance.management.rpc.call_context import Context
 from appliance.wire.requests.submissions import parse_priority
 from protos.wsc.v1 import queue_pb2 as pb
 from protos.wsc.v1 import queue_pb2_grpc

@@ -14,7 +14,7 @@ from appliance.management.cluster.inventory import Inventory, this_node
 from appliance.management.jobs.job_service import JobService
 from appliance.management.store import versions
 from appliance.management.store.state import State
-from appliance.scheduler.explain import Wait
+from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire import resources
 from appliance.wire.profiles import find_profile

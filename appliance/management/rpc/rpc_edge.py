@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from appliance.core.entry_points.methods import METHODS
+from appliance.core.access_rules.methods import METHODS
 from appliance.core.errors import (
     TooLargeError,
     TooSlowError,
@@ -33,7 +33,7 @@ from appliance.management.rpc.connections import Connections
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
 from appliance.storage.engine.database import WouldWaitError
-from appliance.storage.engine.failures import is_of_database, refusal_of
+from appliance.storage.engine.write_failures import is_of_database, refusal_of
 from appliance.wire.caller import caller
 from appliance.wire.error_status import status_of
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from appliance.core.errors import ConflictError, UserError
 from appliance.management.store.databases import UNFINISHED, keep_url, sqlite_path
 from appliance.management.store.instance import Instance
-from appliance.storage.engine.copies import (
+from appliance.storage.engine.database_copies import (
     TableCopy,
     check_revision,
     copy_server,

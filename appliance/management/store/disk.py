@@ -12,8 +12,8 @@ from sqlalchemy.exc import DBAPIError
 
 from appliance.core.errors import ClusterError, UserError, WscError
 from appliance.management.store.databases import sqlite_path
-from appliance.storage.engine.failures import is_of_database
 from appliance.storage.engine.integrity import sentence_of
+from appliance.storage.engine.write_failures import is_of_database
 
 _MIB = 1 << 20
 

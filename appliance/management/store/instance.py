@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import psutil
 
 from appliance.core.errors import ClusterError, ConflictError
-from appliance.management.store.kept_ports import Ports
+from appliance.management.store.persistent_ports import Ports
 
 STOP_SECONDS = 120.0
 """How long `appliance down` waits before it gives up on an orderly end, which takes some seconds;

@@ -7,7 +7,7 @@ import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import TensorType
-from appliance.numerics.formats import round_to
+from appliance.numerics.float_formats import round_to
 
 Values = torch.Tensor | tuple[torch.Tensor, ...]
 """What a kernel returns: the tensor of a node with one result, a tuple for several."""

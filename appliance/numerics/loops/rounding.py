@@ -1,4 +1,4 @@
-"""Rounding to the 16-bit formats inside a loop, with the bits of `numerics.formats`."""
+"""Rounding to the 16-bit formats inside a loop, with the bits of `numerics.float_formats`."""
 
 from appliance.core.ir.tensors import DType
 from appliance.numerics.loops.functions import Floats, Writer

@@ -23,7 +23,7 @@ from appliance.numerics.groups import Group
 from appliance.numerics.kernels import Kernel
 from appliance.numerics.orders import memory_orders
 from appliance.numerics.programs.grouping import group_nodes, single_group
-from appliance.numerics.programs.instructions import (
+from appliance.numerics.programs.node_closures import (
     Instruction,
     Table,
     Task,

@@ -54,7 +54,7 @@ def round_to_format(x: Array, dtype: DType) -> Array:
 
     A number is a multiple of its *quantum*: the distance of neighbours in the format, two to the
     power of (exponent - fraction bits), where the exponent does not go below the smallest normal
-    number's. `appliance.numerics.formats` says what is assumed of each format.
+    number's. `appliance.numerics.float_formats` says what is assumed of each format.
     """
     fraction_bits, smallest, largest = _FORMATS[dtype]
     wide = x.astype(np.float64)

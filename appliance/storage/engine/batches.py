@@ -15,7 +15,7 @@ from sqlalchemy import Connection, NestedTransaction
 from sqlalchemy.exc import StatementError
 
 from appliance.core.errors import WscError
-from appliance.storage.engine.failures import is_of_database
+from appliance.storage.engine.write_failures import is_of_database
 from appliance.storage.engine.writes import Write, carry_out, carry_out_together
 
 OnFailure = Callable[[Exception], None]

@@ -20,10 +20,10 @@ from appliance.core.ids import JobId, WorkflowId
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Write
 from appliance.storage.queue import job_writes
+from appliance.storage.queue.job_cache import LiveJobs
 from appliance.storage.queue.job_filter import JobFilter
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_writes import unknown_job
-from appliance.storage.queue.live_jobs import LiveJobs
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
 
 _FIELDS_OF_NEW = tuple(field.name for field in fields(NewJob))

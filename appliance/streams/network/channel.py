@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 import xxhash
 
 from appliance.core.clock import Clock
-from appliance.streams.network.frames import (
+from appliance.streams.network.options import NetworkOptions
+from appliance.streams.network.tcp_frames import (
     CHECKSUM,
     FRAME_BYTES,
     ChannelBrokenError,
@@ -23,7 +24,6 @@ from appliance.streams.network.frames import (
     Kind,
     decode,
 )
-from appliance.streams.network.options import NetworkOptions
 from appliance.streams.segment import Extent
 
 _TLS_PIECE_BYTES = 1 << 18

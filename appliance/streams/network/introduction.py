@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from appliance.core.errors import InternalError, StreamClosedError
 from appliance.streams.handshake import Message, decode_message, encode_message
-from appliance.streams.network.frames import ChannelBrokenError
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.network.tcp_frames import ChannelBrokenError
 
 
 class NotServedError(ChannelBrokenError):

@@ -15,11 +15,11 @@ from appliance.core.errors import StreamAbandonedError, StreamClosedError, WscEr
 from appliance.streams.doorbell import Deadline
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel, open_channel
-from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.introduction import NotServedError, encrypted, introduce
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.sender import OnFailure
 from appliance.streams.network.server import connect
+from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from appliance.core.errors import ConflictError, StreamAbandonedError, StreamClo
 from appliance.streams.doorbell import Bell, Deadline
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel
-from appliance.streams.network.frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.network.options import NetworkOptions
+from appliance.streams.network.tcp_frames import ChannelBrokenError, Frame, Kind
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.ring_writer import SharedMemoryRingWriter
 from appliance.streams.segment import Extent

@@ -22,9 +22,9 @@ from appliance.core.errors import WscError
 from appliance.streams.doorbell import Bell, Deadline, wait_readable
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel
-from appliance.streams.network.frames import ChannelBrokenError
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Target, dial
+from appliance.streams.network.tcp_frames import ChannelBrokenError
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ stand for it; elsewhere the mean of the logs. All seconds are simulated.
 
 from dataclasses import dataclass
 
-from appliance.wafer.machine import CS3, Machine
+from appliance.wafer.hardware import CS3, Machine
 
 INGRESS_SECONDS = 50.0
 CACHED_COMPILE_SECONDS = 4.0

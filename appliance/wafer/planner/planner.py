@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Execution
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from appliance.wafer.planner.phases import PhaseTimes, phase_times
 from appliance.wafer.planner.scaling_law import (
     MupAdvice,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
 from appliance.wafer.timing.kernels import operation_cycles
 from appliance.wafer.timing.layer_timing import GRADIENT_BYTES, WEIGHT_BYTES, StepTiming

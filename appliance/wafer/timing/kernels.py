@@ -34,7 +34,7 @@ Luczynski 2024. Which additions overlap is not published and is our reading of t
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.hardware import Machine, VectorOp
 from appliance.wafer.timing import collectives
 from appliance.wafer.timing.calibration import Calibration
 from appliance.wafer.timing.operations import Kind, OperationTable

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.errors import UserError
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
 from appliance.wafer.timing.kernels import operation_cycles
 from appliance.wafer.timing.operations import LayerTraffic, OperationTable

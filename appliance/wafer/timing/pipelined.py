@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from appliance.core.errors import UserError
-from appliance.wafer.machine import Machine, VectorOp
+from appliance.wafer.hardware import Machine, VectorOp
 from appliance.wafer.timing.layer_timing import (
     GRADIENT_BYTES,
     Bound,

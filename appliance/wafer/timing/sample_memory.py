@@ -11,7 +11,7 @@ offsets, so PEs fill evenly and the mean PE stands for all.
 from dataclasses import dataclass
 
 from appliance.core.errors import UserError
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.step_program import StepProgram
 
 CODE_BYTES = 3 * 1024

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import num_micro_batches
 from appliance.core.plans.plan import Execution, Plan
-from appliance.wafer.machine import Machine
+from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.layer_timing import LayerTiming, StepTiming, decided_step_timing
 from appliance.wafer.timing.pipelined import pipelined_timing
 from appliance.wafer.timing.program_operations import program_step

@@ -9,7 +9,7 @@ from csctl.command_line.flags import JobNameArgument, OutputOption, command, new
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.names import parse_job_name
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.events import system_event_columns
 from csctl.output.table import NOT_APPLICABLE, Column, render
 from protos.csctl import api_pb2 as pb

@@ -9,7 +9,7 @@ from appliance.core.errors import UserError
 from csctl.command_line.flags import OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.maintenance import MAINTENANCE_COLUMNS, rows
 from csctl.output.table import render
 from protos.csadm import csadm_pb2 as pb

@@ -10,7 +10,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.connection.client import ClusterClient
 from csctl.labels import parse_changes
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.sessions import SESSION_COLUMNS, session_text
 from csctl.output.table import render
 from protos.csadm import csadm_pb2 as pb

@@ -6,7 +6,7 @@ from typing import Annotated
 from csctl.command_line.flags import OutputOption, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.table import Column, render
 from protos.csadm import csadm_pb2 as pb
 from protos.csadm.csadm_pb2_grpc import CsAdmV1Stub

@@ -4,7 +4,7 @@ from functools import partial
 
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.table import render
 from csctl.output.volumes import VOLUME_COLUMNS
 from protos.csctl.resources_pb2 import VolumeList

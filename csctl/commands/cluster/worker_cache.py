@@ -4,7 +4,7 @@ from functools import partial
 
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.table import Column, render
 from protos.csctl.api_pb2 import ClearWorkerCacheRequest
 from protos.csctl.api_pb2_grpc import CsCtlV1Stub

@@ -9,7 +9,7 @@ from appliance.compiler.estimation import captured_program
 from appliance.core.errors import InternalError, UserError
 from appliance.core.plans.plan import Execution
 from appliance.core.plans.plan_text import parse_plan
-from appliance.wafer.machine import Machine, find_machine, machine_from_mapping
+from appliance.wafer.hardware import Machine, find_machine, machine_from_mapping
 from appliance.wafer.planner.curves import loss_picture, scaling_picture
 from appliance.wafer.planner.planner import Estimate, estimate
 from appliance.wafer.planner.report import report
@@ -20,7 +20,7 @@ from appliance.wafer.timing.step_program import StepProgram
 from appliance.wire.requests.executions import parse_execution
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
-from csctl.output.documents.formats import OutputFormat, format_document
+from csctl.output.documents.output_formats import OutputFormat, format_document
 from csctl.output.estimates import estimate_document, estimate_text
 
 _PLAN_FILE = "plan.txt"

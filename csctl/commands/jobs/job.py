@@ -8,7 +8,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument
 from csctl.commands.jobs.jobs import list_jobs
 from csctl.names import parse_job_name
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.events import event_columns
 from csctl.output.table import render
 from csctl.priorities import parse_priority

@@ -12,7 +12,7 @@ from csctl.command_line.params import option
 from csctl.connection.errors import FollowedJobError
 from csctl.labels import parse_filters
 from csctl.names import parse_job_name
-from csctl.output.documents.formats import OutputFormat, Table
+from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.jobs import (
     FAILURE_COLUMNS,
     FINAL_PHASES,

@@ -9,7 +9,7 @@ from csctl.command_line.flags import JobNameArgument, OutputOption, command, new
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.names import parse_job_name
-from csctl.output.documents.formats import OutputFormat, format_document
+from csctl.output.documents.output_formats import OutputFormat, format_document
 from csctl.output.profiles import PROFILE_COLUMNS, chrome_trace, modules, profile_document
 from csctl.output.table import render
 from protos.appliance.appliance_service_pb2 import FinalizeResponse

@@ -9,7 +9,7 @@ from csctl.command_line.flags import JobNameArgument, OutputOption, command, new
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.names import parse_job_name
-from csctl.output.documents.formats import OutputFormat, Table
+from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.queue import explanation, queue_columns
 from csctl.output.table import render
 from csctl.priorities import parse_priority

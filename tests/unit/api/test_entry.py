@@ -7,9 +7,9 @@ import os
 import pytest
 
 from appliance.api import entry
+from appliance.core.access_rules import rules
+from appliance.core.access_rules.model import MIB
 from appliance.core.cluster.records import User
-from appliance.core.entry_points import rules
-from appliance.core.entry_points.model import MIB
 from tests.support.rest import described_app
 
 

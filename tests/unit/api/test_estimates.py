@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from appliance.wafer.machine import CS3
+from appliance.wafer.hardware import CS3
 from appliance.wafer.planner.planner import estimate
 from appliance.wafer.planner.transformer import described_transformer
 from tests.support.rest import described_app

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from appliance.core.entry_points.model import ALLOWANCES, Cost
+from appliance.core.access_rules.model import ALLOWANCES, Cost
 from appliance.core.errors import UserError
 from tests.support.rest import described_app
 

@@ -1,6 +1,6 @@
 """Which records of gangs are known to be gone."""
 
-from appliance.cluster.kubernetes.launcher import Forgotten
+from appliance.cluster.kubernetes.kubernetes_launcher import Forgotten
 
 
 def test_only_the_latest_are_kept():

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from appliance.cluster.kubernetes import gangs, manifests
 from appliance.cluster.kubernetes.gangs import Progress, Seen
+from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, POD, SECRET, SERVICE_ACCOUNT
 from appliance.cluster.kubernetes.options import UserVolume
-from appliance.cluster.kubernetes.resources import CONFIG_MAP, POD, SECRET, SERVICE_ACCOUNT
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
 from appliance.core.pods.pod_options import DriverPodOptions, PodOptions

@@ -2,7 +2,7 @@ import pytest
 
 from appliance.coordinator.run.profiles import profile, profiled_steps
 from appliance.core.errors import UserError
-from appliance.wafer.machine import CS2
+from appliance.wafer.hardware import CS2
 from appliance.wafer.timing.system_timing import plan_timing
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 from tests.support.plans import two_layer_plan

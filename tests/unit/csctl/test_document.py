@@ -3,7 +3,7 @@ import json
 import yaml
 
 from csctl.output.documents.document import as_json, to_document, to_list
-from csctl.output.documents.formats import as_yaml
+from csctl.output.documents.output_formats import as_yaml
 from tests.support.csctl import add_pods, make_job
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from csctl.command_line.invocation import Flags, Invocation
-from csctl.output.documents.formats import OutputFormat
+from csctl.output.documents.output_formats import OutputFormat
 from csctl.output.jobs import job_columns
 from csctl.output.table import render
 from tests.support.csctl import NOW, FixedClock, make_job

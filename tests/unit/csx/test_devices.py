@@ -26,10 +26,10 @@ from appliance.numerics import devices
 from appliance.numerics.devices import find_device, to_device
 from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.program import Program
-from appliance.streams.topology import batch_layout, load_layout, sum_layout
+from appliance.streams.stream_topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from workers.csx.executor import Executor
-from workers.csx.wafer_part import wafer_part
+from workers.csx.wafer_program import wafer_part
 
 FOLDER = Path(__file__).parents[1] / "compiler" / "programs"
 PROGRAMS = sorted(path.name for path in FOLDER.glob("*.mlir"))

@@ -7,11 +7,11 @@ import torch
 
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import Sum
-from appliance.streams.topology import batch_layout, load_layout, sum_layout
+from appliance.streams.stream_topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import f32, node, two_layer_data, two_layer_plan
 from workers.csx.executor import Executor
-from workers.csx.wafer_part import are_computed_alike, wafer_part
+from workers.csx.wafer_program import are_computed_alike, wafer_part
 
 
 def compute_step(plan, values, *, num_systems=1, system=0):

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import num_micro_batches, visits
-from appliance.streams.topology import batch_layout, load_layout, sum_layout
+from appliance.streams.stream_topology import batch_layout, load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
 from workers.csx.samples.micro_batches import MicroBatches, share_parts

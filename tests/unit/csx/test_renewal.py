@@ -10,12 +10,12 @@ from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Execution
 from appliance.core.pods.pod_options import StreamMode
-from appliance.streams.topology import load_layout, sum_layout
+from appliance.streams.stream_topology import load_layout, sum_layout
 from appliance.streams.torch_views import tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
 from workers.csx.repack import Packed
 from workers.csx.samples.micro_batches import MicroBatches
-from workers.csx.system_part import system_part
+from workers.csx.system_plan import system_part
 
 NUM_SYSTEMS = 2
 

@@ -8,7 +8,7 @@ from appliance.core.errors import UserError
 from appliance.core.ids import JobId, Role
 from appliance.core.pods.pod_options import ChiefPodOptions
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.wafer.machine import CS2
+from appliance.wafer.hardware import CS2
 from appliance.wafer.timing.system_timing import system_timing
 from tests.support.plans import two_layer_plan
 from workers.csx.simulated import SimulatedTime

@@ -12,13 +12,13 @@ from appliance.core.ir.sharding import split_batch
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import num_micro_batches, visits
 from appliance.core.pods.pod_options import StreamMode
-from appliance.streams.layout import SlotLayout, Span
-from appliance.streams.topology import largest, load_layout, sum_layout
+from appliance.streams.slot_layout import SlotLayout, Span
+from appliance.streams.stream_topology import largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors, tensors_of
 from tests.support.plans import two_layer_data, two_layer_plan
 from workers.csx.samples.micro_batches import share_parts
 from workers.csx.samples.strands import Strands
-from workers.csx.system_part import system_part
+from workers.csx.system_plan import system_part
 
 SECONDS = 60.0
 

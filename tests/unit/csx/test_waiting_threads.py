@@ -30,7 +30,7 @@ def spin_count(module: str, call: str, **variables: str) -> str:
     ("module", "call"),
     [
         ("workers.csx", ""),
-        ("appliance.cluster.fork_server", "appliance.cluster.fork_server._preload([])"),
+        ("appliance.cluster.pod_fork_server", "appliance.cluster.pod_fork_server._preload([])"),
     ],
 )
 def test_the_spin_count_is_set_before_torch_is_there(module, call):

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import jwt
 import pytest
 
+from appliance.core.access_rules.model import ALLOWANCES, Cost
 from appliance.core.cluster.access import Action, Target, UserRole
 from appliance.core.cluster.records import User
-from appliance.core.entry_points.model import ALLOWANCES, Cost
 from appliance.core.errors import (
     ForbiddenError,
     NotFoundError,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.core.entry_points.model import Allowance, Cost
+from appliance.core.access_rules.model import Allowance, Cost
 from appliance.core.errors import TooManyRequestsError
 from appliance.management.access.allowances import Allowances
 from tests.support.clock import FakeClock

@@ -12,7 +12,7 @@ from appliance.core.cluster.requirements import Requirements
 from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.core.pods.pod_options import Device
 from appliance.management.access.driver_tokens import DriverTokens
-from appliance.management.options.groups import RunOptions
+from appliance.management.options.settings_by_group import RunOptions
 from appliance.management.pods.pod_specs import Surroundings, plan_pods
 from tests.support.clock import FakeClock
 from workers.csx.role import threads_of

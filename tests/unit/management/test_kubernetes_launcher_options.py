@@ -3,8 +3,8 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.management.options.groups import NodeOptions, RunOptions
-from appliance.management.options.management_options import ManagementOptions
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.settings_by_group import NodeOptions, RunOptions
 
 SETTINGS = "image: a\ndataVolume: {claim: data, path: /data}\n"
 

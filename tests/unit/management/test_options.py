@@ -6,8 +6,8 @@ import pytest
 
 from appliance.core.dataclass_json import from_json, to_json
 from appliance.core.errors import InternalError, UserError
-from appliance.management.options.management_options import ManagementOptions
-from appliance.management.options.setting import from_settings, settings_of
+from appliance.management.options.combined_settings import ManagementOptions
+from appliance.management.options.setting_field import from_settings, settings_of
 
 
 def made(**changes) -> ManagementOptions:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cluster.kubernetes.resources import FINALIZER
+from appliance.cluster.kubernetes.object_kinds import FINALIZER
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import Phase
 from appliance.core.errors import UserError

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from appliance.core.errors import InternalError
 from appliance.core.ir.tensors import DType
-from appliance.numerics.formats import round_to
+from appliance.numerics.float_formats import round_to
 from tests.unit.numerics.cases import (
     assert_agree,
     examples,

@@ -6,7 +6,7 @@ import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import Constant, DType, TensorType
-from appliance.numerics.programs.shared_parts import Part, PartTable
+from appliance.numerics.programs.shared_programs import Part, PartTable
 
 VECTOR = TensorType((4,), DType.F32)
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from appliance.core.cluster.jobs import JobType
 from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.estimate import RunHistory
 from appliance.scheduler.policy import EASY, FIRST_COME, Policy
 from appliance.scheduler.queue import JobQueue
+from appliance.scheduler.run_time import RunHistory
 from appliance.scheduler.snapshot import Maintenance
 from tests.support.scheduling import (
     HOUR,

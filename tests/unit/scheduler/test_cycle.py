@@ -1,4 +1,4 @@
-"""Order of service, gangs, lanes, and what is settled before anybody waits."""
+"""Order of service, gangs, queue types, and what is settled before anybody waits."""
 
 import copy
 from dataclasses import replace
@@ -11,7 +11,6 @@ from appliance.core.cluster.systems import NodeGroup, System
 from appliance.core.ids import WorkflowId
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import run_cycle, would_start
-from appliance.scheduler.explain import Wait, WaitReason
 from appliance.scheduler.policy import DAY, Policy
 from appliance.scheduler.queue import JobQueue
 from appliance.scheduler.snapshot import (
@@ -20,6 +19,7 @@ from appliance.scheduler.snapshot import (
     SessionQuota,
     WorkflowReservation,
 )
+from appliance.scheduler.waiting.wait_reasons import Wait, WaitReason
 from tests.support.scheduling import (
     HOUR,
     admitted,

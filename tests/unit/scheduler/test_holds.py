@@ -1,6 +1,6 @@
 """Jobs that somebody holds back: they keep their place and do not start."""
 
-from appliance.scheduler.explain import WaitReason
+from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.scheduling import HOUR, admitted, cluster, compile_, cycle, execute, held
 
 

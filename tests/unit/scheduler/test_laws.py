@@ -12,10 +12,10 @@ from appliance.core.cluster.systems import System
 from appliance.core.ids import JobId
 from appliance.scheduler.admission import Admit, Preempt, Reject
 from appliance.scheduler.cycle import run_cycle
-from appliance.scheduler.estimate import Basis, Estimate
 from appliance.scheduler.fair_share import Account
 from appliance.scheduler.policy import EASY, Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.run_time import Basis, Estimate
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant, SessionQuota
 from tests.support.scheduling import GIB, execute, management_node, systems
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from appliance.scheduler.admission import Preempt
-from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import SessionQuota
+from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.scheduling import admitted, cluster, cycle, execute, held
 
 ALLOWED = Policy(allows_preemption=True)

@@ -3,8 +3,8 @@
 import pytest
 
 from appliance.scheduler.admission import Reject
-from appliance.scheduler.explain import WaitReason
 from appliance.scheduler.snapshot import SessionQuota
+from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.scheduling import admitted, cluster, compile_, cycle, execute, held
 
 

@@ -1,9 +1,9 @@
-"""SDK jobs wait, and count, as the jobs of their lane do."""
+"""SDK jobs wait, and count, as the jobs of their queue type do."""
 
 from dataclasses import replace
 
 from appliance.core.cluster.jobs import JobType
-from appliance.scheduler.estimate import Basis, RunHistory
+from appliance.scheduler.run_time import Basis, RunHistory
 from appliance.scheduler.snapshot import SessionQuota
 from tests.support.scheduling import admitted, cluster, compile_, cycle, execute
 

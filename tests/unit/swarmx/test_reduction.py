@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from appliance.core.cluster.swarmx_tree import FAN_OUTS, swarmx_tree
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import Visit
-from appliance.streams.layout import SlotLayout, Span
+from appliance.streams.slot_layout import SlotLayout, Span
 from workers.swarmx.reduction import Accumulation, Part, Pending, Reduction, parts
 
 LAYOUT = SlotLayout.of([

@@ -1,6 +1,6 @@
 from xml.etree import ElementTree
 
-from appliance.wafer.machine import CS2
+from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.curves import loss_picture, scaling_picture
 from appliance.wafer.planner.planner import estimate
 from benchmarks.wafer_model.logs import GPT_J_6B

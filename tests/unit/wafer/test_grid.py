@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.wafer.machine import CS2
+from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import described_transformer
 from appliance.wafer.timing.grid import cell_loads, wafer_picture
 from appliance.wafer.timing.layer_timing import step_timing

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.wafer.machine import CS2, CS3, Machine
+from appliance.wafer.hardware import CS2, CS3, Machine
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION
 from appliance.wafer.timing.kernels import operation_cycles
 from appliance.wafer.timing.operations import Kind, Operation, OperationTable

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.core.errors import UserError
-from appliance.wafer.machine import CS2, CS3, machine_from_mapping
+from appliance.wafer.hardware import CS2, CS3, machine_from_mapping
 from appliance.wafer.planner.transformer import Transformer
 from appliance.wafer.timing.sample_memory import (
     largest_micro_batch,

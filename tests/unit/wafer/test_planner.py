@@ -1,7 +1,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from appliance.wafer.machine import CS2, CS3
+from appliance.wafer.hardware import CS2, CS3
 from appliance.wafer.planner.planner import curve_counts, estimate
 from appliance.wafer.planner.scaling_law import compute_optimal_loss, mup_advice
 from appliance.wafer.planner.transformer import Transformer

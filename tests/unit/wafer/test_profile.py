@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from appliance.wafer.machine import CS2
+from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import Transformer
 from appliance.wafer.timing.layer_timing import StepTiming, step_timing
 from appliance.wafer.timing.step_profile import SpanKind, module_shares, run_spans, trace_events

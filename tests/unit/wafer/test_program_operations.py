@@ -8,7 +8,7 @@ import pytest
 from appliance.core.ir.graph import Attribute, Direction, Node
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import InputTensor, LayerStep, Plan, Precision, StateTensor, Sum
-from appliance.wafer.machine import CS2
+from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import Transformer
 from appliance.wafer.timing.layer_timing import step_timing
 from appliance.wafer.timing.operations import Kind

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.wafer.machine import CS2, CS3
+from appliance.wafer.hardware import CS2, CS3
 from appliance.wafer.planner.phases import phase_times
 from appliance.wafer.timing.pipelined import pipelined_timing
 from benchmarks.wafer_model import mesh_products, stencil

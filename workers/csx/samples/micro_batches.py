@@ -16,7 +16,7 @@ from appliance.core.plans.micro_batches import Visit, split_share
 from appliance.core.plans.plan import Plan
 from appliance.streams.torch_views import Tensors
 from workers.csx.executor import Executor
-from workers.csx.wafer_part import WaferPart, are_computed_alike, wafer_part
+from workers.csx.wafer_program import WaferPart, are_computed_alike, wafer_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from appliance.core.plans.micro_batches import Visit
 from appliance.numerics.programs.pool import TensorPool
-from appliance.streams.layout import Span
-from appliance.streams.topology import num_ring_slots
+from appliance.streams.slot_layout import Span
+from appliance.streams.stream_topology import num_ring_slots
 from appliance.streams.torch_views import SlotTensors, Tensors
 from workers.csx.executor import set_compute_threads
 from workers.csx.samples.micro_batches import MicroBatches, SharePart

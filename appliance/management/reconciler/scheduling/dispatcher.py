@@ -25,12 +25,12 @@ from appliance.management.reconciler.scheduling.scheduler_snapshots import (
 )
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.cycle import Decision, run_cycle, would_start
-from appliance.scheduler.estimate import Estimate, RunHistory
-from appliance.scheduler.explain import Wait, Waits
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import JobQueue, PendingJob
+from appliance.scheduler.run_time import Estimate, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
+from appliance.scheduler.waiting.wait_reasons import Wait, Waits
 from appliance.storage.queue.jobs import PastRun
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from appliance.core.cluster.sessions import SessionRecord
 from appliance.core.cluster.systems import System, SystemState
 from appliance.management.cluster.cluster_model import ClusterFacts
 from appliance.management.cluster.pod_placement import COMPILE_ROLES
-from appliance.scheduler.estimate import Estimate
 from appliance.scheduler.fair_share import Account, UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.run_time import Estimate
 from appliance.scheduler.snapshot import (
     ClusterSnapshot,
     Grant,

@@ -11,9 +11,9 @@ from appliance.core.ids import JobId
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import NO_REASONS, JobService
 from appliance.management.jobs.submissions import SubmissionService
+from appliance.management.rpc.call_context import Context, caller_of
 from appliance.management.rpc.client.client_streams import ClientStreams, Standing
-from appliance.management.rpc.client.told_failures import tells
-from appliance.management.rpc.context import Context, caller_of
+from appliance.management.rpc.client.reported_failures import tells
 from appliance.management.store import versions
 from appliance.wire import cluster_jobs
 from protos.appliance.common_config_pb2 import JobMode

@@ -1,6 +1,6 @@
 """The client's ClusterManagement service: properties of this server, and unsupported methods."""
 
-from appliance.management.rpc.context import Context, caller_of
+from appliance.management.rpc.call_context import Context, caller_of
 from appliance.management.store import versions
 from protos.cluster import cluster_pb2 as pb
 

@@ -6,8 +6,8 @@ from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.submissions import SubmissionService
+from appliance.management.rpc.call_context import Context, caller_of
 from appliance.management.rpc.client.client_streams import ClientStreams
-from appliance.management.rpc.context import Context, caller_of
 from appliance.wire.requests.sdk_submissions import sdk_compile_submission, sdk_execute_submission
 from appliance.wire.requests.submissions import Submission, compile_submission, execute_submission
 from protos.cluster import cluster_pb2 as pb

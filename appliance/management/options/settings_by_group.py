@@ -1,0 +1,358 @@
+"""The settings of an appliance, by subject; each default is defined here and nowhere else."""
+
+import math
+import os
+import platform
+from dataclasses import dataclass
+
+from appliance.core.cluster.identity import ROOT
+from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
+from appliance.core.errors import UserError
+from appliance.core.plans.plan import Execution, Precision
+from appliance.core.pods.pod_options import Device, StreamMode
+from appliance.management.options.setting_field import setting
+from appliance.wafer.hardware import Machine, parse_machine
+from appliance.wafer.timing.sample_memory import free_bytes
+from appliance.wire.requests.executions import parse_execution
+
+PROCESSES, AGENTS, KUBERNETES = LAUNCHERS = "processes", "agents", "kubernetes"
+"""Where pods run; see `NodeOptions.launcher`."""
+
+NETWORK_STREAMS = ("network", "network-tls")
+"""Kinds of streams that cross TCP even on one machine; see `RunOptions.streams`."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+DAY_SECONDS = 86_400.0
+_GIB, _MIB = 1 << 30, 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenOptions:
+    """Where the appliance listens.
+
+    Attributes:
+        host: Name or address to listen at; off loopback only with TLS and tokens.
+        port: Port for gRPC; 0 for any free one.
+        rest_port: Port for REST; 0 for any free one.
+        public_name: Name or address that clients are told; empty derives it from `host`.
+        public_port: Port that clients are told, where something else passes them on; 0 for `port`.
+    """
+
+    host: str = setting("localhost", "Name or address to listen at.")
+    port: int = setting(9000, "Port for clients; 0 for any.")
+    rest_port: int = setting(9001, "Port for REST; 0 for any.")
+    public_name: str = setting("", "Name that clients are told.", shown="from --host")
+    public_port: int = setting(0, "Port that clients are told; 0: that of --port.")
+
+    @property
+    def bind_host(self) -> str:
+        """Address to bind to: the name localhost means IPv4 loopback."""
+        return "127.0.0.1" if self.host == "localhost" else self.host
+
+    @property
+    def public_host(self) -> str:
+        """Name that clients are told.
+
+        It is localhost for every loopback address, because the client checks other names with ping
+        and curl; and this machine's own name when listening at all addresses.
+        """
+        if self.public_name:
+            return self.public_name
+        if self.host in LOOPBACK:
+            return "localhost"
+        is_everywhere = self.host in ("0.0.0.0", "::")
+        return platform.node() or "localhost" if is_everywhere else self.host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustOptions:
+    """How callers and the appliance prove who they are.
+
+    Attributes:
+        has_tls: Whether clients talk TLS. They then need one port alone: it leads to management, to
+            every coordinator and to REST.
+        certificates: Directory with `ca.crt`, `tls.crt` and `tls.key`; empty lets the appliance
+            make its own.
+        needs_token: Whether every call must carry a token that this appliance minted; with
+            `has_tls` alone, on loopback too: who gets the port of a stopped appliance could
+            collect the tokens of its users.
+        serves_local_users: Whether, without tokens, every user of this machine is served, as whom
+            the kernel says; else only who runs the appliance, and root. As root alone, because each
+            user's programs then run as that user.
+    """
+
+    has_tls: bool = setting(False, "Talk TLS, on one port for all that clients need.", flag="--tls")
+    certificates: str = setting(
+        "", "Directory with ca.crt, tls.crt and tls.key.", shown="our own", is_file=True
+    )
+    needs_token: bool = setting(
+        False, "Want a token of `appliance token` with every call; with --tls.", flag="--tokens"
+    )
+    serves_local_users: bool = setting(
+        False,
+        "Without tokens, as root: serve every user of this machine, as the kernel names them.",
+        flag="--local-users",
+    )
+
+    def __post_init__(self) -> None:
+        if self.certificates and not self.has_tls:
+            raise UserError(
+                f"Certificates are given in {self.certificates}, and plain text is to be talked.",
+                hint="Add --tls.",
+            )
+        if self.serves_local_users and (self.needs_token or os.getuid() != ROOT):
+            raise UserError(
+                "Users of this machine are served without tokens by an appliance of root alone, "
+                "which runs each one's programs as that user.",
+                hint="Use --tls --tokens, or leave out --local-users.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How jobs are run; all that their pods are told of the appliance's settings.
+
+    Attributes:
+        precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
+            16-bit result rounded to the program's format).
+        machine: Machine whose times are simulated: a name, or a table of one's own as JSON.
+        pace: Wall seconds per simulated second that a run is held to; 0, the default, lets it go as
+            fast as it can.
+        execution: How the wafer is used unless a job's label `wsc.execution` says it:
+            `weight-streaming`, which the client takes for granted, `pipelined`, which refuses what
+            does not fit, or `auto`, pipelined where a program fits on one wafer.
+        streams: How weights reach the systems: `ring` (the default) copies them once into a ring
+            that all systems read, `mapped` lets every system read MemoryX's own memory. With
+            `network` every pod counts as a host of its own and all its streams cross TCP on
+            loopback; `network-tls` encrypts them.
+        csx_device: What systems compute on: `cpu` (the default), or `cuda`, the devices of the host
+            of each, among which its systems are dealt out.
+        memoryx_gib: Memory that MemoryX of a job may use on a node, all its weight pods there
+            together; tensors that take most of it are kept in a file in the data directory and
+            paged in and out. 0, the default, means what the machine or the control group has.
+        stall_seconds: Longest wait of a system for one batch before its job fails. The default is
+            what the real cluster gives a job that does not move.
+    """
+
+    precision: str = setting(
+        Precision.F32.value, "f32 (fast) or exact (rounds every 16-bit result)."
+    )
+    machine: str = setting("cs2", "What each system is: cs2, cs3, or a YAML file with a table.")
+    pace: float = setting(0.0, "Wall seconds per simulated second to hold runs to; 0 for none.")
+    execution: str = setting(
+        Execution.WEIGHT_STREAMING.value,
+        "How the wafer is used unless a job's label wsc.execution says it: weight-streaming, "
+        "pipelined, or auto (pipelined where a program fits).",
+    )
+    streams: str = setting(
+        StreamMode.RING.value, "Tensors go by ring, mapped (no copy), network or network-tls."
+    )
+    csx_device: str = setting(Device.CPU.value, "What systems compute on: cpu or cuda.")
+    memoryx_gib: float = setting(
+        0.0, "GiB that a job's MemoryX may use; more goes to files. 0: all."
+    )
+    stall_seconds: float = setting(
+        DEFAULT_STALL_SECONDS, "How long a system may wait for a batch before its job fails."
+    )
+
+    def __post_init__(self) -> None:
+        if self.precision not in tuple(Precision):
+            raise UserError(
+                f"There is no precision {self.precision!r}; it is {' or '.join(Precision)}."
+            )
+        kinds = (*StreamMode, *NETWORK_STREAMS)
+        if self.streams not in kinds:
+            raise UserError(
+                f"There are no streams of kind {self.streams!r}; it is one of {', '.join(kinds)}."
+            )
+        if self.csx_device not in tuple(Device):
+            raise UserError(
+                f"Systems cannot compute on {self.csx_device!r}; it is one of {', '.join(Device)}."
+            )
+        parse_machine(self.machine)
+        parse_execution(self.execution)
+        if not 0 <= self.pace < math.inf:
+            raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
+        if self.memoryx_gib < 0:
+            raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
+        if not self.stall_seconds > 0:
+            raise UserError(f"A stall after {self.stall_seconds} seconds is not possible.")
+
+    @property
+    def memoryx_bytes(self) -> int:
+        """Memory that MemoryX of a job may use on a node; 0 for what there is."""
+        return int(self.memoryx_gib * _GIB)
+
+    @property
+    def simulated_machine(self) -> Machine:
+        """The machine whose times are simulated."""
+        return parse_machine(self.machine)
+
+    @property
+    def wafer_bytes(self) -> int:
+        """Memory for activations of one system; a share of a batch that needs more is split."""
+        return free_bytes(self.simulated_machine)
+
+    @property
+    def has_network(self) -> bool:
+        """Whether every pod counts as a host of its own, so that all streams cross the network."""
+        return self.streams in NETWORK_STREAMS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """How jobs wait, and for how long they live unattended.
+
+    Attributes:
+        lease_seconds: How long a job lives without a sign of its client, which beats every 10
+            seconds; 30 survives two lost beats.
+        orphan_seconds: How long running jobs go on without management, as between a crash and a new
+            start; clients wait about as long.
+        allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
+            that they can go on from a checkpoint.
+    """
+
+    lease_seconds: int = setting(30, "Life of a job without a sign of its client.")
+    orphan_seconds: float = setting(120.0, "How long jobs go on while management is away.")
+    allows_preemption: bool = setting(
+        False, "Let urgent jobs stop preemptible ones.", flag="--preemption"
+    )
+
+    def __post_init__(self) -> None:
+        if self.lease_seconds < 1:
+            raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """Where pods run.
+
+    Attributes:
+        launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
+            join; `kubernetes` on a Kubernetes cluster.
+        inner_host: Name or address of this host for pods on other hosts; an address is listened at,
+            a name means all of this host's. Empty, the default: all pods are on this host.
+        inner_port: Port for them; 0 for any free one.
+        node_port: Port at which agents join; 0 for any free one. A management that takes the place
+            of one that was killed has the ports of that one, here as with the others.
+        node_grace_seconds: How long a node may be away before its jobs fail; a restarted management
+            waits so long for those that had pods.
+        kubernetes: YAML text of `KubernetesOptions`: pods are a Kubernetes cluster's; or empty.
+    """
+
+    launcher: str = setting(
+        PROCESSES, "Pods run as processes here, by agents that join, or on kubernetes."
+    )
+    inner_host: str = setting(
+        "",
+        "Name or address of this machine for other nodes. At an address only that one is "
+        "listened at, for a name all of this machine's.",
+        shown="none",
+    )
+    inner_port: int = setting(9003, "Port for pods on other nodes; 0 for any.")
+    node_port: int = setting(9002, "Port at which agents join; 0 for any.")
+    node_grace_seconds: float = setting(20.0, "How long a node may be away before its jobs fail.")
+    kubernetes: str = setting(
+        "", "YAML file with what --launcher kubernetes has to know of the cluster.", is_file=True
+    )
+
+    def __post_init__(self) -> None:
+        if self.launcher not in LAUNCHERS:
+            raise UserError(
+                f"There is no launcher {self.launcher!r}; it is one of {', '.join(LAUNCHERS)}."
+            )
+        if self.launcher != PROCESSES and not self.inner_host:
+            raise UserError(
+                "Pods elsewhere have to reach management, and no address is given.",
+                hint="Say with --inner-host by which name or address they do.",
+            )
+        if (self.launcher == KUBERNETES) != bool(self.kubernetes):
+            raise UserError(
+                "Pods on a Kubernetes cluster need its settings, and nothing else does.",
+                hint="Give --launcher kubernetes and --kubernetes FILE together.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepingOptions:
+    """What is kept, where and for how long.
+
+    Attributes:
+        history_days: Jobs that ended longer ago are forgotten, with their logs; 0 keeps all.
+        log_days: Logs of jobs that have printed nothing for longer are removed; 0 keeps all.
+        log_gib: The oldest logs of ended jobs beyond so much are removed; 0 keeps all.
+        pod_log_mib: The oldest lines of a running pod's log beyond so much are dropped; 0 keeps
+            all.
+        disk_reserve_mib: What must be free on the disk of the data directory, at most a twentieth
+            of it, for jobs to be started; 0 sets no limit.
+        database: SQLAlchemy URL of a PostgreSQL database; empty keeps all in SQLite.
+    """
+
+    history_days: float = setting(
+        365.0, "Forget jobs that ended longer ago, with their logs; 0 keeps all."
+    )
+    log_days: float = setting(90.0, "Remove logs of jobs that ended longer ago; 0 keeps all.")
+    log_gib: float = setting(
+        50.0, "Remove the oldest logs of ended jobs beyond so much; 0 keeps all."
+    )
+    pod_log_mib: float = setting(
+        256.0, "Drop the oldest lines of a running pod's log beyond so much."
+    )
+    disk_reserve_mib: float = setting(
+        512.0,
+        "MiB that must be free in the data directory, at most a twentieth of its disk, for jobs to "
+        "start; 0 sets no limit.",
+    )
+    database: str = setting(
+        "",
+        "postgresql+psycopg://... to use instead of SQLite; without a password.",
+        shown="WSC_DATABASE, or none",
+    )
+
+    def __post_init__(self) -> None:
+        if min(self.log_days, self.log_gib, self.pod_log_mib) < 0:
+            raise UserError(
+                f"Logs cannot be limited to {self.pod_log_mib:g} MiB a pod, {self.log_gib:g} GiB "
+                f"altogether and {self.log_days:g} days; 0 sets no limit."
+            )
+        if self.disk_reserve_mib < 0:
+            raise UserError(f"A disk cannot have {self.disk_reserve_mib:g} MiB kept free.")
+
+    @property
+    def history_seconds(self) -> float | None:
+        """How long jobs that have ended are known; None for ever."""
+        return self.history_days * DAY_SECONDS or None
+
+    @property
+    def disk_reserve_bytes(self) -> int:
+        """What must be free on the disk of the data directory."""
+        return int(self.disk_reserve_mib * _MIB)
+
+    @property
+    def pod_log_bytes(self) -> int:
+        """What is kept of a running pod's log."""
+        return int(self.pod_log_mib * _MIB)
+
+    @property
+    def log_bytes(self) -> int:
+        """What is kept of the logs of all jobs that have ended."""
+        return int(self.log_gib * _GIB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellingOptions:
+    """Who is told of jobs.
+
+    Attributes:
+        notify: File that says how people are told of their jobs (see `messengers`); empty for none
+            but those whom requests name. A path, since what it holds is secret.
+        otlp: Root URL of an OTLP receiver for traces (`http://localhost:4318`); empty for none.
+    """
+
+    notify: str = setting("", "YAML file: mail server, targets told of every job.", is_file=True)
+    otlp: str = setting(
+        "",
+        "Send traces to this OTLP receiver over HTTP.",
+        shown="OTEL_EXPORTER_OTLP_ENDPOINT, or none",
+    )

@@ -1,0 +1,170 @@
+"""When a waiting job is expected to start.
+
+The first jobs in order are planned one by one on a profile of what becomes free; the others get an
+estimate from the work ahead of them. Every time says what it rests on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appliance.scheduler.admission import Admit, CycleState
+from appliance.scheduler.demand import SYSTEMS
+from appliance.scheduler.placement import Placement
+from appliance.scheduler.queue import PendingJob
+from appliance.scheduler.run_time import Basis
+from appliance.scheduler.snapshot import Grant
+from appliance.scheduler.waiting.resource_profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedStart:
+    """When a job is expected to start.
+
+    Attributes:
+        at_seconds: The time, on the snapshot's scale.
+        basis: What it rests on, for people.
+        is_promised: Whether nobody behind may delay it: it can only become earlier, as long as
+            nothing fails and nobody of higher priority comes.
+    """
+
+    at_seconds: float
+    basis: str
+    is_promised: bool
+
+
+class WaitingJobs:
+    """What is left of a finished cycle: the jobs that still wait, and what runs.
+
+    Args:
+        cycle: The finished cycle. What is needed of its queue is copied, as the queue goes on.
+    """
+
+    def __init__(self, cycle: CycleState) -> None:
+        queue = cycle.queue
+        size = len(queue)
+        self.cycle = cycle
+        self.jobs: Sequence[PendingJob] = queue.jobs.copy()
+        self.queue_type = queue.columns.queue_type[:size].copy()
+        self.is_held = queue.columns.is_held[:size].copy()
+        self.expected = queue.columns.expected[:size].copy()
+        self.demand = queue.columns.demand[queue.used_columns, :size]
+        self.used = queue.used_columns
+        self.promises = {promise.job.id: promise for promise in cycle.promises}
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """Slots of waiting jobs in the order of service."""
+        waiting = np.flatnonzero(self.cycle.is_open)
+        order: NDArray[np.int64] = waiting[self.cycle.key[waiting].argsort()]
+        return order
+
+    @cached_property
+    def running(self) -> tuple[Grant, ...]:
+        """Grants of running jobs and of those that this cycle admitted."""
+        admitted = (d.grant for d in self.cycle.decisions if isinstance(d, Admit))
+        return (*self.cycle.snapshot.grants, *admitted)
+
+
+class ExpectedStarts:
+    """Expected start times, computed when they are asked for; for one thread at a time.
+
+    Args:
+        waiting: The jobs that wait after a cycle.
+    """
+
+    def __init__(self, waiting: WaitingJobs) -> None:
+        self._waiting = waiting
+
+    def find(self, slot: int) -> ExpectedStart | None:
+        """Return when the job of a slot is expected to start; None when that cannot be said."""
+        job = self._waiting.jobs[slot]
+        if not self._waiting.cycle.may_start[slot] or job.id in self._waiting.cycle.stuck:
+            return None
+        planned = self._planned.get(slot)
+        if (promise := self._waiting.promises.get(job.id)) is not None:
+            at = promise.start_seconds
+            basis = self._basis(promise.last, is_bound=True)
+            if planned is not None and planned[0] < at and not self._waiting.cycle.frame.windows:
+                at, basis = planned[0], self._basis_of_plan(planned[1])
+            return ExpectedStart(at_seconds=at, basis=basis, is_promised=True)
+        if planned is not None:
+            return ExpectedStart(
+                at_seconds=planned[0], basis=self._basis_of_plan(planned[1]), is_promised=False
+            )
+        if not self._waiting.cycle.can_ever[slot] or not job.num_systems:
+            return None
+        num_systems = max(self._waiting.cycle.frame.placeable_systems.bit_count(), 1)
+        wait = float(self._work_ahead[slot]) / num_systems
+        return ExpectedStart(
+            at_seconds=self._waiting.cycle.snapshot.now_seconds + wait,
+            basis="work of all jobs ahead, spread over all systems",
+            is_promised=False,
+        )
+
+    @cached_property
+    def _work_ahead(self) -> NDArray[np.float64]:
+        """For each slot, system-seconds that are expected of running jobs and of those before."""
+        num_systems = self._waiting.demand[self._waiting.used.index(SYSTEMS)]
+        work = num_systems * np.minimum(self._waiting.expected, 1e12) * ~self._waiting.is_held
+        ahead = np.zeros(len(self._waiting.jobs))
+        ahead[self._waiting.order] = (
+            np.cumsum(work[self._waiting.order]) - work[self._waiting.order]
+        )
+        snapshot = self._waiting.cycle.snapshot
+        left = sum(
+            grant.num_systems * (snapshot.end_expected(grant) - snapshot.now_seconds)
+            for grant in self._waiting.running
+        )
+        return ahead + left
+
+    @cached_property
+    def _planned(self) -> dict[int, tuple[float, str]]:
+        """For the first jobs in order, when they start and what that waits for."""
+        cycle = self._waiting.cycle
+        snapshot = cycle.snapshot
+        now = snapshot.now_seconds
+        free = cycle.free.copy()
+        away = free.systems & cycle.frame.away(now, now + 1.0)
+        free.systems &= ~away
+        profile = Profile(free.columns()[self._waiting.used], now)
+        for bit, _, end in cycle.frame.windows:
+            back = cycle.frame.columns_of(Placement(systems=bit & away))
+            profile.give(end, back[self._waiting.used], "")
+        for ending in cycle.endings:
+            at = ending.at_seconds
+            if ending.grant is not None:
+                at = min(at, snapshot.end_expected(ending.grant))
+            given = cycle.frame.columns_of(ending.held)
+            profile.give(at, given[self._waiting.used], ending.job)
+        planned: dict[int, tuple[float, str]] = {}
+        for slot in self._waiting.order[: snapshot.policy.plan_depth].tolist():
+            if not cycle.may_start[slot]:
+                continue
+            found = profile.reserve(
+                self._waiting.jobs[slot].id,
+                self._waiting.demand[:, slot],
+                float(self._waiting.expected[slot]),
+            )
+            if found is not None:
+                planned[slot] = found
+        return planned
+
+    def _basis_of_plan(self, name: str) -> str:
+        for grant in self._waiting.running:
+            if grant.job == name:
+                return self._basis(grant)
+        return f"end of {name}, which waits too" if name else "free by then"
+
+    def _basis(self, grant: Grant | None, *, is_bound: bool = False) -> str:
+        if grant is None:
+            return "end of a reservation or of maintenance"
+        if grant.is_ending:
+            return f"end of {grant.job}, which is being stopped"
+        basis = self._waiting.cycle.snapshot.estimate_of(grant).basis
+        if is_bound and grant.has_time_limit:
+            basis = Basis.LIMIT
+        return f"end of {grant.job}, by {basis.value}"

@@ -1,0 +1,103 @@
+"""The part of a plan that one system needs to run, without the plan's nodes."""
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from appliance.core.ir.sharding import BatchShard
+from appliance.core.plans.micro_batches import Visit, num_micro_batches, visits
+from appliance.core.plans.plan import Plan
+from appliance.core.plans.residency import Deliveries, deliveries
+from appliance.core.pods.pod_options import StreamMode
+from appliance.streams.slot_layout import SlotLayout, Span
+from appliance.streams.stream_topology import batch_layout, largest, load_layout, sum_layout
+from appliance.streams.torch_views import SlotTensors
+from workers.csx.mapped_loads import MappedLoads
+from workers.csx.residents import Residents
+from workers.csx.samples.micro_batches import SharePart, share_parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPart:
+    """The part of a plan that one system needs.
+
+    Attributes:
+        step_names: Names of the layer steps.
+        visits: The visits of a step, in order.
+        strands: The wafer part of each strand.
+        deliveries: Which row each visit is sent; without the rows' names.
+        load_bytes: Size of each row.
+        sum_bytes: Size of each layer step's sums.
+        sum_spans: How each layer step's sums are added up.
+        largest_sum_bytes: The largest of them.
+        loads: Tensors of a slot of the broadcast stream, by row.
+        sums: Tensors of a slot of the gradient stream, by layer step.
+        batch: Tensors of a slot of the batch stream.
+        residents: Loads that stay.
+        mapped: Loads where MemoryX's memory is mapped; None where they are sent.
+    """
+
+    step_names: tuple[str, ...]
+    visits: tuple[Visit, ...]
+    strands: tuple[SharePart, ...]
+    deliveries: Deliveries
+    load_bytes: "array[int]"
+    sum_bytes: "array[int]"
+    sum_spans: tuple[tuple[Span, ...], ...]
+    largest_sum_bytes: int
+    loads: SlotTensors
+    sums: SlotTensors
+    batch: SlotTensors
+    residents: Residents
+    mapped: MappedLoads | None
+
+
+def system_part(
+    plan: Plan,
+    share: BatchShard,
+    *,
+    num_systems: int,
+    num_shards: int,
+    mode: StreamMode,
+    num_strands: int = 1,
+) -> SystemPart:
+    """Return the part that a system needs.
+
+    Args:
+        plan: A verified plan.
+        share: The system's share of the batch.
+        num_systems: Number of systems of the session.
+        num_shards: Shards of MemoryX.
+        mode: How layer steps get what they load.
+        num_strands: Strands that divide the share.
+    """
+    sent = deliveries(plan, num_systems)
+    load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
+    sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+    return SystemPart(
+        step_names=tuple(step.name for step in plan.layer_steps),
+        visits=visits(plan, num_systems),
+        strands=share_parts(
+            plan, share, count=num_micro_batches(plan, num_systems), num_strands=num_strands
+        ),
+        deliveries=replace(sent, rows=()),
+        load_bytes=_sizes(load_layouts),
+        sum_bytes=_sizes(sum_layouts),
+        sum_spans=_spans(sum_layouts),
+        largest_sum_bytes=largest(sum_layouts),
+        loads=SlotTensors(load_layouts),
+        sums=SlotTensors(sum_layouts),
+        batch=SlotTensors((batch_layout(plan, share),)),
+        residents=Residents(plan),
+        mapped=MappedLoads(plan, num_shards) if mode is StreamMode.MAPPED else None,
+    )
+
+
+def _spans(layouts: Iterable[SlotLayout]) -> tuple[tuple[Span, ...], ...]:
+    """Return the spans of each layout, those of layouts that are alike once."""
+    alike: dict[tuple[Span, ...], tuple[Span, ...]] = {}
+    return tuple(alike.setdefault(found, found) for found in map(SlotLayout.spans, layouts))
+
+
+def _sizes(layouts: Iterable[SlotLayout]) -> "array[int]":
+    return array("q", [layout.num_bytes for layout in layouts])
