@@ -38,7 +38,7 @@ def test_an_example_runs_on_an_appliance(example: Example, appliance, tmp_path: 
     )
     status = run.wait()
     assert status == 0, run.text()[-4000:]
-    assert "SUCCESS!" in run.text()
+    assert "SUCCESS!" in run.text() or not example.reports_success
 
 
 @pytest.mark.parametrize(

@@ -23,19 +23,22 @@ ROOT = Path(__file__).parents[2]
 COMPILED_ONLY: frozenset[tuple[str, str]] = frozenset()
 """Examples that the simulated fabric does not run rightly yet: they stop after the compile."""
 
-ON_AN_APPLIANCE = frozenset(
-    {
-        "topic-01-arrays-and-pointers",
-        "gemv-01-complete-program",
-        "gemv-02-memory-dsds",
-        "gemv-03-memcpy",
-        "gemv-04-params",
-        "gemv-05-multiple-pes",
-        "topic-02-libraries",
-        "topic-10-map-builtin",
-        "single-tile-matvec",
-    }
-)
+STAGES: dict[str, str] = {
+    "S1": "topic-01-arrays-and-pointers gemv-01-complete-program gemv-02-memory-dsds gemv-03-memcpy"
+    " gemv-04-params gemv-05-multiple-pes topic-02-libraries topic-10-map-builtin"
+    " single-tile-matvec",
+    "S2": "gemv-06-routes-1 gemv-07-routes-2 gemv-08-routes-3 topic-12-debug-library"
+    " topic-13-simprint game-of-life residual bandwidth-test row-col-broadcast",
+    "S3": "pipeline-01-basic pipeline-02-fifo pipeline-03-multiple topic-03-streaming-wavelet-data"
+    " topic-04-sparse-tensors topic-09-fifos topic-14-color-swap wide-multiplication"
+    " gemv-09-streaming gemv-checkerboard-pattern mandelbrot",
+    "S4": "topic-11-collectives gemv-collectives_2d gemm-collectives_2d",
+    "S5": "topic-05-sentinels topic-06-switches topic-07-switches-entrypt topic-08-filters"
+    " topic-16-queue-flush cholesky fft-1d-2d 25-pt-stencil",
+}
+"""What examples need: one PE; routes and tasks; streams; collectives; switches, filters, flushes."""
+
+ON_AN_APPLIANCE = frozenset(" ".join(STAGES.values()).split())
 """Examples that are run by the SDK's client, too."""
 
 BANDWIDTH_TEST = (
@@ -77,6 +80,11 @@ class Example:
     def runs(self) -> bool:
         """Whether its host program is run, too."""
         return (self.program, self.architecture) not in COMPILED_ONLY
+
+    @property
+    def reports_success(self) -> bool:
+        """Whether its host program says so in words, and not by its exit code alone."""
+        return '"SUCCESS!"' in (self.commands.parent / "run.py").read_text()
 
     @property
     def has_layout(self) -> bool:
