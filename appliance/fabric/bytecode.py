@@ -297,11 +297,11 @@ FIFO = np.dtype(
 )
 FILTER = np.dtype(
     [
+        ("is_active", "u1"),
         ("kind", "u1"),
         ("count_data", "u1"),
         ("count_control", "u1"),
         ("filter_control", "u1"),
-        ("is_active", "u1"),
         ("has_limit2", "u1"),
         ("stage", "u1"),
         ("reserved", "u1"),

@@ -11,7 +11,7 @@
 int posix_memalign(void **block, u64 alignment, u64 size);
 int madvise(void *block, u64 size, int advice);
 
-enum { CHUNK = 2 << 20, FEW_PES = 64, SMALL_CHUNK = 1 << 16, LINE = 64, ADVICE_HUGE_PAGES = 14 };
+enum { CHUNK = 2 << 20, FEW_PES = 64, SMALL_CHUNK = 1 << 16, ADVICE_HUGE_PAGES = 14 };
 
 static void *new_chunk(Machine *m, u64 size, u64 alignment) {
     void *block = 0;

@@ -47,8 +47,8 @@ static void simulate_alone(Team *team, u64 now) {
     Machine *const *bands = team->bands;
     const u32 n = team->count;
     for (u32 k = 0; k < n; k++) begin_cycle(bands[k], now);
-    for (u32 k = 0; k < n; k++) move_wavelets(bands[k]);
-    for (u32 k = 0; k < n; k++) step_cores(bands[k]);
+    for (u32 k = 0; k < n; k++) work_inside(bands[k]);
+    for (u32 k = 0; k < n; k++) work_at_edges(bands[k]);
     for (u32 k = 0; k < n; k++) end_cycle(bands[k]);
 }
 
@@ -68,9 +68,9 @@ static u32 work_together(Machine *m) {
         if (reason != GO_ON || is_time(team, &idle, 0)) return reason;
         begin_cycle(m, next);
         meet(team);
-        move_wavelets(m);
+        work_inside(m);
         meet(team);
-        step_cores(m);
+        work_at_edges(m);
         meet(team);
         end_cycle(m);
     }
@@ -97,16 +97,15 @@ static u32 run_together(Team *team) {
 }
 
 static u32 run_bands(Team *team) {
-    u32 busy = 0;
     for (u32 k = 0; k < team->count; k++) team->bands[k]->next = next_event(team->bands[k]);
     for (;;) {
         const u64 next = next_of_all(team);
         u32 reason = look_around(team, next);
         if (reason != GO_ON) return reason;
-        if (team->count > 1 && is_time(team, &busy, 1)) {
-            busy = 0;
+        if (team->count > 1 && is_time(team, &team->busy, 1)) {
             reason = run_together(team);
-            if (reason != GO_ON) return reason;
+            if (reason != GO_ON) return reason; /* a later call goes on with threads at once */
+            team->busy = 0;
             continue;
         }
         simulate_alone(team, next);

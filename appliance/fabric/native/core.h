@@ -14,8 +14,8 @@ typedef struct Candidate {
 /* The task of a wavelet at the head of an input queue, if it can run. */
 static int wavelet_task(Machine *m, const Pe *pe, u32 number, u64 now, Candidate *found) {
     const Queue *q = pe->inputs + number;
-    if (!q->count || q->ring[q->head].ready > now) return 0;
-    const Entry *e = q->ring + q->head;
+    const Entry *e = head_of(q);
+    if (!q->count || !is_due(e, now)) return 0;
     const u32 id = m->is_wse3 ? number : q->color;
     if (e->control) {
         const u64 blocked = m->is_wse3 ? pe->blocked_queue : pe->blocked_color;
@@ -188,14 +188,15 @@ static int issue_main(Machine *m, Pe *pe, u64 now) {
 
 /* When this PE has something to do by itself: what others cause, they schedule. */
 static void schedule_next(Machine *m, Pe *pe, u64 now) {
+    if (pe->wake == now + 1) return; /* no earlier one */
     u64 next = NEVER;
     if (pe->busy_until > now) next = pe->busy_until;
     if (pe->slot_free > now && pe->slot_free < next) next = pe->slot_free;
     for (u32 held = pe->in_mask | (u32)pe->out_mask << NUM_QUEUES; held; held &= held - 1) {
         const u32 k = (u32)__builtin_ctz(held);
         const Queue *q = k < NUM_QUEUES ? pe->inputs + k : pe->outputs + (k - NUM_QUEUES);
-        const u64 ready = q->ring[q->head].ready;
-        if (ready > now && ready < next) next = ready;
+        const i32 wait = (i32)(head_of(q)->ready - (u32)now);
+        if (wait > 0 && now + (u32)wait < next) next = now + (u32)wait;
     }
     for (u32 starting = pe->starting; starting; starting &= starting - 1) {
         const u32 k = (u32)__builtin_ctz(starting);
@@ -203,8 +204,8 @@ static void schedule_next(Machine *m, Pe *pe, u64 now) {
         if (ready <= now) pe->starting &= (u8)~(1u << k);
         else if (ready < next) next = ready;
     }
-    const HostPort *h = &pe->host_in;
-    if (h->position < h->total) {
+    if (UNLIKELY(pe->has_feed)) {
+        const HostPort *h = &pe->host_in;
         const u64 at = h->start + (h->first + h->position) / m->channel_words;
         if (at > now && at < next) next = at;
     }

@@ -2,56 +2,11 @@
 #include "core.h"
 #include "team.h"
 
-enum { WHEEL = 256 };
-
-static void append(List *list, u32 item) {
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity ? 2 * list->capacity : 16;
-        list->items = realloc(list->items, list->capacity * sizeof(u32));
-    }
-    list->items[list->count++] = item;
-}
-
-/* Has a PE look around in a cycle; earlier wishes win, since a PE that looks asks again. */
-static void schedule(Machine *m, Pe *pe, u64 cycle) {
-    if (UNLIKELY(pe->number - m->first >= m->span)) { /* always for the next cycle */
-        append(&m->wishes[m->turn & 1][pe->number < m->first ? ABOVE : BELOW], pe->number);
-        return;
-    }
-    if (cycle >= pe->wake) return;
-    pe->wake = cycle;
-    if (cycle - m->now < WHEEL) {
-        append(m->wheel + cycle % WHEEL, pe->number);
-        m->num_in_wheel++;
-    } else {
-        append(&m->far, pe->number);
-        if (cycle < m->far_next) m->far_next = cycle;
-    }
-}
-
-/* Moves what has come near from the far list to the wheel. */
-static void bring_near(Machine *m) {
-    List *far = &m->far;
-    u32 kept = 0;
-    m->far_next = NEVER;
-    for (u32 k = 0; k < far->count; k++) {
-        Pe *pe = m->pes[far->items[k]];
-        if (pe->wake == NEVER || pe->wake < m->now) continue;
-        if (pe->wake - m->now < WHEEL) {
-            append(m->wheel + pe->wake % WHEEL, pe->number);
-            m->num_in_wheel++;
-            continue;
-        }
-        if (pe->wake < m->far_next) m->far_next = pe->wake;
-        far->items[kept++] = far->items[k];
-    }
-    far->count = kept;
-}
-
 static void set_up_router(Machine *m, Pe *pe) {
     const u32 routing = m->routing_of[pe->number];
     if (routing == NEVER32) return;
     const ColorConfig *configs = m->routings[routing];
+    reserve_routes(m, pe, m->routing_sizes[routing]);
     for (u32 k = 0; k < m->routing_sizes[routing]; k++) {
         Route *r = route_of(m, pe, configs[k].color);
         r->config = configs[k];
@@ -68,6 +23,8 @@ static void set_up_queues(Machine *m, Pe *pe) {
     for (u32 k = 0; k < NUM_QUEUES; k++) {
         pe->inputs[k].depth = m->is_wse3 ? in3[k] : in2[k];
         pe->outputs[k].depth = m->is_wse3 ? out3[k] : out2[k];
+        pe->inputs[k].size = (u8)room_of(m, pe->inputs + k);
+        pe->outputs[k].size = (u8)room_of(m, pe->outputs + k);
         pe->inputs[k].filtered = 1;
         pe->inputs[k].color = pe->outputs[k].color = NONE8;
         if (!pe->image) continue;
@@ -83,7 +40,7 @@ static void set_up_queues(Machine *m, Pe *pe) {
 static void bind_free_queues(Machine *m, Pe *pe) {
     u32 number = NUM_QUEUES;
     for (u32 color = 0; color < NUM_COLORS && !m->is_wse3; color++) {
-        const Route *r = pe->routes[color];
+        const Route *r = find_route(pe, color);
         if (!r || pe->queue_for[color] != NONE8) continue;
         const ColorConfig *c = &r->config;
         if (!((c->tx | c->tx1[1] | c->tx1[2] | c->tx1[3]) >> RAMP & 1)) continue;
@@ -122,8 +79,9 @@ static Pe *make_pe(Machine *m, u32 number) {
     Pe *pe = allot(m, sizeof(Pe));
     m->num_touched++;
     pe->number = number;
-    pe->x = number % m->width;
-    pe->y = number / m->width;
+    pe->x = (u16)(number % m->width);
+    pe->y = (u16)(number / m->width);
+    memset(pe->route_at, NONE8, NUM_COLORS);
     pe->wake = NEVER;
     pe->main_priority = 1;
     for (u32 k = 0; k < 4; k++) pe->prng[k] = 0xdeadbeef;
@@ -151,123 +109,7 @@ static Pe *pe_at(Machine *m, u32 number) {
     return pe;
 }
 
-static void collect(Machine *m, u64 now) {
-    List *slot = m->wheel + now % WHEEL;
-    m->run.count = 0;
-    for (u32 k = 0; k < slot->count; k++) {
-        Pe *pe = m->pes[slot->items[k]];
-        if (pe->wake != now) continue;
-        pe->wake = NEVER;
-        append(&m->run, pe->number);
-    }
-    m->num_in_wheel -= slot->count;
-    slot->count = 0;
-}
-
-/* The next cycle in which a PE of this band looks around, perhaps in vain. */
-static u64 next_event(const Machine *m) {
-    u64 next = m->far_next;
-    if (!m->num_in_wheel) return next;
-    for (u64 cycle = m->now + 1; cycle < next; cycle++)
-        if (m->wheel[cycle % WHEEL].count) return cycle;
-    return next;
-}
-
-static void go_to(Machine *m, u64 cycle) {
-    m->now = cycle;
-    if (m->far_next != NEVER && m->far_next - cycle < WHEEL) bring_near(m);
-}
-
-/* --- ahead of what is looked at, its memory is fetched: a large grid does not lie in a cache */
-
-enum { FAR_AHEAD = 10, AHEAD = 5 };
-
-INLINE void fetch(const void *block, u32 lines) {
-    for (u32 k = 0; k < lines; k++) __builtin_prefetch((const char *)block + k * LINE, 1);
-}
-
-INLINE const Pe *ahead_of(const Machine *m, u32 k, u32 distance) {
-    return k + distance < m->run.count ? m->pes[m->run.items[k + distance]] : 0;
-}
-
-INLINE void foresee_decision(const Machine *m, u32 k) {
-    const Pe *far = ahead_of(m, k, FAR_AHEAD), *near = ahead_of(m, k, AHEAD);
-    if (far) fetch(far, 5);
-    if (!near) return;
-    if (near->buffered) fetch(near->routes[__builtin_ctz(near->buffered)], 2);
-    if (near->out_mask) fetch(near->outputs + __builtin_ctz(near->out_mask), 2);
-}
-
-INLINE void foresee_step(const Machine *m, u32 k) {
-    const Pe *far = ahead_of(m, k, FAR_AHEAD), *near = ahead_of(m, k, AHEAD);
-    if (far) fetch(far, 3);
-    if (!near) return;
-    if (near->thread_mask) fetch(near->threads + __builtin_ctz(near->thread_mask), 4);
-    if (near->in_mask) fetch(near->inputs + __builtin_ctz(near->in_mask), 2);
-}
-
-INLINE void foresee_move(const Machine *m, u32 k) {
-    if (k + AHEAD >= m->num_moves) return;
-    const Move *move = m->move_list + k + AHEAD;
-    const Pe *pe = m->pes[move->pe];
-    fetch(pe, 1);
-    if (move->source == FROM_BUFFER) fetch(pe->routes[move->color], 2);
-}
-
-/* --- the parts of a cycle; between them the bands meet */
-
-static void begin_cycle(Machine *m, u64 now) {
-    go_to(m, now);
-    m->turn++;
-    m->wishes[m->turn & 1][ABOVE].count = m->wishes[m->turn & 1][BELOW].count = 0;
-    collect(m, now);
-    m->num_moves = 0;
-    for (u32 k = 0; k < m->run.count; k++) {
-        foresee_decision(m, k);
-        decide(m, m->pes[m->run.items[k]], now);
-    }
-}
-
-static void move_wavelets(Machine *m) {
-    m->arrivals[ABOVE].count = m->arrivals[BELOW].count = 0;
-    for (u32 k = 0; k < m->num_moves; k++) {
-        foresee_move(m, k);
-        commit(m, m->move_list + k, m->now);
-    }
-}
-
-static void take_arrivals(Machine *m, const Arrivals *list) {
-    for (u32 k = 0; k < list->count; k++) {
-        const Arrival *a = list->items + k;
-        arrive(m, m->pes[a->pe], a->entry, a->color, a->port, m->now);
-    }
-}
-
-static void step_cores(Machine *m) {
-    Machine *const *bands = m->team->bands;
-    if (m->band > 0) take_arrivals(m, bands[m->band - 1]->arrivals + BELOW);
-    if (m->band + 1 < m->num_bands) take_arrivals(m, bands[m->band + 1]->arrivals + ABOVE);
-    for (u32 k = 0; k < m->run.count; k++) {
-        foresee_step(m, k);
-        Pe *pe = m->pes[m->run.items[k]];
-        if (pe->image) core_step(m, pe, m->now);
-    }
-    m->num_active = m->run.count;
-    if (m->num_active) m->last_active = m->now;
-    const List *wishes = m->wishes[m->turn & 1];
-    m->next = wishes[ABOVE].count || wishes[BELOW].count ? m->now + 1 : next_event(m);
-}
-
-static void take_wishes(Machine *m, const List *list) {
-    for (u32 k = 0; k < list->count; k++) schedule(m, m->pes[list->items[k]], m->now + 1);
-}
-
-static void end_cycle(Machine *m) {
-    Machine *const *bands = m->team->bands;
-    if (m->band > 0) take_wishes(m, bands[m->band - 1]->wishes[m->turn & 1] + BELOW);
-    if (m->band + 1 < m->num_bands) take_wishes(m, bands[m->band + 1]->wishes[m->turn & 1] + ABOVE);
-}
-
+#include "cycle.h"
 #include "bands.h"
 
 u64 fabric_layout(u32 which) {
@@ -292,7 +134,6 @@ static Machine *new_band(const u32 *options, const ClassImage *classes, u32 *cla
     m->routing_of = routing_of;
     m->routings = routings;
     m->routing_sizes = routing_sizes;
-    m->wheel = calloc(WHEEL, sizeof(List));
     m->far_next = m->next = NEVER;
     return m;
 }
@@ -314,6 +155,7 @@ Machine *fabric_new(const u32 *options, const ClassImage *classes, u32 *class_of
         m->team = team;
         m->first = (u32)row * m->width;
         m->span = (u32)(end - row) * m->width;
+        make_wheel(m);
         team->bands[k] = m;
     }
     return team->bands[0];
@@ -328,14 +170,12 @@ static void free_pe(Pe *pe) {
 }
 
 static void free_band(Machine *m) {
-    for (u32 k = 0; k < WHEEL; k++) free(m->wheel[k].items);
+    free_wheel(m);
     for (u32 k = 0; k < 2; k++) {
         free(m->arrivals[k].items);
         free(m->wishes[0][k].items);
         free(m->wishes[1][k].items);
     }
-    free(m->wheel);
-    free(m->far.items);
     free(m->run.items);
     free(m->move_list);
     free(m->console.bytes);
@@ -393,6 +233,7 @@ void fabric_stream(Machine *all, u32 number, u32 color, u32 is_in, u32 *data, u3
     HostPort *port = is_in ? &pe->host_in : &pe->host_out;
     *port = (HostPort){.data = data, .start = m->now + 1, .color = color, .total = total, .first = first};
     if (!total) return;
+    if (is_in) pe->has_feed = 1;
     m->num_streams++;
     if (!is_in) pe->host_open |= 1u << color;
     schedule(m, pe, m->now + 1);
@@ -406,7 +247,7 @@ void fabric_reset_streams(Machine *m) {
 void fabric_pass(Machine *m, u64 cycles) {
     for (u32 k = 0; k < m->num_bands; k++)
         if (next_event(m->team->bands[k]) != NEVER) return;
-    for (u32 k = 0; k < m->num_bands; k++) m->team->bands[k]->now += cycles;
+    for (u32 k = 0; k < m->num_bands; k++) go_to(m->team->bands[k], m->team->bands[k]->now + cycles);
 }
 
 static u64 value_of(const Machine *m, u32 which) {
@@ -456,7 +297,7 @@ u64 fabric_inspect(const Machine *m, u32 number, u32 what, u32 index) {
     if (!pe) return NEVER;
     const Thread *t = pe->threads + index % NUM_THREADS;
     const Queue *in = pe->inputs + index % NUM_QUEUES, *out = pe->outputs + index % NUM_QUEUES;
-    const Route *r = pe->routes[index % NUM_COLORS];
+    const Route *r = find_route(pe, index % NUM_COLORS);
     switch (what) {
     case 0: return pe->pc;
     case 1: return (u64)pe->is_running | (u64)pe->in_operation << 1 | (u64)pe->has_call << 2 | (u64)pe->command_ready << 3;

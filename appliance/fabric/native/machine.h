@@ -25,7 +25,8 @@ enum {
     MAIN_THREAD = 8,
     NUM_DSRS = 48,
     DSR_FILES = 3,
-    RING = 16, /* entries of a queue: greatest depth, ramp latency, and a margin; a power of 2 */
+    RING = 16, /* most entries of a queue: greatest depth, ramp latency, and a margin */
+    LINE = 64, /* bytes of a cache line */
     MAP_DEPTH = 4,
     MAP_INPUTS = 8,
     NONE8 = 0xff,
@@ -79,16 +80,18 @@ typedef struct Shape { /* SHAPED: innermost first. CIRCULAR: base, wraparound, e
     u16 base, wrap, reserved[5];
 } Shape;
 
+/* A wavelet that waits. Small, so that what a cycle touches of a queue lies in one cache line. */
 typedef struct Entry {
-    u64 ready;
+    u32 ready; /* low half of the cycle from which it may go on: see is_due */
     u32 data;
-    u8 control, color, pad[2];
+    u8 control, color, advances, pad; /* advances: the sender's switch, behind it */
 } Entry;
 
 typedef struct Queue {
-    u8 head, count, depth, color, is_bound, user, filtered, flushing;
-    u8 priority, is_lent, pad[2]; /* lent: bound though the program did not ask */
-    u32 reserved;
+    _Alignas(LINE) u8 head;
+    u8 count, depth, size; /* size: entries of the ring in use */
+    u8 color, is_bound, user, filtered, flushing;
+    u8 priority, is_lent, pad; /* lent: bound though the program did not ask */
     Entry ring[RING];
 } Queue;
 
@@ -105,7 +108,8 @@ enum { CURSOR_SCALAR = 8, CURSOR_PLACE = 9, CURSOR_FIFO = 10 };
 enum { OUT_CONTROL = 1, OUT_INDEX = 2, OUT_ADVANCE = 4, OUT_ZERO0 = 8, OUT_ZERO1 = 16, OUT_TRANSFORM = 32 };
 
 typedef struct Thread {
-    u8 is_active, op, priority, is_accumulating;
+    _Alignas(LINE) u8 is_active;
+    u8 op, priority, is_accumulating;
     u8 completion, target_kind, control_terminate, control_action;
     u8 control_kind, has_index, pad[2];
     u16 target, control_target;
@@ -134,7 +138,7 @@ typedef struct MapState {
 } MapState;
 
 typedef struct Filter {
-    u8 kind, count_data, count_control, filter_control, is_active, has_limit2, stage, pad;
+    u8 is_active, kind, count_data, count_control, filter_control, has_limit2, stage, pad;
     u32 counter, init_counter, max_counter, limit1, limit2, min_index, max_index, reserved;
 } Filter;
 
@@ -146,12 +150,12 @@ typedef struct ColorConfig {
     Filter filter;
 } ColorConfig;
 
-typedef struct Route {
-    ColorConfig config;
+typedef struct Route { /* what every wavelet needs lies in the first cache line */
+    _Alignas(LINE) u64 arrival;
+    Entry buffer[2];
     u8 rx, tx; /* of the current position */
     u8 count, barrier, arrival_ports, pad[3];
-    u64 arrival;
-    Entry buffer[2];
+    ColorConfig config;
 } Route;
 
 typedef struct ClassImage {
@@ -181,36 +185,42 @@ typedef struct HostPort {
 } HostPort;
 
 typedef struct Pe {
-    /* what every cycle of an active PE reads, side by side */
-    u64 wake; /* the cycle in which it is looked at next */
+    /* what every cycle of an active PE reads: three cache lines */
+    _Alignas(LINE) u64 wake; /* the cycle in which it is looked at next */
     const ClassImage *image;
     u8 *memory;
     u64 *frame;
-    u32 number, x, y, memory_size;
+    u32 number;
+    u16 x, y;
+    u32 memory_size;
     u32 buffered; /* colors with a wavelet in the router */
     u8 next_color, next_output;
     u8 in_mask, out_mask; /* queues that hold a wavelet */
     u8 thread_mask, starting, has_swap, next_thread; /* microthreads at work, those being set up; whether a color swaps here */
     u8 is_running, in_operation, has_failed, main_priority;
+    u8 has_call, last_task_id, has_feed, pad; /* feed: the host sends a stream */
     u64 busy_until, slot_free, busy_cycles;
     u64 active, blocked_local, blocked_threads;
-    u32 pc, is_flushing;
+    u32 is_flushing;
     u32 teardown_pending, flush_pending; /* colors; queues: input bits 0-7, output bits 8-15 */
-    u32 teardown_seen; /* colors whose handler has been started */
     u32 host_open; /* colors that the host drains here */
-    u8 has_call, last_task_id, carry, map_depth;
+    Route *routes;
+    u8 route_at[NUM_COLORS]; /* which of `routes` is a color's, or NONE8 */
     u8 queue_for[NUM_COLORS]; /* input queue bound to a color */
-    u64 instructions, wavelets;
+    u64 wavelets;
+    Queue inputs[NUM_QUEUES], outputs[NUM_QUEUES];
+    Thread threads[NUM_THREADS];
+    HostPort host_in, host_out;
+    u32 pc;
+    u32 teardown_seen; /* colors whose handler has been started */
+    u8 num_routes, route_capacity, carry, map_depth;
+    u64 instructions;
     u64 blocked_data, blocked_color, blocked_queue, high_priority;
     Dsr *dsrs; /* DSR_FILES files of NUM_DSRS; allocated at the first load */
     MapState *maps;
     Fifo *fifos;
-    Route *routes[NUM_COLORS];
-    Queue inputs[NUM_QUEUES], outputs[NUM_QUEUES];
-    Thread threads[NUM_THREADS];
-    HostPort host_in, host_out;
     /* what few cycles read */
-    u8 command_ready, is_counting, pad[6];
+    u8 command_ready, is_counting, pad2[6];
     u64 task_started;
     u32 call_function, call_arguments[16];
     u32 stack_top, stack_size;
@@ -272,7 +282,9 @@ typedef struct Machine {
     const u32 *routing_sizes;
     u64 now;
     u32 num_pes, num_touched;
-    /* timing wheel: lists of PEs by cycle, and what lies beyond */
+    /* when PEs look around: bits for the next cycle, a wheel of lists by cycle, and what lies beyond */
+    u64 *soon, *soon_words; /* a bit for each PE of the band; one for each word of those */
+    u32 num_soon, pad2;
     List *wheel;
     List far, run;
     u64 far_next;
@@ -281,6 +293,7 @@ typedef struct Machine {
     u64 fault_cycle;
     struct Move *move_list;
     u32 num_moves, move_capacity;
+    u32 top, bottom, num_edge_moves; /* cycle.h: parts of `run` */
     u64 num_streams; /* PEs whose host stream is not done */
     u64 steps, moves; /* PE-cycles simulated, wavelets moved */
     u64 last_move;

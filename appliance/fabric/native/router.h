@@ -21,7 +21,7 @@ INLINE u32 opposite(u32 port) { return port ^ 1; } /* west-east, south-north */
 /* The color that a router takes a wavelet for: with color swap its partner's. */
 INLINE u32 taken_as(const Pe *pe, u32 color, u32 port) {
     if (LIKELY(!pe->has_swap)) return color;
-    const Route *partner = pe->routes[color ^ 1];
+    const Route *partner = find_route(pe, color ^ 1);
     if (!partner || !partner->config.is_used) return color;
     const ColorConfig *c = &partner->config;
     const int swaps = port <= EAST ? c->swap_x : port <= NORTH ? c->swap_y : c->swap_x && c->swap_y;
@@ -30,7 +30,7 @@ INLINE u32 taken_as(const Pe *pe, u32 color, u32 port) {
 
 INLINE int accepts(const Pe *pe, u32 color, u32 port) {
     if (!pe) return 0;
-    const Route *r = pe->routes[taken_as(pe, color, port)];
+    const Route *r = find_route(pe, taken_as(pe, color, port));
     return r && r->config.is_used && !r->config.teardown && !r->barrier && r->count < BUFFER_DEPTH &&
            (r->rx >> port & 1);
 }
@@ -64,7 +64,7 @@ static void decide_buffers(Machine *m, Pe *pe, u32 *used) {
         k += (u32)__builtin_ctzll(around >> k);
         if (k >= pe->next_color + NUM_COLORS) return;
         const u32 color = k >= NUM_COLORS ? k - NUM_COLORS : k;
-        const Route *r = pe->routes[color];
+        const Route *r = find_route(pe, color);
         if (r->config.teardown || !r->tx || (r->tx & *used)) continue;
         const Entry *e = r->buffer;
         int can = 1;
@@ -87,8 +87,8 @@ static void decide_outputs(Machine *m, Pe *pe, u64 now) {
         if (k >= pe->next_output + NUM_QUEUES) return;
         const u32 number = k & (NUM_QUEUES - 1);
         const Queue *q = pe->outputs + number;
-        if (q->ring[q->head].ready > now) continue;
-        const u32 color = q->ring[q->head].color;
+        if (!is_due(head_of(q), now)) continue;
+        const u32 color = head_of(q)->color;
         if (color >= NUM_COLORS) continue;
         if (pe->host_open >> color & 1) { add_move(m, pe->number, TO_HOST, color, number); return; }
         if (!accepts(pe, color, RAMP)) continue;
@@ -99,7 +99,7 @@ static void decide_outputs(Machine *m, Pe *pe, u64 now) {
 
 static void decide_host(Machine *m, Pe *pe, u32 *used, u64 now) {
     const HostPort *h = &pe->host_in;
-    if (h->position == h->total || (*used >> RAMP & 1)) return;
+    if (*used >> RAMP & 1) return;
     if (h->start + (h->first + h->position) / m->channel_words > now) return;
     const u32 number = pe->queue_for[h->color];
     if (number == NONE8 || pe->inputs[number].count >= room_of(m, pe->inputs + number)) return;
@@ -111,7 +111,7 @@ static void decide(Machine *m, Pe *pe, u64 now) {
     u32 used = 0;
     if (pe->buffered) decide_buffers(m, pe, &used);
     if (pe->out_mask) decide_outputs(m, pe, now);
-    if (pe->host_in.total) decide_host(m, pe, &used, now);
+    if (UNLIKELY(pe->has_feed)) decide_host(m, pe, &used, now);
 }
 
 /* Of several ports the two lowest are named, of several colors the lowest, in any order. */
@@ -126,12 +126,12 @@ static void fail_arrival(Machine *m, Pe *pe, Route *r, u32 color, u32 port) {
 /* A wavelet comes to a router; its entry can move in the next cycle. */
 static void arrive(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
     const u32 as = taken_as(pe, color, port);
-    Route *r = pe->routes[as];
+    Route *r = find_route(pe, as);
     if (r->arrival == now + 1) { fail_arrival(m, pe, r, as, port); return; }
     r->arrival = now + 1;
     r->arrival_ports = (u8)(1u << port);
     e.color = (u8)as;
-    e.ready = now + 1;
+    e.ready = (u32)now + 1;
     r->buffer[r->count++] = e;
     pe->buffered |= 1u << as;
     set_barrier(r);
@@ -139,9 +139,9 @@ static void arrive(Machine *m, Pe *pe, Entry e, u32 color, u32 port, u64 now) {
 }
 
 static void deliver(Machine *m, Pe *pe, u32 number, Entry e, u64 now) {
-    e.ready = now + m->ramp_cycles;
+    e.ready = (u32)now + m->ramp_cycles;
     push_queue(pe->inputs, number, &pe->in_mask, e);
-    schedule(m, pe, e.ready);
+    schedule(m, pe, now + m->ramp_cycles);
 }
 
 /* To a router of this band at once; into another one through the list that its thread reads. */
@@ -183,13 +183,13 @@ static u32 obey(Machine *m, Pe *pe, Route *r, u32 data) {
 
 static void commit_buffer(Machine *m, Pe *pe, const Move *move, u64 now) {
     const u32 color = move->color;
-    Route *r = pe->routes[color];
+    Route *r = find_route(pe, color);
     Entry e = r->buffer[0];
     const u32 tx = r->tx, rx = r->rx;
     r->buffer[0] = r->buffer[1];
     if (--r->count == 0) pe->buffered &= ~(1u << color);
     set_barrier(r);
-    TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_HOP, (u8)color, (u8)tx, trace_more(r->count, e.control));
+    TRACE(m, now, pe->number, e.data, (u32)now - e.ready, TRACE_HOP, (u8)color, (u8)tx, trace_more(r->count, e.control));
     if (tx >> RAMP & 1 && !is_ce_ignored(&e)) {
         const u32 number = pe->queue_for[color];
         Filter *filter = &r->config.filter;
@@ -197,7 +197,7 @@ static void commit_buffer(Machine *m, Pe *pe, const Move *move, u64 now) {
         if (!filters || passes_filter(filter, e.data, e.control)) deliver(m, pe, number, e, now);
     }
     if (e.control) e.data = obey(m, pe, r, e.data);
-    if (e.pad[0]) { if (r->config.has_switch) advance_switch(r); e.pad[0] = 0; }
+    if (e.advances) { if (r->config.has_switch) advance_switch(r); e.advances = 0; }
     for (u32 port = WEST; port <= NORTH; port++)
         if (tx >> port & 1) send(m, neighbour(m, pe, port, 1), e, color, opposite(port), now);
     if (move->was_closed) wake_senders(m, pe, r, rx | r->rx);
@@ -213,7 +213,7 @@ static void commit(Machine *m, const Move *move, u64 now) {
     case FROM_BUFFER: commit_buffer(m, pe, move, now); return;
     case FROM_OUTPUT: {
         const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
-        TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_SEND, move->color, move->index,
+        TRACE(m, now, pe->number, e.data, (u32)now - e.ready, TRACE_SEND, move->color, move->index,
               trace_more(pe->outputs[move->index].count, e.control));
         arrive(m, pe, e, move->color, RAMP, now);
         break;
@@ -222,7 +222,7 @@ static void commit(Machine *m, const Move *move, u64 now) {
         const Entry e = pop_queue(pe->outputs, move->index, &pe->out_mask);
         HostPort *h = &pe->host_out;
         h->data[h->position++] = e.data;
-        TRACE(m, now, pe->number, e.data, (u32)(now - e.ready), TRACE_HOST_OUT, move->color, move->index,
+        TRACE(m, now, pe->number, e.data, (u32)now - e.ready, TRACE_HOST_OUT, move->color, move->index,
               trace_more(pe->outputs[move->index].count, e.control));
         if (h->position == h->total) { pe->host_open &= ~(1u << move->color); m->num_streams--; }
         break;
@@ -233,7 +233,7 @@ static void commit(Machine *m, const Move *move, u64 now) {
         TRACE(m, now, pe->number, e.data, 0, TRACE_HOST_IN, move->color, move->index,
               trace_more(pe->inputs[move->index].count, 0));
         deliver(m, pe, move->index, e, now);
-        if (h->position == h->total) m->num_streams--;
+        if (h->position == h->total) { pe->has_feed = 0; m->num_streams--; }
         schedule(m, pe, now + 1);
         return;
     }

@@ -2,7 +2,6 @@
 #ifndef FABRIC_ROUTES_H
 #define FABRIC_ROUTES_H
 
-#include "arena.h"
 #include "threads.h"
 
 static Pe *pe_at(Machine *m, u32 number);
@@ -40,13 +39,29 @@ static void select_position(Route *r) {
     }
 }
 
+/* A color's route, or 0 where the router knows nothing of it. */
+INLINE Route *find_route(const Pe *pe, u32 color) {
+    const u32 at = pe->route_at[color];
+    return LIKELY(at != NONE8) ? pe->routes + at : 0;
+}
+
+/* Makes room for so many routes side by side: the PE's own address says where they lie. */
+static void reserve_routes(Machine *m, Pe *pe, u32 count) {
+    if (count <= pe->route_capacity) return;
+    Route *routes = allot(m, count * sizeof(Route));
+    memcpy(routes, pe->routes, pe->num_routes * sizeof(Route));
+    pe->routes = routes;
+    pe->route_capacity = (u8)count;
+}
+
+/* The same, made if need be: then routes that were found before may lie elsewhere. */
 static Route *route_of(Machine *m, Pe *pe, u32 color) {
-    Route *r = pe->routes[color];
-    if (r) return r;
-    r = allot(m, sizeof(Route));
-    r->config.color = (u8)color;
-    pe->routes[color] = r;
-    return r;
+    if (pe->route_at[color] == NONE8) {
+        if (pe->num_routes == pe->route_capacity) reserve_routes(m, pe, 2u * pe->num_routes + 2u);
+        pe->routes[pe->num_routes].config.color = (u8)color;
+        pe->route_at[color] = pe->num_routes++;
+    }
+    return pe->routes + pe->route_at[color];
 }
 
 /* Advances to the next valid position; past the last one back to 0 in ring mode. Whether it did. */
@@ -82,9 +97,9 @@ enum { COMMAND_NOP, COMMAND_ADVANCE, COMMAND_RESET, COMMAND_TEARDOWN };
 
 /* Whether the route may be another one behind a wavelet. */
 INLINE int may_change_route(const Route *r, const Entry *e) {
-    if (LIKELY(!e->control)) return e->pad[0] && r->config.has_switch;
+    if (LIKELY(!e->control)) return e->advances && r->config.has_switch;
     const u32 command = command_group(e->data, 0) & 3;
-    return command == COMMAND_TEARDOWN || (r->config.has_switch && (command || e->pad[0]));
+    return command == COMMAND_TEARDOWN || (r->config.has_switch && (command || e->advances));
 }
 
 /* Behind such a wavelet none of its color comes in until it has left. */

@@ -114,6 +114,15 @@ static void configure_route(Machine *m, Pe *pe, u32 number, const u64 *a) {
     wake_around(m, pe);
 }
 
+/* Lets a ring hold more than its queue takes from the router. */
+static void widen(Queue *q) {
+    Entry entries[RING];
+    for (u32 k = 0; k < q->count; k++) entries[k] = q->ring[(q->head + k) % q->size];
+    memcpy(q->ring, entries, q->count * sizeof(Entry));
+    q->head = 0;
+    q->size = RING;
+}
+
 /* What waits in a queue that was lent to the color comes along, before what arrives from now on. */
 static void bind_input(Pe *pe, u32 number, u32 color) {
     Queue *q = pe->inputs + number;
@@ -125,7 +134,8 @@ static void bind_input(Pe *pe, u32 number, u32 color) {
     pe->queue_for[color] = (u8)number;
     if (before == NONE8 || before == number || !pe->inputs[before].is_lent) return;
     pe->inputs[before].is_bound = pe->inputs[before].is_lent = 0;
-    while (pe->inputs[before].count && q->count < RING)
+    if (pe->inputs[before].count + q->count > q->size) widen(q);
+    while (pe->inputs[before].count && q->count < q->size)
         push_queue(pe->inputs, number, &pe->in_mask, pop_queue(pe->inputs, before, &pe->in_mask));
 }
 

@@ -14,7 +14,7 @@ enum { GATE_CLOSED, GATE_OPEN, GATE_GIVEN_UP };
 typedef struct Team {
     u32 count, arrived, epoch, gate;
     u32 lock; /* held while a PE is made */
-    u32 pad;
+    u32 busy; /* cycles in a row in which threads were worth it */
     Machine *bands[MAX_BANDS];
     /* what fabric_run was asked for */
     u64 limit, target, end;

@@ -3,8 +3,7 @@
 #define FABRIC_THREADS_H
 
 #include "vector.h"
-
-static void schedule(Machine *m, Pe *pe, u64 cycle);
+#include "wheel.h"
 
 static void fail(Machine *m, Pe *pe, u32 fault, u32 pc, u32 a, u32 b) {
     /* The first of a cycle, by number of PE, whatever the order in which PEs were simulated. */
@@ -146,10 +145,16 @@ INLINE void step_cursor(Cursor *c) {
 
 INLINE int is_fabric(const Cursor *c) { return c->kind == DSD_FABRIC_IN || c->kind == DSD_FABRIC_OUT; }
 
+/* Whether an entry may go on. Cycles that have come are told from those to come within 2^31 of each
+ * other; `age_entries` keeps them there. */
+INLINE int is_due(const Entry *e, u64 now) { return (i32)((u32)now - e->ready) >= 0; }
+
+INLINE const Entry *head_of(const Queue *q) { return q->ring + q->head; }
+
 INLINE int can_give(const Pe *pe, const Cursor *c, u64 now) {
     if (c->kind == DSD_FABRIC_IN) {
         const Queue *q = pe->inputs + c->queue;
-        return q->count && q->ring[q->head].ready <= now && !q->ring[q->head].control;
+        return q->count && is_due(head_of(q), now) && !head_of(q)->control;
     }
     return c->kind != CURSOR_FIFO || pe->fifos[c->queue].count > 0;
 }
@@ -166,14 +171,15 @@ INLINE int can_take(const Machine *m, const Pe *pe, const Cursor *c) {
 INLINE Entry pop_queue(Queue *queues, u32 number, u8 *mask) {
     Queue *q = queues + number;
     const Entry e = q->ring[q->head];
-    q->head = (q->head + 1) & (RING - 1);
+    q->head = q->head + 1 == q->size ? 0 : (u8)(q->head + 1);
     if (--q->count == 0) *mask &= (u8)~(1u << number);
     return e;
 }
 
 INLINE void push_queue(Queue *queues, u32 number, u8 *mask, Entry e) {
     Queue *q = queues + number;
-    q->ring[(q->head + q->count) & (RING - 1)] = e;
+    const u32 at = (u32)q->head + q->count;
+    q->ring[at >= q->size ? at - q->size : at] = e;
     q->count++;
     *mask |= (u8)(1u << number);
 }
@@ -181,7 +187,7 @@ INLINE void push_queue(Queue *queues, u32 number, u8 *mask, Entry e) {
 /* Takes the head of an input queue into the core. */
 static Entry take_wavelet(Machine *m, Pe *pe, u32 number) {
     const Entry e = pop_queue(pe->inputs, number, &pe->in_mask);
-    TRACE(m, m->now, pe->number, e.data, (u32)(m->now - e.ready), TRACE_TAKE, e.color, (u8)number,
+    TRACE(m, m->now, pe->number, e.data, (u32)m->now - e.ready, TRACE_TAKE, e.color, (u8)number,
           trace_more(pe->inputs[number].count, e.control));
     return e;
 }
@@ -243,7 +249,7 @@ static int settle_control(Machine *m, Pe *pe, Thread *t, u64 now) {
         const Cursor *c = t->cursors + i;
         if (c->kind != DSD_FABRIC_IN) continue;
         Queue *q = pe->inputs + c->queue;
-        if (!q->count || q->ring[q->head].ready > now || !q->ring[q->head].control) continue;
+        if (!q->count || !is_due(head_of(q), now) || !head_of(q)->control) continue;
         if (!t->control_terminate && !t->control_action) continue;
         take_wavelet(m, pe, c->queue);
         complete(m, pe, t->control_action, t->control_kind, t->control_target);
@@ -275,9 +281,9 @@ static void put(Machine *m, Pe *pe, Thread *t, Cursor *c, u32 bytes, u32 value, 
     if (c->kind == DSD_FABRIC_OUT) {
         Queue *q = pe->outputs + c->queue;
         if (bytes == 2) value |= (t->has_index || c->flags & OUT_INDEX) ? index << 16 : 0;
-        Entry e = {.ready = now + m->ramp_cycles, .data = value, .control = c->flags & OUT_CONTROL,
+        Entry e = {.ready = (u32)now + m->ramp_cycles, .data = value, .control = c->flags & OUT_CONTROL,
                    .color = m->is_wse3 ? q->color : c->color};
-        e.pad[0] = c->flags & OUT_ADVANCE && t->remaining == 1;
+        e.advances = c->flags & OUT_ADVANCE && t->remaining == 1;
         push_queue(pe->outputs, c->queue, &pe->out_mask, e);
         pe->wavelets++;
         return;
@@ -313,7 +319,7 @@ static int settle_fifo(Machine *m, Pe *pe, Thread *t, int is_main) {
 /* Drops data wavelets until so many control wavelets have come as the extent says. */
 static u32 filter_step(Machine *m, Pe *pe, Thread *t, u64 now) {
     Queue *q = pe->inputs + t->cursors[1].queue;
-    if (!q->count || q->ring[q->head].ready > now) return 0;
+    if (!q->count || !is_due(head_of(q), now)) return 0;
     const Entry e = take_wavelet(m, pe, t->cursors[1].queue);
     t->since = now;
     if (e.control && --t->remaining == 0) finish(m, pe, t, 1);
