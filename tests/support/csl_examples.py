@@ -36,7 +36,7 @@ STAGES: dict[str, str] = {
     "S5": "topic-05-sentinels topic-06-switches topic-07-switches-entrypt topic-08-filters"
     " topic-16-queue-flush cholesky fft-1d-2d 25-pt-stencil",
 }
-"""What examples need: one PE; routes and tasks; streams; collectives; switches, filters, flushes."""
+"""What examples need: one PE; routes, tasks; streams; collectives; switches, filters, flushes."""
 
 ON_AN_APPLIANCE = frozenset(" ".join(STAGES.values()).split())
 """Examples that are run by the SDK's client, too."""
