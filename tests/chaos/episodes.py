@@ -121,23 +121,22 @@ class Run:
             finding.is_late = True
             return finding
         is_guarded = fault.is_common or fault.is_final or fault.freezes_seconds >= NOTICED_SECONDS
-        if is_guarded:
-            self.world.exclusive.acquire()
-        try:
+        with contextlib.ExitStack() as stack:
+            if is_guarded:
+                stack.enter_context(self.world.exclusive)
             if fault.promise is Promise.CANCELLED:
                 self._await_renewal()
             targets = self._find(fault)
             if not targets or self._is_over():
                 finding.is_late = True
                 return finding
+            if fault.is_common:
+                stack.enter_context(self.world.presence.absence())
             self._hit(fault, targets)
             begun = time.monotonic()
             if fault.is_final and not _takes_management(fault):
                 finding.reason_seconds = self._await_reason(finding, begun)
             self._after(fault, targets, finding, begun)
-        finally:
-            if is_guarded:
-                self.world.exclusive.release()
         return finding
 
     def _await_renewal(self):
@@ -265,8 +264,8 @@ class Run:
         if promise is Promise.RESTARTS:
             limit += _READY_SECONDS
         limit = self._patiently(limit)
-        deadline = time.monotonic() + limit
-        while not self._is_over() and time.monotonic() < deadline:
+        begun = time.monotonic()
+        while not self._is_over() and self.world.presence.seconds(begun) < limit:
             pause(0.05)
         if not self._is_over():
             last.misses["hung"] = f"{self.driver or self.job} goes on after {limit:.0f} s"

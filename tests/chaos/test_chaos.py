@@ -3,8 +3,8 @@
 import pytest
 
 from tests.chaos import bench
-
-pytestmark = pytest.mark.slow
+from tests.chaos.presence import Presence
+from tests.support.clock import FakeClock
 
 NUM_FAULTS = 100
 SEED = 16
@@ -12,6 +12,7 @@ PATIENCE = 4.0
 """Other tests run beside this one; `make chaos` holds the promised times as they are."""
 
 
+@pytest.mark.slow
 def test_a_hundred_faults_keep_every_promise(tmp_path_factory):
     findings = bench.run_all(tmp_path_factory.mktemp("chaos"), SEED, NUM_FAULTS, patience=PATIENCE)
     lines, is_kept = bench.table(findings)
@@ -19,3 +20,17 @@ def test_a_hundred_faults_keep_every_promise(tmp_path_factory):
     assert is_kept
     counted = [finding for finding in findings if not finding.is_late]
     assert len(counted) >= NUM_FAULTS * 0.9, "too many faults came after the end of their job"
+
+
+def test_a_job_hangs_only_while_what_all_jobs_need_is_there():
+    clock = FakeClock()
+    presence = Presence(clock.monotonic_seconds)
+    begun = clock.monotonic_seconds()
+    clock.advance(20)
+    with presence.absence(), presence.absence():
+        clock.advance(20)
+        assert presence.seconds(begun) == 0
+    assert presence.seconds(begun) == 0
+    clock.advance(12)
+    assert presence.seconds(begun) == 12
+    assert presence.seconds(clock.monotonic_seconds() - 5) == 5

@@ -20,6 +20,7 @@ from appliance.management.store.instance import Instance
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
 from protos.wsc.v1 import drivers_pb2, drivers_pb2_grpc
 from tests.chaos import processes, wire_client
+from tests.chaos.presence import Presence
 from tests.chaos.processes import pause
 
 HERE = Path(__file__).parent
@@ -74,6 +75,7 @@ class World:
         self.exclusive = threading.Lock()
         self.compiled = {}
         self.patience = 1.0
+        self.presence = Presence()
         self.address = ""
 
     def up(self):
