@@ -126,8 +126,9 @@ class Client:
         )
         request.user_sidecar_env.python_path = self.options.site
         request.debug_args.debug_mgr.labels["run"] = self.options.name
-        answer = self.management.InitExecuteJob(request, metadata=self.metadata, timeout=120)
-        self.job = answer.job_id
+        # Where management starts so slowly that gRPC's attempts are not enough, this stands for the
+        # user who starts the script again; a job of the first attempts would end with its lease.
+        self.job = self._patiently(self.management.InitExecuteJob, request, seconds=120).job_id
         self.story.tell(job=self.job, pid=os.getpid())
 
     def _beat(self):
@@ -215,12 +216,12 @@ class Client:
         )
         self._patiently(self.management.CancelJobV2, request)
 
-    def _patiently(self, call, request):
+    def _patiently(self, call, request, seconds=60):
         """Call management, which may be away for longer than gRPC repeats a call."""
         deadline = time.monotonic() + _AWAY_SECONDS
         while True:
             try:
-                return call(request, timeout=60, metadata=self.metadata)
+                return call(request, timeout=seconds, metadata=self.metadata)
             except grpc.RpcError as error:
                 is_away = error.code() is grpc.StatusCode.UNAVAILABLE
                 if not is_away or time.monotonic() > deadline:
