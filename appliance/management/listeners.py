@@ -146,7 +146,9 @@ async def serve_pods(
         key_of=None if is_alone else foundation.job_keys.text_of,
     )
     add_ManagementServicer_to_server(servicer, inner)
-    add_DriverControlServicer_to_server(DriverControlServicer(services.driver_restarts), inner)
+    add_DriverControlServicer_to_server(
+        DriverControlServicer(services.driver_restarts, services.jobs), inner
+    )
     server.add_insecure_port(foundation.inner_address)
     await server.start()
     return server

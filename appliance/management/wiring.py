@@ -120,7 +120,11 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
             history_seconds=options.keeping.history_seconds,
             on_lost=end_at_once,
             on_refused=start_again,
-            hooks=Hooks(pod_lost=services.driver_restarts.pod_lost, job_ended=background.job_ended),
+            hooks=Hooks(
+                pod_lost=services.driver_restarts.pod_lost,
+                script_ended=services.jobs.script_ended,
+                job_ended=background.job_ended,
+            ),
         ),
     )
     storage_watch = StorageWatch(

@@ -124,6 +124,9 @@ class Desk:
         self.state, self.model = state, model
         self.launcher = launcher or IdleLauncher()
         self.mailbox, self.watch = Mailbox(), JobWatch()
+        self.jobs = JobService(
+            state, self.mailbox, "", compile_root=Path("/nowhere"), watch=self.watch
+        )
         self.reconciler = Reconciler(
             mailbox=self.mailbox,
             state=state,
@@ -137,13 +140,13 @@ class Desk:
                 policy=policy or Policy(),
                 on_lost=on_lost,
                 on_refused=on_refused,
-                hooks=Hooks(pod_lost=pod_lost),
+                hooks=Hooks(
+                    pod_lost=pod_lost,
+                    script_ended=self.jobs.script_ended,
+                ),
             ),
         )
         model.on_change(self.mailbox.reschedule)
-        self.jobs = JobService(
-            state, self.mailbox, "", compile_root=Path("/nowhere"), watch=self.watch
-        )
         self.sessions = SessionService(state, model)
         self.edits = JobEdits(state, self.jobs, self.mailbox)
         self.queue = QueueService(state, self.mailbox, model, self.sessions)

@@ -37,10 +37,13 @@ class Hooks:
     Attributes:
         pod_lost: Asked, of a driver whose pod has ended with an exit code and in words, why it is
             started again; answers with nothing if it is not.
+        script_ended: Told, with how, of each driver whose pod has ended badly, and with it its
+            script: once that is committed, and before it is started again.
         job_ended: Told of each job that has ended, once that is committed; must not wait.
     """
 
     pod_lost: Callable[[JobRecord, int, str], str] = field(default=lambda *_: "")
+    script_ended: Callable[[JobRecord, str], None] = field(default=lambda *_: None)
     job_ended: Callable[[JobId], None] = field(default=lambda _: None)
 
 
@@ -157,6 +160,8 @@ class TransitionEffects:
         """Return the end of a driver's pod with why it is started again, if it is."""
         if end.exit_code == 0 or live.state.is_ending or live.state.phase.is_terminal:
             return end
+        driver = live.job
+        self._turn.after_commit(lambda: self._hooks.script_ended(driver, end.reason))
         return replace(end, revival=self._hooks.pod_lost(live.job, end.exit_code, end.reason))
 
     def _act(self, live: Live, action: machine.Effect) -> None:
