@@ -38,6 +38,7 @@ from appliance.pods.peers import Peers
 from appliance.pods.pod_sessions import PodRole, SessionServicer
 from appliance.pods.process_looks import SilentProcess
 from appliance.pods.role_context import Failure, PodContext, failure_of
+from appliance.wire.deadlines import answered
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
 
 logger = logging.getLogger(__name__)
@@ -77,10 +78,11 @@ class CoordinatorLink:
     Args:
         spec: The pod.
         peers: Where the coordinator is.
+        clock: Source of time.
     """
 
-    def __init__(self, spec: PodSpec, peers: Peers) -> None:
-        self._spec, self._peers = spec, peers
+    def __init__(self, spec: PodSpec, peers: Peers, clock: Clock) -> None:
+        self._spec, self._peers, self._clock = spec, peers, clock
         target = peers.coordinator()
         self._channel = traced_channel(grpc.insecure_channel(target, options=_CHANNEL_OPTIONS))
         self._stub = pods_pb2_grpc.CoordinatorStub(self._channel)
@@ -103,7 +105,13 @@ class CoordinatorLink:
             stream_address=stream_address,
         )
         try:
-            reply = self._stub.Register(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
+            reply = answered(
+                self._stub.Register,
+                request,
+                seconds=_REGISTER_SECONDS,
+                clock=self._clock,
+                wait_for_ready=True,
+            )
         except grpc.RpcError as error:
             why = self._peers.trouble() or error.details()
             raise PodFailedError(
@@ -146,7 +154,7 @@ class CoordinatorLink:
             is_user_error=failure.is_user_error,
         )
         try:
-            self._stub.ReportFailure(report, timeout=_CALL_SECONDS)
+            answered(self._stub.ReportFailure, report, seconds=_CALL_SECONDS, clock=self._clock)
         except grpc.RpcError as error:
             logger.warning("Failure report failed", extra={"reason": error.details()})
 
@@ -232,7 +240,7 @@ def run_pod(
         stack.enter_context(traced_pod(spec))
         peers = Peers(spec, clock)
         stack.callback(peers.close)
-        link = CoordinatorLink(spec, peers)
+        link = CoordinatorLink(spec, peers, clock)
         stack.callback(link.close)
         context = PodContext(spec, clock=clock, report_failure=link.report_failure)
         for number in (signal.SIGTERM, signal.SIGINT):

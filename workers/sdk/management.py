@@ -19,6 +19,7 @@ _INTERVAL_SECONDS = 2.0
 _CALL_SECONDS = 3.0
 _REGISTER_SECONDS = 120.0
 """Long enough for a management that was killed to start anew."""
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _MAX_EVENTS = 200
 """Events of one job at most, so that a client that fails in a loop does not fill the database."""
 _MAX_EVENT_CHARACTERS = 2000
@@ -69,7 +70,7 @@ class ManagementLink:
                     request, timeout=remaining, wait_for_ready=True, metadata=self._metadata
                 )
             except grpc.RpcError as error:
-                is_away = error.code() is grpc.StatusCode.UNAVAILABLE  # it ended during the call
+                is_away = error.code() in _AWAY  # it ended during the call, or the clock was set
                 if not is_away or self._clock.monotonic_seconds() >= deadline:
                     raise
             else:

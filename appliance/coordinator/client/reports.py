@@ -81,7 +81,7 @@ class ManagementLink:
                     request, timeout=remaining, wait_for_ready=True, metadata=self._metadata
                 )
             except grpc.RpcError as error:
-                is_away = error.code() is grpc.StatusCode.UNAVAILABLE  # it ended during the call
+                is_away = error.code() in _AWAY  # it ended during the call, or the clock was set
                 if not is_away or self._clock.monotonic_seconds() >= deadline:
                     raise
             else:

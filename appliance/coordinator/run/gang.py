@@ -144,6 +144,8 @@ class Gang:
         """
         key = self.member(request.pod)
         pod, member = self._pods[key], member_name(*key)
+        if pod.channel is not None and pod.pid == request.pid:
+            return  # its call was repeated
         is_far, target = self._spec.is_elsewhere(member), request.control_address
         if is_far:
             target = self._peers.member(member, request.stream_address)
