@@ -146,9 +146,7 @@ async def serve_pods(
         key_of=None if is_alone else foundation.job_keys.text_of,
     )
     add_ManagementServicer_to_server(servicer, inner)
-    add_DriverControlServicer_to_server(
-        DriverControlServicer(services.driver_restarts, services.jobs), inner
-    )
+    add_DriverControlServicer_to_server(DriverControlServicer(services.driver_restarts), inner)
     server.add_insecure_port(foundation.inner_address)
     await server.start()
     return server

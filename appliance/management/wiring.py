@@ -122,7 +122,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
             on_refused=start_again,
             hooks=Hooks(
                 pod_lost=services.driver_restarts.pod_lost,
-                script_ended=services.jobs.script_ended,
+                script_ended=services.driver_restarts.script_ended,
                 job_ended=background.job_ended,
             ),
         ),
@@ -206,7 +206,7 @@ def _make_services(
         edits=JobEdits(state, jobs, mailbox),
         submissions=submissions,
         drivers=drivers,
-        driver_restarts=DriverRestarts(state),
+        driver_restarts=DriverRestarts(state, mailbox),
         queue=QueueService(state, mailbox, model, sessions),
         activity=ActivityService(state, _policy(foundation)),
         inventory=inventory,

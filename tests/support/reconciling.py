@@ -12,6 +12,7 @@ from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
@@ -142,7 +143,7 @@ class Desk:
                 on_refused=on_refused,
                 hooks=Hooks(
                     pod_lost=pod_lost,
-                    script_ended=self.jobs.script_ended,
+                    script_ended=DriverRestarts(state, self.mailbox).script_ended,
                 ),
             ),
         )

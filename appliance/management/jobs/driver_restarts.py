@@ -15,10 +15,12 @@ from appliance.core.cluster.drivers import (
     Restart,
     decide,
 )
-from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.resumption import NODE_LOST
 from appliance.management.store.state import State
 from appliance.storage.queue.job_filter import JobFilter
@@ -48,10 +50,11 @@ class DriverRestarts:
 
     Args:
         state: What is kept.
+        mailbox: Takes the ends of jobs that a script has left.
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, mailbox: Mailbox) -> None:
+        self._state, self._mailbox = state, mailbox
 
     def count(self, job: JobId) -> int:
         """Return how often a driver's script was started again."""
@@ -72,7 +75,9 @@ class DriverRestarts:
             raise UserError(f"Job {job} is no driver.")
         starts = self._starts(job)
         restart = self._decide(record, starts, self._losses(record, starts), exit_code=exit_code)
-        if not restart.is_wanted:
+        if restart.is_wanted:
+            self.script_ended(record, restart.reason)
+        else:
             self._write_event(job, END_EVENT, restart.reason)
         return restart, starts.count + int(restart.is_wanted)
 
@@ -98,6 +103,21 @@ class DriverRestarts:
         except NotFoundError:
             return ""  # what it runs is lost, so there is nothing to start again
         return f"the driver's pod is started again: {restart.reason}" if restart.is_wanted else ""
+
+    def script_ended(self, driver: JobRecord, how: str) -> None:
+        """Cancel what the script of a detached run has left when it ended badly.
+
+        No client will end these jobs, and a script that is started again may need what they hold.
+
+        Args:
+            driver: The driver.
+            how: Why the script, or its pod, has ended.
+        """
+        message = f"The script of {driver.id}, which submitted it, has ended: {how}"
+        end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
+        for job in self._state.jobs.list(JobFilter(workflow=driver.workflow, uid=driver.user.uid)):
+            if job.id != driver.id:
+                self._mailbox.post(job.id, end)
 
     def _decide(
         self, driver: JobRecord, starts: _Starts, losses: Losses, *, exit_code: int

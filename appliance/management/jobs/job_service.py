@@ -220,24 +220,10 @@ class JobService:
         message = f"{FROM_OUTSIDE}: {why}"
         end = machine.EndRequested(phase=Phase.CANCELLED, message=message)
         self._mailbox.post(job, end)
-        if record.type is JobType.DRIVER:
-            self._end_members(record, end)
-
-    def script_ended(self, driver: JobRecord, how: str) -> None:
-        """Cancel what the script of a detached run has left when it ended badly.
-
-        No client will end these jobs, and a script that is started again may need what they hold.
-
-        Args:
-            driver: The driver.
-            how: Why the script, or its pod, has ended.
-        """
-        message = f"The script of {driver.id}, which submitted it, has ended: {how}"
-        self._end_members(driver, machine.EndRequested(phase=Phase.CANCELLED, message=message))
-
-    def _end_members(self, driver: JobRecord, end: machine.EndRequested) -> None:
-        for member in self.of_workflow(driver):
-            if member.id != driver.id:
+        if record.type is not JobType.DRIVER:
+            return
+        for member in self.of_workflow(record):
+            if member.id != job:
                 self._mailbox.post(member.id, end)
 
     def finalize_compile(self, job: JobId, artifact_dir: str) -> None:

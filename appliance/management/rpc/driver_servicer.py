@@ -12,7 +12,6 @@ from appliance.management.access.authorization import asking
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
-from appliance.management.jobs.job_service import JobService
 from appliance.management.logs.job_logs import LogService
 from appliance.management.logs.log_files import kept_bytes, read_log, tail_offset
 from appliance.management.rpc.call_context import Context
@@ -56,15 +55,10 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
 
 
 class DriverControlServicer(drivers_pb2_grpc.DriverControlServicer):
-    """Answers driver pods.
+    """Answers driver pods."""
 
-    Args:
-        restarts: Decides whether scripts are restarted.
-        jobs: Ends what a script has left.
-    """
-
-    def __init__(self, restarts: DriverRestarts, jobs: JobService) -> None:
-        self._restarts, self._jobs = restarts, jobs
+    def __init__(self, restarts: DriverRestarts) -> None:
+        self._restarts = restarts
 
     def DriverStarted(
         self, request: pb.DriverStartedRequest, context: Context
@@ -73,11 +67,8 @@ class DriverControlServicer(drivers_pb2_grpc.DriverControlServicer):
         return pb.DriverStartedReply(restart_count=self._restarts.count(JobId(request.job)))
 
     def DriverEnded(self, request: pb.DriverEndedRequest, context: Context) -> pb.DriverEndedReply:
-        """Return whether the script is restarted; what it has left is ended before."""
-        job = JobId(request.job)
-        restart, count = self._restarts.ended(job, request.exit_code)
-        if restart.is_wanted:
-            self._jobs.script_ended(self._jobs.load(job), restart.reason)
+        """Return whether the script is restarted."""
+        restart, count = self._restarts.ended(JobId(request.job), request.exit_code)
         return pb.DriverEndedReply(
             is_restart=restart.is_wanted, restart_count=count, reason=restart.reason
         )

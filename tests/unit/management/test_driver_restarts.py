@@ -9,6 +9,7 @@ from appliance.core.cluster.drivers import (
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import EventRecord
 from appliance.management.jobs.driver_restarts import DriverRestarts
+from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.resumption import NODE_LOST
 from tests.support.management import new_job, opened_state
 
@@ -33,7 +34,7 @@ def preempt(state, job):
 
 def test_a_lost_pod_is_started_again_as_often_as_the_policy_says(tmp_path):
     with opened_state(tmp_path) as state:
-        driver, restarts = make_driver(state), DriverRestarts(state)
+        driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
         assert "category pod" in restarts.pod_lost(driver, 137, KILLED)
         assert restarts.count(driver.id) == 1
         assert restarts.pod_lost(driver, 137, KILLED) == ""
@@ -42,7 +43,7 @@ def test_a_lost_pod_is_started_again_as_often_as_the_policy_says(tmp_path):
 
 def test_a_pod_whose_end_its_launcher_has_not_told_is_lost_by_its_coordinators_word(tmp_path):
     with opened_state(tmp_path) as state:
-        driver, restarts = make_driver(state), DriverRestarts(state)
+        driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
         member = state.jobs.create(new_job("wsjob-1"))
         lost = EventRecord(
             job=member.id,
@@ -59,13 +60,13 @@ def test_a_pod_whose_end_its_launcher_has_not_told_is_lost_by_its_coordinators_w
 
 def test_a_lost_node_is_another_category_than_a_lost_pod(tmp_path):
     with opened_state(tmp_path) as state:
-        driver, restarts = make_driver(state), DriverRestarts(state)
+        driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
         assert restarts.pod_lost(driver, 137, f"{NODE_LOST}no answer") == ""
 
 
 def test_a_pod_that_passes_on_how_its_script_has_ended_is_not_lost(tmp_path):
     with opened_state(tmp_path) as state:
-        driver, restarts = make_driver(state), DriverRestarts(state)
+        driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
         decision, count = restarts.ended(driver.id, 7)
         assert (decision.is_wanted, count) == (False, 0)
         assert restarts.pod_lost(driver, 7, "exited with code 7") == ""
@@ -74,7 +75,7 @@ def test_a_pod_that_passes_on_how_its_script_has_ended_is_not_lost(tmp_path):
 def test_a_preempted_run_is_started_again_without_a_policy_and_without_being_counted(tmp_path):
     with opened_state(tmp_path) as state:
         driver = make_driver(state, RestartPolicy())
-        restarts = DriverRestarts(state)
+        restarts = DriverRestarts(state, Mailbox())
         for number in range(1, 4):
             member = state.jobs.create(new_job(f"wsjob-{number}"))
             preempt(state, member.id)

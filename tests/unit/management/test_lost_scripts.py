@@ -13,7 +13,7 @@ from tests.support.reconciling import Desk
 
 def run(desk, name, **changes):
     job = desk.submit(new_job(name, **changes))
-    wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING, seconds=20)
+    wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
 
