@@ -275,7 +275,8 @@ def details() -> Iterator[str]:
         values = BY_FOLD[fold]
         yield (
             f"calibration {fold}: dispatch {values.dispatch_cycles} cycles, layer step "
-            f"{values.layer_step_seconds * 1e6:.0f} us, {values.files_per_second} files/s"
+            f"{values.layer_step_seconds * 1e6:.0f} us, "
+            f"{values.samples_prepared_per_second} samples prepared/s"
         )
     for row in (*FITTED_LOGS, *EARLIER_LOGS):
         error = 100 * relative_error(row, BY_FOLD[Fold.ALL])

@@ -31,6 +31,7 @@ BERT_LARGE_128 = Transformer(
     vocab=30522,
     sequence=128,
     head_fraction=0.15,
+    is_causal=False,
 )
 """Devlin et al. 2018, table of sizes; 15 % of the tokens are predicted."""
 
@@ -43,6 +44,8 @@ ESM2_35M = Transformer(
     vocab=33,
     sequence=1024,
     head_fraction=0.15,
+    is_prepared_singly=True,
+    is_causal=False,
 )
 """Lin et al. 2022, esm2_t12_35M_UR50D; crops of 1,024 residues, 2 M tokens per batch."""
 
@@ -56,7 +59,8 @@ DIT_2B = Transformer(
     sequence=256,
     patch_features=16,
     is_conditioned=True,
-    is_file_per_sample=True,
+    is_prepared_singly=True,
+    is_causal=False,
 )
 """Peebles and Xie 2022: the scheme of DiT-XL (28 layers, patches of 2 x 2 of a 32 x 32 x 4 latent,
 18 d^2 parameters per block) at d = 2048 gives 2.1 B. Dimensions of the run itself: assumption."""
@@ -70,7 +74,8 @@ VIT_B = Transformer(
     vocab=0,
     sequence=197,
     patch_features=768,
-    is_file_per_sample=True,
+    is_prepared_singly=True,
+    is_causal=False,
 )
 """Dosovitskiy et al. 2020: ViT-B/16 at 224 x 224."""
 

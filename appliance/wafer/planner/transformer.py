@@ -42,7 +42,7 @@ class Transformer:
         head_fraction: Part of the tokens that reach the head (masked language models: 0.15).
         patch_features: Width of an image patch; 0 for token models.
         is_conditioned: Adaptive norms (DiT): six modulation vectors per block from the sample.
-        is_file_per_sample: See `StepProgram`.
+        is_prepared_singly: See `StepProgram`.
         density: Non-zero fraction of the block weights.
         waits_for_norm: Whether gradients are clipped by their global norm.
     """
@@ -60,9 +60,10 @@ class Transformer:
     head_fraction: float = 1.0
     patch_features: int = 0
     is_conditioned: bool = False
-    is_file_per_sample: bool = False
+    is_prepared_singly: bool = False
     density: float = 1.0
     waits_for_norm: bool = False
+    is_causal: bool = True
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "ffn", "sequence"):
@@ -188,7 +189,7 @@ class _Builder:
             largest=("feed-forward activations", 2.0 * model.ffn * model.sequence),
             boundary_bytes_per_sample=boundary,
             tokens_per_sample=model.sequence,
-            is_file_per_sample=model.is_file_per_sample,
+            is_prepared_singly=model.is_prepared_singly,
             waits_for_norm=model.waits_for_norm,
             stage_bytes_per_sample=working * len(self._layers),
             waiting=tuple((working, steps) for steps in self._waiting_steps()),
@@ -272,6 +273,7 @@ class _Builder:
                 outer=model.hidden,
                 sequence=model.sequence,
                 num_heads=model.heads,
+                is_causal=model.is_causal,
                 repeat=repeat,
             )
         )

@@ -2,9 +2,9 @@
 
 The structure of the model is physics (`kernels`); three numbers are not published and are fitted to
 throughput logs: how long a multiply-add takes to be dispatched when its weight arrives, what the
-change from one layer step to the next costs, and how many image files per second an input worker
-prepares. `logs` holds the rows and `fitting` the procedure; the values here are its result over all
-rows, and `BY_FOLD` its results over each half alone.
+change from one layer step to the next costs, and how many samples per second an input worker
+prepares one by one. `logs` holds the rows and `fitting` the procedure; the values here are its
+result over all rows, and `BY_FOLD` its results over each half alone.
 """
 
 from collections.abc import Mapping
@@ -25,25 +25,29 @@ class Calibration:
     """Costs of the wafer's software.
 
     Attributes:
-        dispatch_cycles: Clock cycles to start one vector instruction when a weight arrives; the
-            official simulator's vector operations put it between 6 and 35.
+        dispatch_cycles: Clock cycles to start one vector instruction when a weight arrives. Public
+            simulator measurements bound it by a set-up instruction alone, 6, and by a task that a
+            wavelet wakes, 32, with the instruction's set-up, 34.
         layer_step_seconds: Exposed time between two layer steps: kernels change, buffers drain,
             the command goes to all PEs.
-        files_per_second: Image files one input worker opens and prepares per second.
+        samples_prepared_per_second: Samples one input worker of the CS-2 cluster prepares per
+            second where it prepares each by itself (`StepProgram.is_prepared_singly`).
         fitted_on: Names of the log rows it was fitted on.
     """
 
     dispatch_cycles: float
     layer_step_seconds: float
-    files_per_second: float
+    samples_prepared_per_second: float
     fitted_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("dispatch_cycles", "layer_step_seconds"):
             if getattr(self, name) < 0:
                 raise ValueError(f"calibration {name} is {getattr(self, name)}, below 0")
-        if self.files_per_second <= 0:
-            raise ValueError(f"calibration files_per_second is {self.files_per_second}")
+        if self.samples_prepared_per_second <= 0:
+            raise ValueError(
+                f"calibration samples_prepared_per_second is {self.samples_prepared_per_second}"
+            )
 
 
 _ODD_ROWS = (
@@ -61,21 +65,21 @@ _EVEN_ROWS = (
 
 BY_FOLD: Mapping[Fold, Calibration] = {
     Fold.ALL: Calibration(
-        dispatch_cycles=21.97,
-        layer_step_seconds=583.1e-6,
-        files_per_second=824.5,
+        dispatch_cycles=45.70,
+        layer_step_seconds=110.1e-6,
+        samples_prepared_per_second=584.6,
         fitted_on=_ODD_ROWS + _EVEN_ROWS,
     ),
     Fold.ODD: Calibration(
-        dispatch_cycles=21.99,
-        layer_step_seconds=595.1e-6,
-        files_per_second=875.8,
+        dispatch_cycles=45.17,
+        layer_step_seconds=95.5e-6,
+        samples_prepared_per_second=584.5,
         fitted_on=_ODD_ROWS,
     ),
     Fold.EVEN: Calibration(
-        dispatch_cycles=28.64,
-        layer_step_seconds=143.1e-6,
-        files_per_second=776.1,
+        dispatch_cycles=47.66,
+        layer_step_seconds=114.6e-6,
+        samples_prepared_per_second=584.8,
         fitted_on=_EVEN_ROWS,
     ),
 }

@@ -2,10 +2,11 @@
 
 Tokens lie along the rows of PEs, features along the columns (`kernels`), as evenly as whole tokens
 and features allow: the first rows hold one token more than the last ones, and where there are fewer
-tokens than rows the last rows hold none. An operation keeps the fullest PE busy from its start to
-its end, and another one in proportion to what it holds. So the load of an operation over the grid
-is the product of one profile along the rows and one along the columns, and a layer step's is the
-sum of its operations', weighted with their clock cycles.
+tokens than rows the last rows hold none. Attention's batched products lie head by head, each over
+a stripe of columns of its own (`kernels.head_stripes`). An operation keeps the fullest PE busy from
+its start to its end, and another one in proportion to what it holds. So the load of an operation
+over the grid is the product of one profile along the rows and one along the columns, and a layer
+step's is the sum of its operations', weighted with their clock cycles.
 
 All times are simulated.
 """
@@ -169,9 +170,11 @@ def _patterns(
     chosen: NDArray[np.intp],
     machine: Machine,
 ) -> tuple[Pattern, ...]:
-    groups: dict[tuple[int, int], list[int]] = {}
+    groups: dict[tuple[int, int, int], list[int]] = {}
     for row in chosen:
-        groups.setdefault((int(table.tokens[row]), int(table.inner[row])), []).append(int(row))
+        heads = int(table.num_heads[row]) if _is_batched(table, row) else 0
+        lies = (int(table.tokens[row]), int(table.inner[row]), heads)
+        groups.setdefault(lies, []).append(int(row))
     total = float(cycles[chosen].sum())
     made = [_pattern(table, cycles, rows, total, machine) for rows in groups.values()]
     return tuple(sorted(made, key=lambda each: -each.share_of_cycles))
@@ -187,7 +190,10 @@ def _pattern(
     tokens, features = int(table.tokens[rows[0]]), int(table.inner[rows[0]])
     longest = max(rows, key=lambda row: cycles[row])
     tokens_per_pe = -(-tokens // machine.grid_height)
-    features_per_pe = -(-features // machine.grid_width)
+    columns = _spread(features, machine.grid_width)
+    if _is_batched(table, longest):
+        columns = _in_stripes(features, int(table.num_heads[longest]), machine.grid_width)
+    features_per_pe = int(columns.max())
     return Pattern(
         kind=Kind(int(table.kind[longest])).name.lower().replace("_", " "),
         num_operations=len(rows),
@@ -198,7 +204,7 @@ def _pattern(
         features_per_pe=features_per_pe,
         bytes_per_pe=tokens_per_pe * features_per_pe * float(table.bits[longest]) / 8,
         row_loads=cell_loads(tokens, machine.grid_height),
-        column_loads=cell_loads(features, machine.grid_width),
+        column_loads=_cells(columns, CELLS),
     )
 
 
@@ -213,16 +219,41 @@ def cell_loads(count: int, lanes: int, cells: int = CELLS) -> tuple[float, ...]:
         lanes: Rows or columns of PEs.
         cells: Cells along that side of the picture.
     """
-    if count == 0:
-        return (0.0,) * cells
+    return _cells(_spread(count, lanes), cells)
+
+
+def _spread(count: int, lanes: int) -> NDArray[np.float64]:
     each, more = divmod(count, lanes)
     held = np.full(lanes, float(each))
     held[:more] += 1.0
+    return held
+
+
+def _in_stripes(features: int, num_heads: int, lanes: int) -> NDArray[np.float64]:
+    """Return what each column holds when every head has columns of its own, or a part of one."""
+    width = max(1, features // num_heads)
+    if num_heads > lanes:
+        return _spread(num_heads, lanes) * width
+    stripe = _spread(width, min(lanes // num_heads, width))
+    held = np.zeros(lanes)
+    held[: stripe.size * num_heads] = np.tile(stripe, num_heads)
+    return held
+
+
+def _is_batched(table: OperationTable, row: int | np.intp) -> bool:
+    return int(table.kind[row]) in (Kind.SCORES, Kind.CONTEXT)
+
+
+def _cells(held: NDArray[np.float64], cells: int) -> tuple[float, ...]:
+    """Return how full each cell is, of the fullest lane."""
+    fullest = float(held.max())
+    if fullest == 0:
+        return (0.0,) * cells
+    lanes = held.size
     filled = np.concatenate(([0.0], np.cumsum(held)))
     edges = np.linspace(0.0, lanes, cells + 1)
     sums = np.diff(np.interp(edges, np.arange(lanes + 1), filled))
-    loads = sums / (lanes / cells) / held[0]
-    return tuple(round(float(load), _DIGITS) for load in loads)
+    return tuple(round(float(load), _DIGITS) for load in sums / (lanes / cells) / fullest)
 
 
 def _mean_load(pattern: Pattern) -> float:

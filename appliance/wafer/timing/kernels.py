@@ -17,11 +17,17 @@ below follows from that tiling:
 * *Weight gradient*: the same multiply-adds; no partial sums cross the row, but one of the two
   operands does (the narrower one, in 16 bits); the sums run down the columns, one word per weight,
   beside the next multiply-add.
-* *Batched products of attention*: keys or values take the part of the weights. A row holds
-  T / min(T, S) sequences, so min(T, S) tokens share each broadcast element. The side that is as
-  wide as the sequence crosses the row once for every (token, key, head): as partial sums when it
-  is the result (`SCORES`), as 16-bit operands when it is read (`CONTEXT`). With long sequences and
-  few features this term rules everything; the ESM-2 logs show it.
+* *Batched products of attention*: keys or values take the part of the weights, and each head lies
+  over columns of its own, a stripe of floor(W / heads) neighbours, so that all heads work side by
+  side and nothing leaves a stripe (`head_stripes`). A row holds T / T' sequences, T' = min(T, S),
+  whose tokens share each key. Along a stripe the side that is as wide as the sequence crosses once
+  for every (token, key): as partial sums when it is the result (`SCORES`), as 16-bit operands when
+  it is read (`CONTEXT`):
+
+      T / T' * S * f * (T' / width + h) + T * S * words.
+
+  *Causal* products skip what lies after a token: tokens are dealt to the rows in turn, so that all
+  rows skip alike; vectors and traffic halve, dispatches do not, since every key meets some token.
 * *Elementwise*: T * f * work / width + h.
 * *Normalisation*: the same, and two statistics per token summed along the row and sent back.
 * *Reduction over tokens*: T * f additions in each PE, then f words down a column.
@@ -30,6 +36,8 @@ Every kind pays the latency of its collective once (`collectives`): a chain alon
 broadcast over the grid. Source of the scheme: HC34 and weight streaming paper; of the collective:
 Luczynski 2024. Which additions overlap is not published and is our reading of the logs.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +97,36 @@ def _words(bits: _Column | float, machine: Machine) -> _Column:
     return np.asarray(bits, dtype=np.float64) / machine.link_bits
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadStripes:
+    """Where the heads of batched products lie, one entry for each row of a table.
+
+    Attributes:
+        columns: Neighbouring columns that one head has to itself.
+        heads: Heads that share them; 1 unless there are more heads than columns.
+        features: Features in each of those columns, of all its heads.
+    """
+
+    columns: _Column
+    heads: _Column
+    features: _Column
+
+
+def head_stripes(table: OperationTable, machine: Machine) -> HeadStripes:
+    """Return the columns of each head: as many as all heads can have alike, whole columns only."""
+    num_heads = np.maximum(table.num_heads, 1)
+    width = np.maximum(table.inner / num_heads, 1)
+    columns = np.clip(np.floor(machine.grid_width / num_heads), 1, width)
+    heads = np.ceil(num_heads / machine.grid_width)
+    return HeadStripes(columns=columns, heads=heads, features=heads * np.ceil(width / columns))
+
+
+def _chain_latency(columns: _Column, machine: Machine) -> _Column:
+    """Return how long the first partial sum takes along a head's columns."""
+    hop = collectives.dependency_cycles(machine.ramp_cycles) + 1
+    return hop * (columns - 1)
+
+
 def _row_latency(machine: Machine) -> float:
     """Return how long the first partial sum takes along a row."""
     return collectives.chain_reduce(machine.grid_width, 0, ramp_cycles=machine.ramp_cycles)
@@ -121,20 +159,24 @@ def _dense(
 def _batched(
     table: OperationTable,
     tokens: _Column,
-    features: _Column,
+    _features: _Column,
     machine: Machine,
     calibration: Calibration,
 ) -> _Column:
-    shared = np.minimum(tokens, np.maximum(table.sequence, 1))
+    stripe = head_stripes(table, machine)
+    shared = np.minimum(tokens, np.maximum(table.queries, 1))
     num_sequences = tokens / np.maximum(shared, 1)
-    vectors = np.ceil(shared / _width(table, machine, VectorOp.FMAC)) + calibration.dispatch_cycles
-    partial_bits = np.maximum(table.bits, machine.partial_sum_bits)
+    whole = np.ceil(shared / _width(table, machine, VectorOp.FMAC))
+    vector = np.where(table.is_causal > 0, (whole + 1) / 2, whole)
+    dispatched = num_sequences * table.sequence * stripe.features
+    multiply = dispatched * (vector + calibration.dispatch_cycles)
     is_scores = table.kind == Kind.SCORES
+    partial_bits = np.maximum(table.bits, machine.partial_sum_bits)
     words = _words(np.where(is_scores, partial_bits, table.bits), machine)
-    multiply = num_sequences * table.sequence * features * vectors
-    cross = tokens * table.sequence * table.num_heads * words
-    latency = np.where(is_scores, _row_latency(machine), _grid_latency(machine))
-    return np.asarray(multiply + cross + latency)
+    pairs = tokens * table.sequence * table.pairs_share()
+    crossing = np.where(stripe.columns > 1, pairs * stripe.heads * words, 0.0)
+    latency = np.where(is_scores, _chain_latency(stripe.columns, machine), _grid_latency(machine))
+    return np.asarray(multiply + crossing + latency)
 
 
 def _elementwise(

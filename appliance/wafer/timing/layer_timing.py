@@ -220,7 +220,9 @@ def decided_step_timing(
         Bound.INJECTION: passes * float(one.injection.sum()),
         Bound.REDUCTION: passes * float(one.drain.sum()) + tree,
         Bound.UPDATE: program.num_parameters * UPDATE_BYTES / machine.memoryx_bytes_per_second,
-        Bound.INPUT: _input_seconds(program, share, calibration, inputs or InputPipeline()),
+        Bound.INPUT: _input_seconds(
+            program, share, machine, calibration, inputs or InputPipeline()
+        ),
     }
     seconds = max((passes - 1) * end + step_end, *totals.values())
     flops = 2.0 * float((program.table.macs() * program.table.density).sum()) * batch_size
@@ -379,8 +381,13 @@ def tree_seconds(num_systems: int, machine: Machine) -> float:
 
 
 def _input_seconds(
-    program: StepProgram, share: int, calibration: Calibration, inputs: InputPipeline
+    program: StepProgram,
+    share: int,
+    machine: Machine,
+    calibration: Calibration,
+    inputs: InputPipeline,
 ) -> float:
-    if not program.is_file_per_sample:
+    if not program.is_prepared_singly:
         return 0.0
-    return share / (calibration.files_per_second * inputs.num_workers)
+    one_worker = calibration.samples_prepared_per_second * machine.host_speed
+    return share / (one_worker * inputs.num_workers)

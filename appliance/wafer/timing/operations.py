@@ -10,7 +10,7 @@ description of a model. Both agree on the meaning of the fields.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
 import numpy as np
@@ -52,7 +52,9 @@ class Operation:
         inner: Features read (contracted), along the grid's columns.
         outer: Features made; for elementwise kinds equal to `inner`.
         sequence: Length of the other side of a batched product; 0 for other kinds.
+        queries: Tokens that share those keys, which is one sequence; as long as `sequence` if 0.
         num_heads: Independent products per token of a batched product; else 1.
+        is_causal: Whether a token of a batched product meets only the tokens up to itself.
         bits: Width of the operands.
         work: Instructions per element of the elementwise kinds; 1 for others.
         density: Non-zero fraction of the streamed weight.
@@ -66,7 +68,9 @@ class Operation:
     inner: int
     outer: int
     sequence: int = 0
+    queries: int = 0
     num_heads: int = 1
+    is_causal: bool = False
     bits: int = 16
     work: float = 1.0
     density: float = 1.0
@@ -110,7 +114,9 @@ class OperationTable:
     inner: _FloatColumn
     outer: _FloatColumn
     sequence: _FloatColumn
+    queries: _FloatColumn
     num_heads: _FloatColumn
+    is_causal: _FloatColumn
     bits: _FloatColumn
     work: _FloatColumn
     density: _FloatColumn
@@ -127,7 +133,9 @@ class OperationTable:
                 op.inner,
                 op.outer,
                 op.sequence,
+                op.queries or op.sequence,
                 op.num_heads,
+                op.is_causal,
                 op.bits,
                 op.work,
                 op.density,
@@ -135,22 +143,10 @@ class OperationTable:
             )
             for op in operations
         ]
-        columns = np.array(rows, dtype=np.float64).reshape(len(rows), 11).T
-        kind, layer_step, *numbers = columns
-        tokens, inner, outer, sequence, num_heads, bits, work, density, repeat = numbers
-        return cls(
-            kind=kind.astype(np.int64),
-            layer_step=layer_step.astype(np.int64),
-            tokens=tokens,
-            inner=inner,
-            outer=outer,
-            sequence=sequence,
-            num_heads=num_heads,
-            bits=bits,
-            work=work,
-            density=density,
-            repeat=repeat,
-        )
+        columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(fields(cls))).T
+        named = dict(zip((field.name for field in fields(cls)), columns, strict=True))
+        kind, layer_step = (named.pop(name).astype(np.int64) for name in ("kind", "layer_step"))
+        return cls(kind=kind, layer_step=layer_step, **named)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -159,10 +155,18 @@ class OperationTable:
         """Return the same operations for `batch` times the tokens."""
         return replace(self, tokens=self.tokens * batch)
 
+    def pairs_share(self) -> _FloatColumn:
+        """Return the part of all (query, key) pairs that a batched product computes."""
+        half = (1.0 + 1.0 / np.maximum(self.sequence, 1.0)) / 2.0
+        return np.where(self.is_causal > 0, half, 1.0)
+
     def macs(self) -> _FloatColumn:
-        """Return the dense multiply-adds of each operation, for all its tokens, without repeats."""
+        """Return the dense multiply-adds of each operation, for all its tokens, without repeats.
+
+        Pairs that a causal product skips are not counted.
+        """
         dense = self.tokens * self.inner * self.outer
-        batched = self.tokens * self.sequence * self.inner
+        batched = self.tokens * self.sequence * self.inner * self.pairs_share()
         is_dense = (self.kind == Kind.MATMUL) | (self.kind == Kind.WEIGHT_GRADIENT)
         is_batched = (self.kind == Kind.SCORES) | (self.kind == Kind.CONTEXT)
         return np.where(is_dense, dense, np.where(is_batched, batched, 0.0))

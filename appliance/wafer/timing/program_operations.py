@@ -17,6 +17,7 @@ from appliance.core.ir.graph import Direction, Node
 from appliance.core.ir.tensors import DType
 from appliance.core.plans.micro_batches import segments
 from appliance.core.plans.plan import LayerStep, Plan
+from appliance.wafer.timing.causality import causal_values
 from appliance.wafer.timing.operations import Kind, LayerTraffic, Operation, OperationTable
 from appliance.wafer.timing.plan_memory import PlanMemory, is_narrow, num_bytes, plan_memory
 from appliance.wafer.timing.step_program import StepProgram
@@ -63,8 +64,9 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
         name: For reports.
     """
     operations: list[Operation] = []
+    causal = causal_values(plan)
     for index, step in enumerate(plan.layer_steps):
-        operations.extend(_step_operations(plan, step, index))
+        operations.extend(_step_operations(plan, step, index, causal))
     scores = score_values(plan)
     memory = plan_memory(plan, scores)
     largest = memory.largest
@@ -80,7 +82,7 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
         largest=("", 0.0) if largest is None else (f"%{largest.name}", largest.sample_bytes),
         boundary_bytes_per_sample=memory.boundary_bytes,
         tokens_per_sample=max(tokens, default=1),
-        is_file_per_sample=any(len(shape) == 4 for shape in shapes),
+        is_prepared_singly=any(len(shape) == 4 for shape in shapes),
         waits_for_norm=_waits_for_norm(plan, weights),
         fixed_bytes=memory.fixed_bytes,
         stage_bytes_per_sample=memory.stage_bytes,
@@ -122,7 +124,9 @@ def _traffic(plan: Plan, step: LayerStep, scores: set[str]) -> LayerTraffic:
     )
 
 
-def _step_operations(plan: Plan, step: LayerStep, index: int) -> Iterator[Operation]:
+def _step_operations(
+    plan: Plan, step: LayerStep, index: int, causal: set[str]
+) -> Iterator[Operation]:
     is_backward = step.direction is Direction.BACKWARD
     for node in step.nodes:
         if node.op in _FREE or not node.types:
@@ -133,6 +137,9 @@ def _step_operations(plan: Plan, step: LayerStep, index: int) -> Iterator[Operat
         if operation.kind is Kind.SCORES and is_backward:
             # The scores' gradient; the scores themselves were not kept and are made again.
             operation = replace(operation, repeat=2)
+        is_batched = operation.kind in (Kind.SCORES, Kind.CONTEXT)
+        if is_batched and causal.intersection((*node.operands, *node.results)):
+            operation = replace(operation, is_causal=True)
         yield operation
 
 
@@ -226,6 +233,7 @@ def _batched_product(plan: Plan, node: Node, index: int, contracted: int) -> Ope
         inner=heads * width,
         outer=heads * width,
         sequence=columns if is_scores else contracted,
+        queries=rows,
         num_heads=heads,
         bits=_operand_bits(plan, node),
     )

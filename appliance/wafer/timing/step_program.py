@@ -22,8 +22,9 @@ class StepProgram:
         largest: What takes the most of that, as (name, bytes per sample).
         boundary_bytes_per_sample: What must outlive its layer step until the backward pass.
         tokens_per_sample: Length of a sample.
-        is_file_per_sample: Whether each sample is a file of its own that an input worker opens,
-            decodes and augments (image data sets), not a slice of a packed array.
+        is_prepared_singly: Whether an input worker prepares each sample by itself: a file that it
+            opens, decodes and augments (image data sets), or a row that it reads without loader
+            processes (`num_workers: 0`), instead of slicing a packed array.
         waits_for_norm: Whether no weight may be updated before the last gradient is known.
         fixed_bytes: Kept on the wafer whatever the samples, as constants are.
         stage_bytes_per_sample: What all layer steps side by side keep on the wafer for each sample.
@@ -40,7 +41,7 @@ class StepProgram:
     largest: tuple[str, float]
     boundary_bytes_per_sample: float
     tokens_per_sample: int
-    is_file_per_sample: bool = False
+    is_prepared_singly: bool = False
     waits_for_norm: bool = False
     fixed_bytes: float = 0.0
     stage_bytes_per_sample: float = 0.0

@@ -44,3 +44,15 @@ def test_a_picture_shows_every_layer_step_and_its_whole_time() -> None:
 
 def test_features_that_fill_every_column_evenly_keep_all_pes_busy() -> None:
     assert cell_loads(1500, 750, 12) == pytest.approx([1.0] * 12)
+
+
+def test_attention_lies_head_by_head_and_leaves_the_columns_that_no_head_gets() -> None:
+    """7 heads of 64 features get 64 of their 107 columns each; a dense product fills 448."""
+    program = described_transformer(
+        layers=1, hidden=448, heads=7, sequence=128, vocab=1000
+    ).step_program()
+    timing = step_timing(program, machine=CS2, batch_size=32)
+    block = wafer_picture(program, timing, machine=CS2).layers[1]
+    (attention,) = (each for each in block.patterns if each.kind in ("scores", "context"))
+    assert (attention.features, attention.features_per_pe) == (448, 1)
+    assert sum(attention.column_loads) * 750 / 48 == pytest.approx(448, rel=1e-3)

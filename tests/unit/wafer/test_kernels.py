@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from appliance.wafer.hardware import CS2, CS3, Machine
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION
-from appliance.wafer.timing.kernels import operation_cycles
+from appliance.wafer.timing.kernels import head_stripes, operation_cycles
 from appliance.wafer.timing.operations import Kind, Operation, OperationTable
 
 KINDS = st.sampled_from(list(Kind))
@@ -64,6 +64,38 @@ def test_zeros_of_a_sparse_weight_are_not_multiplied() -> None:
 def test_recomputed_scores_count_twice() -> None:
     once = make_operation(Kind.SCORES)
     assert cycles(replace(once, repeat=2)) == 2 * cycles(once)
+
+
+def test_heads_lie_over_columns_of_their_own_and_work_side_by_side() -> None:
+    one = make_operation(Kind.SCORES, inner=4096, num_heads=1)
+    many = replace(one, num_heads=32)
+    assert cycles(many) == pytest.approx(cycles(one), rel=0.02)
+
+
+def test_more_heads_than_columns_share_a_column_and_send_nothing() -> None:
+    table = OperationTable.from_operations(
+        [make_operation(Kind.CONTEXT, inner=1600 * 2, num_heads=1600)]
+    )
+    stripes = head_stripes(table, CS2)
+    assert (stripes.columns[0], stripes.heads[0], stripes.features[0]) == (1, 3, 6)
+
+
+@pytest.mark.parametrize("kind", [Kind.SCORES, Kind.CONTEXT])
+def test_a_causal_product_halves_traffic_and_vectors_but_no_dispatch(kind: Kind) -> None:
+    whole = make_operation(kind, tokens=512 * 994, inner=32 * 128, num_heads=32)
+    causal = replace(whole, is_causal=True)
+    dispatches = 512 * 6 * DEFAULT_CALIBRATION.dispatch_cycles
+    latency = cycles(replace(whole, tokens=0))
+    saved = cycles(whole) - cycles(causal)
+    assert saved == pytest.approx((cycles(whole) - dispatches - latency) / 2, rel=0.02)
+
+
+def test_tokens_of_a_short_query_share_the_keys_of_a_long_source() -> None:
+    """Cross-attention: a row of 16 sequences of 32 tokens dispatches each key 16 times."""
+    long = make_operation(Kind.SCORES, tokens=512 * 994, sequence=512, num_heads=32)
+    short = replace(long, queries=32)
+    more = 15 * 512 * 6 * DEFAULT_CALIBRATION.dispatch_cycles
+    assert cycles(short) - cycles(long) == pytest.approx(more, rel=0.001)
 
 
 def test_the_wider_simd_of_the_newer_wafer_makes_products_faster() -> None:

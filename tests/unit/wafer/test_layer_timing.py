@@ -96,7 +96,7 @@ def test_image_files_are_bound_by_the_input_workers_until_there_are_enough() -> 
         vocab=0,
         sequence=197,
         patch_features=768,
-        is_file_per_sample=True,
+        is_prepared_singly=True,
     )
     program = images.step_program()
     one = step_timing(program, machine=CS2, batch_size=1000)

@@ -202,6 +202,7 @@ def description() -> Transformer:
         ffn=FFN,
         vocab=0,
         sequence=SEQUENCE,
+        is_causal=False,
     )
 
 
