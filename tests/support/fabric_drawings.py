@@ -2,13 +2,15 @@
 
 Every stream has a color of its own, a sender, and a tree of PEs that it passes; where it ends, and
 at some places before, somebody takes it: an operation, a data task, an `@map`, or nobody. Routes
-may have switches and filters, and control wavelets may turn them. PEs take some time for
-other work before, between and behind. Nothing makes sure that a program comes to an end: most do,
-some stall, some are at fault, and both machines have to agree on which.
+may have switches and filters, control wavelets may turn them, and a router on the way may swap the
+color for its partner. Operands are DSDs or come from DSRs; queues may be flushed (WSE-3); the host
+sends to PEs and collects from them. PEs take some time for other work before, between and behind.
+Nothing makes sure that a program comes to an end: most do, some stall, some are at fault, and both
+machines have to agree on which.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -22,17 +24,19 @@ from appliance.csl.program import (
     CodeClass,
     ColorConfiguration,
     Completion,
-    Constant,
     DescriptorConstant,
     DsdOperation,
+    Dsr,
+    DsrKind,
     FabricInDescriptor,
     FabricOutDescriptor,
     Fifo,
     FifoReference,
-    Filter,
+    Handler,
     Instruction,
     Intrinsic,
     Load,
+    LoadDsr,
     Map,
     MapInput,
     MemoryDescriptor,
@@ -43,12 +47,11 @@ from appliance.csl.program import (
     Register,
     SetBlocked,
     Store,
-    SwitchPosition,
     Target,
     TargetKind,
     TaskKind,
 )
-from tests.support.fabric_pair import Feed
+from tests.support.fabric_pair import Drain, Feed
 from tests.support.fabric_programs import (
     AT,
     F32,
@@ -63,10 +66,8 @@ from tests.support.fabric_programs import (
     scalar_loop,
     straight,
 )
+from tests.support.fabric_streams import RAMP, Grid, PePlan, Stream
 
-WEST, EAST, SOUTH, NORTH, RAMP = 1, 2, 4, 8, 16
-_STEPS = {WEST: (-1, 0), EAST: (1, 0), SOUTH: (0, 1), NORTH: (0, -1)}
-_OPPOSITE = {WEST: EAST, EAST: WEST, SOUTH: NORTH, NORTH: SOUTH}
 _VECTOR = 24
 """Elements of the array that PEs send from and receive into."""
 _SINKS = ("operation", "sum", "task", "map", "sink", "forward", "fifo", "nobody")
@@ -74,136 +75,8 @@ _COMMANDS = (0, 1, 1, 2, 3)
 
 
 @dataclass
-class Node:
-    """A PE of a stream's tree: where the stream comes in and goes out."""
-
-    rx: int
-    tx: int
-
-
-@dataclass
-class Stream:
-    """One color: who sends, where it passes, what is sent."""
-
-    color: int
-    sender: int
-    nodes: dict[int, Node]
-
-
-@dataclass
-class PePlan:
-    """One PE while its program is drawn."""
-
-    builder: ClassBuilder
-    work: int
-    vector: int
-    log: int
-    start: list[Instruction] = field(default_factory=list)
-    routes: list[ColorConfiguration] = field(default_factory=list)
-    next_task: int = 8
-    most_tasks: int = 28
-    next_slot: int = 0
-    inputs: list[int] = field(default_factory=lambda: [2, 4, 5, 6, 7])
-    outputs: list[int] = field(default_factory=lambda: [3, 1, 0])
-    fifos: list[Fifo] = field(default_factory=list)
-    index: Constant | None = None
-
-
-@dataclass
-class Drawing:
+class Drawing(Grid):
     """A program while it is drawn."""
-
-    choose: Callable[[int, int], int]
-    width: int
-    height: int
-    architecture: str
-    pes: list[PePlan] = field(default_factory=list)
-
-    # --- numbers
-
-    def integer(self, low: int, high: int) -> int:
-        """Draw a number."""
-        return self.choose(low, high)
-
-    def often(self, parts: int = 2) -> bool:
-        """Draw true, once in so many."""
-        return self.integer(0, parts - 1) == 0
-
-    def one_of(self, choices: tuple[int, ...]) -> int:
-        """Draw one of some numbers."""
-        return choices[self.integer(0, len(choices) - 1)]
-
-    # --- routes
-
-    def neighbour(self, pe: int, port: int) -> int | None:
-        """Return the PE behind a port."""
-        x, y = pe % self.width + _STEPS[port][0], pe // self.width + _STEPS[port][1]
-        inside = 0 <= x < self.width and 0 <= y < self.height
-        return y * self.width + x if inside else None
-
-    def stream(self, color: int) -> Stream:
-        """Draw a tree of PEs."""
-        sender = self.integer(0, self.width * self.height - 1)
-        nodes = {sender: Node(RAMP, 0)}
-        for _ in range(self.integer(1, 3)):
-            self._grow(nodes, [*nodes][self.integer(0, len(nodes) - 1)])
-        for node in nodes.values():
-            if not node.tx or self.often(4):
-                node.tx |= RAMP
-        return Stream(color, sender, nodes)
-
-    def _grow(self, nodes: dict[int, Node], at: int) -> None:
-        for _ in range(self.integer(1, 4)):
-            port = self.one_of((WEST, EAST, SOUTH, NORTH))
-            other = self.neighbour(at, port)
-            if other is None or other in nodes:
-                return
-            nodes[at].tx |= port
-            nodes[other] = Node(_OPPOSITE[port], 0)
-            at = other
-
-    def configure(self, stream: Stream) -> None:
-        """Draw the stream's routes, with a switch or a filter here and there."""
-        for pe, node in stream.nodes.items():
-            entry = ColorConfiguration(stream.color, node.rx, node.tx)
-            if self.often(3):
-                entry = self._with_switch(entry, node)
-            if node.tx & RAMP and self.often(6):
-                entry = replace(entry, filter=self._filter())
-            self.pes[pe].routes.append(entry)
-
-    def _with_switch(self, entry: ColorConfiguration, node: Node) -> ColorConfiguration:
-        positions = tuple(
-            SwitchPosition(
-                rx=self.one_of((0, 0, node.rx)),
-                tx=self.one_of((0, node.tx, RAMP, node.tx | RAMP)),
-                valid=not self.often(5),
-            )
-            for _ in range(self.integer(1, 3))
-        )
-        modes = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
-        return replace(
-            entry,
-            positions=positions,
-            ring_mode=self.often(),
-            pop_mode=modes[self.integer(0, 3)],
-            current_position=self.integer(0, 1),
-        )
-
-    def _filter(self) -> Filter:
-        kind = ("counter", "sparse_counter", "range")[self.integer(0, 2)]
-        return Filter(
-            kind=kind,
-            init_counter=self.integer(0, 3),
-            max_counter=self.integer(0, 3),
-            limit1=self.integer(1, 5),
-            limit2=self.integer(1, 5) if kind == "sparse_counter" and self.often() else None,
-            count_data=not self.often(4),
-            count_control=self.often(),
-            filter_control=self.often(4),
-            min_index=0,
-            max_index=self.integer(0, 0x5000),
-        )
 
     # --- programs
 
@@ -276,8 +149,29 @@ class Drawing:
     ) -> list[Instruction]:
         """Return an operation, with what follows it."""
         settings = self.settings(pe, behind)
+        loads: list[Instruction] = []
+        if self.often(3):
+            loads, operands = self._from_dsrs(pe, operands, settings)
         start: Instruction = DsdOperation(None, op, operands, settings, AT)  # type: ignore[arg-type]
-        return [start] if settings.asynchronous else [start, *behind, *self.stamp(pe)]
+        rest = [] if settings.asynchronous else [*behind, *self.stamp(pe)]
+        again = [start] if loads and not settings.asynchronous and self.often(3) else []
+        return [*loads, start, *again, *rest]
+
+    def _from_dsrs(
+        self, pe: PePlan, operands: tuple[object, ...], settings: OperationSettings
+    ) -> tuple[list[Instruction], tuple[object, ...]]:
+        """Load some operands into DSRs, which say how the operation runs."""
+        loads: list[Instruction] = []
+        named = list(operands)
+        for place, operand in enumerate(operands):
+            if not isinstance(operand, DescriptorConstant) or self.often(4):
+                continue
+            dsr = Dsr((DsrKind.DEST, DsrKind.SRC0, DsrKind.SRC1)[place], pe.next_dsr)
+            pe.next_dsr = (pe.next_dsr + 1) % 16
+            saves = self.often(3)
+            loads.append(LoadDsr(dsr, operand, settings, saves, False, None, None, AT))
+            named[place] = dsr
+        return loads, tuple(named)
 
     def out(self, pe: PePlan, color: int) -> int | None:
         """Return an output queue for a color, None if the PE has none left."""
@@ -304,7 +198,7 @@ class Drawing:
         source = self.memory(pe, count, width=2 if op == "mov16" else 4)
         begin = self.operation(pe, op, (DescriptorConstant(out), source), behind)
         pe.index = None
-        pe.start += [*self.busy(pe), *begin]
+        pe.start += [*self.busy(pe), *begin, *self.flush(pe, queue, output=True)]
 
     def _control(self, pe: PePlan, queue: int, color: int | None) -> list[Instruction]:
         payload = self.one_of((31, 31, 40)) << 16
@@ -314,14 +208,44 @@ class Drawing:
         operands = (DescriptorConstant(out), number(U32, payload))
         return [DsdOperation(None, "mov32", operands, OperationSettings(), AT)]
 
+    def drain(self, color: int) -> Drain:
+        """Have the host collect words from a PE that sends about as many."""
+        number_ = self.integer(0, self.width * self.height - 1)
+        pe = self.pes[number_]
+        queue = self.out(pe, color)
+        count = self.integer(1, 20)
+        if queue is not None:
+            named = None if self.architecture == "wse3" else color
+            out = DescriptorConstant(FabricOutDescriptor(queue, named, count))
+            begin = self.operation(pe, "mov32", (out, self.memory(pe, count)), [])
+            pe.start += [*self.busy(pe), *begin]
+        return Drain(number_, color, max(1, count + self.integer(-3, 1)))
+
+    def flush(self, pe: PePlan, queue: int, *, output: bool) -> list[Instruction]:
+        """Have a queue flushed, at times: its handler may bind it to a color, and leaves."""
+        if self.architecture == "wse2" or not self.often(3):
+            return []
+        kind = number(U16, int(output))
+        exit_ = Intrinsic(None, "queue_flush_exit", (kind, number(U16, queue)), AT)
+        body: list[Instruction] = [*self.busy(pe), *self.stamp(pe), exit_]
+        if output and self.often():
+            new = number(U16, self.integer(0, 15))
+            body.append(Intrinsic(None, "queue_bind_output", (number(U16, queue), new), AT))
+        handler = pe.builder.function(straight("flushed", (U16,), tuple(body)))
+        name = "empty_output_queue" if output else "empty_input_queue"
+        pe.handlers.append(Handler(name, queue, handler, AT))
+        flush = Intrinsic(None, "queue_flush", (kind, number(U16, queue)), AT)
+        return [*self.busy(pe), flush]
+
     def turn(self, stream: Stream) -> None:
         """Have a PE on the way change the stream's route or switch by its registers, at times."""
         if not self.often(3) or self.architecture == "wse3":
             return
-        pe = self.pes[[*stream.nodes][self.integer(0, len(stream.nodes) - 1)]]
+        at_pe = [*stream.nodes][self.integer(0, len(stream.nodes) - 1)]
+        pe = self.pes[at_pe]
         first = self.one_of((0x7F20, 0x7F40, 0x7F40))
-        at = Address(2 * (first + stream.color), "register")
-        flipped = self.one_of((0x1000, 0x2000, 0x4, 0x1008, 0x10))
+        at = Address(2 * (first + stream.color_in(at_pe)), "register")
+        flipped = self.one_of((0x1000, 0x2000, 0x4, 0x1008, 0x10, 0x400, 0x800))
         pe.start += [
             *self.busy(pe),
             Load(Register(0), at, 0, AT),
@@ -335,12 +259,13 @@ class Drawing:
         if not pe.inputs:
             return
         queue = pe.inputs.pop(0)
-        pe.builder.queue(queue, stream.color)
+        pe.builder.queue(queue, stream.color_in(pe_number))
         kind = _SINKS[self.integer(0, len(_SINKS) - 1)]
         if kind == "task":
-            self._take_by_task(pe, stream, queue)
+            self._take_by_task(pe, stream.color_in(pe_number), queue)
         elif kind != "nobody":
             pe.start += [*self.busy(pe), *self._take(pe, queue, kind, free)]
+        pe.start += self.flush(pe, queue, output=False)
 
     def _take(self, pe: PePlan, queue: int, kind: str, free: list[int]) -> list[Instruction]:
         count = self.integer(1, 20)
@@ -393,7 +318,7 @@ class Drawing:
         sent = None if self.architecture == "wse3" else color
         taker = pe.inputs.pop(0)
         pe.builder.queue(taker, color)
-        self._take_by_task(pe, Stream(color, 0, {}), taker)
+        self._take_by_task(pe, color, taker)
         out = DescriptorConstant(FabricOutDescriptor(queue, sent, count))
         return self.operation(pe, "mov32", (out, given), [])
 
@@ -403,8 +328,8 @@ class Drawing:
         inputs = (MapInput(given, I16, True), MapInput(number(I16, 3), I16, False))
         return [Map(function, inputs, output, I16, False, OperationSettings(), AT)]
 
-    def _take_by_task(self, pe: PePlan, stream: Stream, queue: int) -> None:
-        identifier = queue if self.architecture == "wse3" else stream.color
+    def _take_by_task(self, pe: PePlan, color: int, queue: int) -> None:
+        identifier = queue if self.architecture == "wse3" else color
         at = Address(pe.log + 8 * pe.next_slot + 4, "log")
         body: list[Instruction] = [
             Load(Register(1), at, 0, AT),
@@ -441,6 +366,7 @@ class Drawing:
         body = (enable, *pe.start, *self.stamp(pe))
         pe.builder.function(straight("f", (U16,), body), exported=True)
         pe.builder.extra["fifos"] = tuple(pe.fifos)
+        pe.builder.extra["handlers"] = tuple(pe.handlers)
         return pe.builder.build()
 
 
@@ -456,6 +382,7 @@ class Drawn:
     functions: dict[int, int]
     """What every PE calls first, by PE."""
     feeds: tuple[Feed, ...]
+    drains: tuple[Drain, ...]
 
 
 @st.composite
@@ -475,7 +402,7 @@ def _drawn(choose: Callable[[int, int], int], largest: int, most: int) -> Drawn:
     drawing = Drawing(choose, width, height, architecture)
     for _ in range(width * height):
         drawing.pes.append(drawing.plan())
-    streams = [drawing.stream(color) for color in range(choose(1, most))]
+    streams = [drawing.stream(2 * number_) for number_ in range(choose(1, most))]
     free = [23, 22, 21, 20, 19, 18]
     for stream in streams:
         drawing.configure(stream)
@@ -484,7 +411,8 @@ def _drawn(choose: Callable[[int, int], int], largest: int, most: int) -> Drawn:
         for pe, node in stream.nodes.items():
             if node.tx & RAMP:
                 drawing.receive(pe, stream, free)
-    feeds = tuple({f.pe: f for f in map(drawing.feed, range(14, 14 + choose(0, 2)))}.values())
+    feeds = tuple({f.pe: f for f in map(drawing.feed, range(16, 16 + choose(0, 2)))}.values())
+    drains = (drawing.drain(1),) if choose(0, 1) else ()
     classes = tuple(drawing.finish(pe) for pe in drawing.pes)
     routes = tuple(tuple(sorted(pe.routes, key=lambda r: r.color)) for pe in drawing.pes)
     drawn = program(
@@ -496,4 +424,4 @@ def _drawn(choose: Callable[[int, int], int], largest: int, most: int) -> Drawn:
         architecture=architecture,
     )
     functions = {n: len(c.functions) - 1 for n, c in enumerate(classes)}
-    return Drawn(drawn, functions, feeds)
+    return Drawn(drawn, functions, feeds, drains)

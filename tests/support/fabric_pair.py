@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from appliance.csl.program import Program
 from appliance.fabric.bytecode import NUM_QUEUES, Fault
@@ -32,6 +33,15 @@ class Feed:
     first: int
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Words that the host collects from a PE: so many of a color."""
+
+    pe: int
+    color: int
+    total: int
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a program: the fault, if any, the last cycle, memory and cycles by PE."""
@@ -39,6 +49,7 @@ class Outcome:
     fault: str
     cycles: int
     memory: tuple[bytes, ...] = ()
+    drained: tuple[tuple[int, ...], ...] = ()
     busy: tuple[int, ...] = ()
     moves: int = 0
 
@@ -51,6 +62,7 @@ class FastFabric:
     order: int = 0
     num_threads: int = 1
     owners: list[object] = field(default_factory=list)
+    drained: list[tuple[Drain, NDArray[np.uint32]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.kernel = load_kernel()
@@ -75,6 +87,20 @@ class FastFabric:
         self.owners.append(data)
         address, total = ctypes.c_void_p(data.ctypes.data), len(data)
         self.kernel.stream(self.handle, feed.pe, feed.color, 1, address, total, feed.first)
+
+    def drain(self, drain: Drain) -> None:
+        """Have the host collect words."""
+        data = np.zeros(drain.total, dtype=np.uint32)
+        self.drained.append((drain, data))
+        address = ctypes.c_void_p(data.ctypes.data)
+        self.kernel.stream(self.handle, drain.pe, drain.color, 0, address, drain.total, 0)
+
+    def collected(self) -> tuple[tuple[int, ...], ...]:
+        """Return what the host has collected so far, stream by stream."""
+        return tuple(
+            tuple(data[: len(data) - self.look(drain.pe, 23)].tolist())
+            for drain, data in self.drained
+        )
 
     def run(self, limit: int) -> int:
         """Simulate up to and with the cycle before `limit`."""
@@ -181,6 +207,7 @@ def run_both(
     limit: int,
     order: int = 0,
     feeds: Sequence[Feed] = (),
+    drains: Sequence[Drain] = (),
 ) -> Outcome:
     """Run a program on both and compare them after each cycle.
 
@@ -190,6 +217,7 @@ def run_both(
         limit: Cycles at most.
         order: 1 lets tasks take turns downwards.
         feeds: What the host sends from the start.
+        drains: What it collects.
 
     Raises:
         AssertionError: They differ.
@@ -201,6 +229,9 @@ def run_both(
         for feed in feeds:
             fast.feed(feed)
             slow.stream_in(feed.pe, feed.color, list(feed.words), feed.first)
+        for drain in drains:
+            fast.drain(drain)
+            slow.stream_out(drain.pe, drain.color, drain.total)
         return _run_both(fast, slow, limit)
     finally:
         fast.close()
@@ -217,8 +248,16 @@ def _run_both(fast: FastFabric, slow: Fabric, limit: int) -> Outcome:
         if found:
             return Outcome(found, slow.now)
         assert not [*differences(fast, slow)], "\n".join(differences(fast, slow))
+        assert fast.collected() == _collected(slow, fast.drained), f"cycle {slow.now}"
         resting = resting + 1 if reason == _QUIET else 0
     return _outcome(fast, slow)
+
+
+def _collected(
+    slow: Fabric, drained: Sequence[tuple[Drain, object]]
+) -> tuple[tuple[int, ...], ...]:
+    ports = [slow.routers[drain.pe].host_out for drain, _ in drained]
+    return tuple(tuple(port.words) for port in ports if port is not None)
 
 
 def _outcome(fast: FastFabric, slow: Fabric) -> Outcome:
@@ -230,4 +269,5 @@ def _outcome(fast: FastFabric, slow: Fabric) -> Outcome:
             assert fast.memory(number, len(wanted)) == wanted, f"memory of PE {number}"
         memories.append(wanted)
     busy = tuple(core.busy_cycles for core in slow.cores if core)
-    return Outcome("", slow.now, tuple(memories), busy, fast.kernel.value(fast.handle, 7))
+    moves = fast.kernel.value(fast.handle, 7)
+    return Outcome("", slow.now, tuple(memories), fast.collected(), busy, moves)

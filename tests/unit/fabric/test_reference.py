@@ -17,13 +17,13 @@ LIMIT = 400
 )
 @given(programs(largest=3))
 def test_random_programs_agree_cycle_for_cycle(drawn: Drawn) -> None:
-    run_both(drawn.program, drawn.functions, limit=LIMIT, feeds=drawn.feeds)
+    run_both(drawn.program, drawn.functions, limit=LIMIT, feeds=drawn.feeds, drains=drawn.drains)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_programs_of_a_seed_agree_cycle_for_cycle(seed: int) -> None:
     drawn = program_of(seed, largest=4 if seed % 4 == 0 else 3)
-    run_both(drawn.program, drawn.functions, limit=LIMIT, feeds=drawn.feeds)
+    run_both(drawn.program, drawn.functions, limit=LIMIT, feeds=drawn.feeds, drains=drawn.drains)
 
 
 def test_the_programs_of_these_seeds_move_wavelets_and_come_to_rest() -> None:
@@ -36,4 +36,6 @@ def test_the_programs_of_these_seeds_move_wavelets_and_come_to_rest() -> None:
 def outcome_of(seed: int) -> Outcome:
     """Run the program of a seed on both, to its end."""
     drawn = program_of(seed, largest=3)
-    return run_both(drawn.program, drawn.functions, limit=LIMIT, order=1, feeds=drawn.feeds)
+    return run_both(
+        drawn.program, drawn.functions, limit=LIMIT, order=1, feeds=drawn.feeds, drains=drawn.drains
+    )

@@ -26,6 +26,8 @@ def everything(drawn: Drawn, num_threads: int, *, slices: int = 1) -> list[objec
         fast.launch(drawn.functions)
         for feed in drawn.feeds:
             fast.feed(feed)
+        for drain in drawn.drains:
+            fast.drain(drain)
         for part in range(slices):
             fast.run((part + 1) * CYCLES // slices)
         found: list[object] = [fast.fault, *(fast.kernel.value(fast.handle, n) for n in (0, 6, 7))]
@@ -33,7 +35,7 @@ def everything(drawn: Drawn, num_threads: int, *, slices: int = 1) -> list[objec
             if fast.is_touched(number):
                 size = drawn.program.classes[number].memory_end
                 found += [fast.state(number, range(24)), fast.memory(number, size)]
-        return found
+        return [*found, fast.collected()]
     finally:
         fast.close()
 
