@@ -197,6 +197,7 @@ class Fault(IntEnum):
     STACK = 11
     FIFO_FAULT = 12
     NO_SWITCH = 13
+    NO_REGISTER = 14
 
 
 INSTRUCTION = np.dtype(

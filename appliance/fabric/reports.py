@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from appliance.csl.program import Position, Program, TaskKind
+from appliance.csl.program.registers import unknown_register
 from appliance.fabric.bytecode import NUM_COLORS, NUM_QUEUES, DsdKind, Fault
 from appliance.fabric.errors import FabricError, Place, Waiting
 from appliance.fabric.loading import LoadedProgram
@@ -99,6 +100,8 @@ class Inspector:
             }
         if fault is Fault.QUEUE_BUSY:
             return self._busy_queue(number, a, is_input=bool(b))
+        if fault is Fault.NO_REGISTER:
+            return {"unknown": unknown_register(a, self._program.architecture)}
         if fault is Fault.MEMORY:
             return {"size": self._read(number, 21, 0)}
         if fault is Fault.MICROTHREAD_BUSY:
@@ -382,6 +385,7 @@ _FAULT_TEXTS = {
     Fault.STACK: "calls or @map are nested too deeply ({a}).",
     Fault.FIFO_FAULT: "FIFO {a} was used while empty or full, which its action makes a fault.",
     Fault.NO_SWITCH: "color {a} has no switch.",
+    Fault.NO_REGISTER: "{unknown}.",
 }
 _FAULT_HINTS = {
     Fault.NO_QUEUE: "Call @initialize_queue in a comptime block.",

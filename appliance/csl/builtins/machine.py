@@ -15,6 +15,7 @@ from appliance.csl.builtins.registry import (
 from appliance.csl.builtins.vectors.dsds import as_u16
 from appliance.csl.program.operands import Constant, Operand
 from appliance.csl.program.operations import INTRINSICS, Intrinsic
+from appliance.csl.program.registers import is_register, unknown_register
 from appliance.csl.program.types import POINTER, Scalar
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.evaluate import is_integer, needs_code, operand_of
@@ -91,11 +92,20 @@ def _set_active_prng(node: tree.BuiltinCall, frame: Frame, expected: Type | None
     return _emit("random_select", t.VOID, (operand_of(number, node, frame),), node, frame)
 
 
+def _register(node: tree.BuiltinCall, frame: Frame) -> Value:
+    """The address of a configuration register; one that is known must be there."""
+    address = as_u16(argument(node, 0, frame, t.U16), node, frame)
+    architecture = frame.world.session.options.architecture
+    if isinstance(address, Const) and not is_register(address.value, architecture):
+        frame.fail(node.arguments[0], unknown_register(address.value, architecture))
+    return address
+
+
 @builtin("get_config", 1, 2)
 @builtin("get_config_unchecked", 1)
 def _get_config(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     needs_code(node, frame, f"'@{node.name}'")
-    address = as_u16(argument(node, 0, frame, t.U16), node, frame)
+    address = _register(node, frame)
     return _emit("config_read", t.U16, (operand_of(address, node, frame),), node, frame)
 
 
@@ -103,7 +113,7 @@ def _get_config(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> 
 @builtin("set_config_unchecked", 2)
 def _set_config(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     world = code_world(node, frame)
-    address = as_u16(argument(node, 0, frame, t.U16), node, frame)
+    address = _register(node, frame)
     value = as_u16(argument(node, 1, frame, t.U16), node, frame)
     if frame.builder is None:
         assert isinstance(address, Const)

@@ -22,6 +22,7 @@ from appliance.fabric.bytecode import (
     NONE_32,
     NUM_COLORS,
     NUM_QUEUES,
+    SERVICES,
     SHAPE,
     SITE,
     Op,
@@ -80,7 +81,7 @@ def lower_class(
         lower_function(Body(context=context, function=function, number=number, window=window))
     for instruction, callee in context.calls:
         context.code.aim(instruction, starts[callee])
-    start = _lower_initial_loads(context)
+    start = _lower_start(context)
     return _assemble(context, tuple(starts), start)
 
 
@@ -97,18 +98,28 @@ def _lay_out_windows(context: ClassContext, groups: list[int | None]) -> None:
         )
 
 
-def _lower_initial_loads(context: ClassContext) -> int:
-    """Emit the DSR loads of top-level comptime blocks: code that every PE runs first."""
-    loads = context.source.dsr_loads
-    if not loads:
+def _lower_start(context: ClassContext) -> int:
+    """Emit what top-level comptime blocks write and load: code that every PE runs first."""
+    loads, writes = context.source.dsr_loads, context.source.config_writes
+    if not loads and not writes:
         return NONE_32
     start = context.code.here
+    for address, value in writes:
+        _write_register(context, address, value)
     window = Window(first=0, num_registers=0, return_slot=0, is_recursive=False)
     body = Body(context=context, function=None, number=0, window=window)
     for load in loads:
         vectors.load_dsr(body, _as_instruction(load))
     context.code.emit(Op.STOP)
     return start
+
+
+def _write_register(context: ClassContext, address: int, value: int) -> None:
+    """Emit a write of a configuration register that takes no time."""
+    staging, unused = context.frame.reserve(2), context.frame.reserve(1)
+    for number, word in enumerate((address, value)):
+        context.code.emit(Op.MOV, staging + number, context.frame.constant(word))
+    context.code.emit(Op.INTRINSIC, unused, staging, imm=SERVICES.index("config_write"))
 
 
 def _as_instruction(load: InitialDsrLoad) -> LoadDsr:

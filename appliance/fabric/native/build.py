@@ -14,6 +14,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from appliance.csl.program import registers
 from appliance.fabric import bytecode
 
 HERE = Path(__file__).parent
@@ -45,6 +46,9 @@ def header() -> str:
     ):
         members = ", ".join(f"{prefix}_{kind.name} = {kind.value}" for kind in kinds)
         lines.append(f"enum {{ {members} }};")
+    places = ("ROUTE_REGISTERS", "SWITCH_REGISTERS")
+    words = ", ".join(f"{name} = {getattr(registers, name):#x}" for name in places)
+    lines.append(f"enum {{ {words} }};")
     services = ", ".join(f"SERVICE_{name}" for name in bytecode.SERVICES)
     lines += [f"enum {{ {services} }};", "#endif", ""]
     return "\n".join(lines)

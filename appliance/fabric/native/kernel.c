@@ -166,7 +166,6 @@ static void free_pe(Pe *pe) {
     free(pe->maps);
     free(pe->stack);
     free(pe->line);
-    free(pe->configs);
 }
 
 static void free_band(Machine *m) {

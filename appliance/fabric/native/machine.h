@@ -229,8 +229,6 @@ typedef struct Pe {
     u32 prng[4];
     u32 active_prng, line_length, line_capacity;
     char *line;
-    u16 *configs; /* pairs of address and value */
-    u32 num_configs, pad3;
 } Pe;
 
 typedef struct List {

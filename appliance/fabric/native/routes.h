@@ -128,14 +128,14 @@ static int passes_filter(Filter *filter, u32 data, int control) {
     return !drop;
 }
 
-/* --- configuration registers of colors (WSE-2): one word each, from these word addresses on
+/* --- configuration registers of colors (WSE-2): one word each, at ROUTE_REGISTERS and SWITCH_REGISTERS
  *
  * Routes: bits 4-0 where a wavelet goes (west, east, south, north, ramp), 9-5 where it comes from,
  * 10 and 11 color swap, 13-12 when a command is popped, 14 whether the color is in teardown.
  * Switch: 14-13 its position, 12 ring mode; four bits for each of positions 3, 2 and 1: whether it
  * changes the input, and the direction, 5 for a position that is not valid.
  */
-enum { ROUTE_REGISTERS = 0x7f20, SWITCH_REGISTERS = 0x7f40, INVALID_POSITION = 5 };
+enum { INVALID_POSITION = 5 };
 
 INLINE int is_route_register(const Machine *m, u32 word) {
     return !m->is_wse3 && (word - ROUTE_REGISTERS < NUM_COLORS || word - SWITCH_REGISTERS < NUM_COLORS);

@@ -165,14 +165,8 @@ static u64 serve_queue(Machine *m, Pe *pe, u32 number, const u64 *a) {
 
 static u64 configuration(Machine *m, Pe *pe, u32 address, int write, u32 value) {
     if (is_route_register(m, address)) return route_register(m, pe, address, write, value);
-    for (u32 k = 0; k < pe->num_configs; k++)
-        if (pe->configs[2 * k] == address) { if (write) pe->configs[2 * k + 1] = (u16)value; return pe->configs[2 * k + 1]; }
-    if (!write) return 0;
-    pe->configs = realloc(pe->configs, 4 * (pe->num_configs + 1));
-    pe->configs[2 * pe->num_configs] = (u16)address;
-    pe->configs[2 * pe->num_configs + 1] = (u16)value;
-    pe->num_configs++;
-    return value;
+    fail(m, pe, FAULT_NO_REGISTER, pe->pc, address, 0);
+    return 0;
 }
 
 static void store_timestamp(Machine *m, Pe *pe, u32 address, u64 now) {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from appliance.csl.program import SwitchPosition
-from tests.support.fabric_reference.router import NUM_COLORS, Route, Router
+from tests.support.fabric_reference.router import NUM_COLORS, Fault, Route, Router
 from tests.support.fabric_reference.threads import Threads
 
 ROUTE_REGISTERS, SWITCH_REGISTERS = 0x7F20, 0x7F40
@@ -33,7 +33,6 @@ class Services:
     num_unblocked: int = 0
     _counting_since: int | None = None
     _counted: int = 0
-    _registers: dict[int, int] = field(default_factory=dict)
 
     def serve(self, name: str, arguments: list[int], now: int, *, is_half: bool) -> int:
         """Do what a service does and return its result.
@@ -68,11 +67,9 @@ class Services:
         self.num_unblocked += 1
 
     def _configuration(self, address: int, value: int | None) -> int:
-        if self.is_route_register(address):
-            return self.route_register(address, value)
-        if value is not None:
-            self._registers[address] = value
-        return self._registers.get(address, 0)
+        if not self.is_route_register(address):
+            raise Fault("NO_REGISTER", self.router.number)
+        return self.route_register(address, value)
 
     def is_route_register(self, word: float) -> bool:
         """Say whether a word address is that of a color's route or switch; on WSE-2 alone."""

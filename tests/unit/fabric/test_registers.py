@@ -21,6 +21,7 @@ from appliance.csl.program import (
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.errors import FabricError
 from appliance.fabric.simulator import Simulator
+from tests.support.csl import compile_pe, program_of
 from tests.support.fabric_programs import AT, U16, UNBLOCK, ClassBuilder, number, program, straight
 
 WEST, EAST, NORTH, RAMP = 1, 2, 8, 16
@@ -83,3 +84,71 @@ def test_registers_show_the_route_and_a_write_changes_it() -> None:
 def test_other_machines_have_no_such_registers() -> None:
     with pytest.raises(FabricError, match="0xfe42"):
         run(turning("wse3"))
+
+
+LAYOUT = """
+const memcpy = @import_module("<memcpy/get_params>", .{ .width = 1, .height = 1 });
+layout {
+  @set_rectangle(1, 1);
+  @set_tile_code(0, 0, "pe.csl", .{ .memcpy_params = memcpy.get_params(0) });
+  @export_name("f", fn () void);
+  @export_name("out", [*]u16, true);
+}
+"""
+PE = """
+param memcpy_params;
+const sys_mod = @import_module("<memcpy/memcpy>", memcpy_params);
+const tile = @import_module("<tile_config>");
+const there = @get_color(COLOR);
+const queue = @get_input_queue(2);
+var out = @zeros([4]u16);
+var target: [*]u16 = &out;
+const given = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = queue });
+const sent = @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = @get_output_queue(3),
+  .fabric_color = there });
+const place = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> out[i] });
+fn f() void {
+  @mov16(sent, @as(u16, 77));
+  @mov16(place, given);
+  out[1] = @get_config(tile.color_config.get_color_config_addr(there));
+  @set_config(0x7f40 + COLOR, 0x0555);
+  out[2] = @get_config(0x7f40 + COLOR);
+  sys_mod.unblock_cmd_stream();
+}
+comptime {
+  @block(@get_data_task_id(there));
+  @initialize_queue(queue, .{ .color = there });
+  @set_local_color_config(there, .{ .routes = .{ .rx = .{ WEST }, .tx = .{ EAST } } });
+  @set_config(tile.color_config.get_color_config_addr(there), 0x0210);  // from and to the ramp
+  @export_symbol(f);
+  @export_symbol(target, "out");
+}
+"""
+
+
+def test_a_register_written_at_compile_time_holds_from_the_start() -> None:
+    texts = {"layout.csl": LAYOUT, "pe.csl": PE.replace("COLOR", str(COLOR))}
+    written = run(program_of(texts, memcpy=True))
+    assert written == [77, TO_ITSELF, 0x0555, 0]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "call", "text"),
+    [
+        ("wse2", "@set_config(0x7b82, 0)", "0x7b82 of a simulated PE: known are 24 for routes"),
+        ("wse2", "@set_config(0x7f38, 0)", "0x7f38"),
+        ("wse3", "@set_config(0x7f20, 0)", "on wse3 none is known; use <tile_config>"),
+    ],
+)
+def test_a_register_that_is_not_known_is_refused(architecture: str, call: str, text: str) -> None:
+    above = f"comptime {{ {call}; @export_symbol(main); }}\nfn main() void {{}}\n"
+    assert text in compile_pe(above, architecture=architecture).render()
+    inside = f"fn main() void {{ {call}; }}\ncomptime {{ @export_symbol(main); }}\n"
+    assert text in compile_pe(inside, architecture=architecture).render()
+
+
+def test_a_register_that_only_the_run_knows_is_refused_there() -> None:
+    texts = {"layout.csl": LAYOUT, "pe.csl": PE.replace("COLOR", str(COLOR))}
+    texts["pe.csl"] = texts["pe.csl"].replace("@set_config(0x7f40 + 1", "@set_config(out[0]")
+    with pytest.raises(FabricError, match=r"pe\.csl:17:\d+: there is no .* 0x004d"):
+        run(program_of(texts, memcpy=True))
