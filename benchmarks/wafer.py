@@ -17,6 +17,7 @@ from appliance.wafer.hardware import CS2, CS3, Machine
 from appliance.wafer.planner.phases import phase_times
 from appliance.wafer.planner.planner import estimate
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.calibration import BY_FOLD, Fold
 from appliance.wafer.timing.layer_timing import step_timing
 from appliance.wafer.timing.operations import (
@@ -133,7 +134,7 @@ def throughput_bars() -> Iterator[Bar]:
 
 def pipelined_bars() -> Iterator[Bar]:
     """BERT-large, pipelined, two releases; no number is fitted to them."""
-    ours = pipelined_timing(BERT_LARGE_128.step_program(), machine=CS2, batch_size=1024)
+    ours = pipelined_timing(transformer_program(BERT_LARGE_128), machine=CS2, batch_size=1024)
     for release, rate in (("R1.7", 7023.0), ("R1.8", 6493.0)):
         error = 100 * (ours.samples_per_second / rate - 1)
         yield Bar(f"pipelined.BERT-large_MSL128.{release}", error, 20.0)
@@ -167,7 +168,7 @@ ONE_TRILLION = Transformer(
 def memory_bars() -> Iterator[Bar]:
     """The published micro-batch table."""
     for size, (*_, published) in GPT3.items():
-        ours = largest_micro_batch(gpt3(size).step_program(), CS2)
+        ours = largest_micro_batch(transformer_program(gpt3(size)), CS2)
         yield Bar(f"micro-batch.{size}", 100 * (ours / published - 1), 25.0)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.calibration import Calibration, Fold
 from appliance.wafer.timing.layer_timing import step_timing
 from benchmarks.wafer_model.logs import FITTED_LOGS, ThroughputLog
@@ -56,7 +57,7 @@ def fit(rows: Sequence[ThroughputLog]) -> Calibration:
 def relative_error(row: ThroughputLog, calibration: Calibration) -> float:
     """Return simulated over logged samples per second, less 1."""
     timing = step_timing(
-        row.model.step_program(),
+        transformer_program(row.model),
         machine=row.machine,
         batch_size=row.batch_size,
         num_systems=row.num_systems,

@@ -55,6 +55,10 @@ def _serve_descriptions(router: APIRouter) -> None:
         gated: bool = False,
         untied: bool = False,
         density: float = 1.0,
+        bidirectional: bool = False,
+        head_width: OptionalNumber = None,
+        decoder_layers: Annotated[int, Query(ge=0, le=_MAX_LAYERS)] = 0,
+        decoder_sequence: OptionalNumber = None,
         systems: Systems = 1,
         machine: str = "cs2",
         batch: OptionalNumber = None,
@@ -63,7 +67,11 @@ def _serve_descriptions(router: APIRouter) -> None:
         workers: Systems = 1,
         execution: str = Execution.WEIGHT_STREAMING.value,
     ) -> Response:
-        """Return what systems would do with a transformer; every time is simulated."""
+        """Return what systems would do with a transformer; every time is simulated.
+
+        A decoder unless it is `bidirectional` (an encoder such as BERT) or has `decoder_layers`
+        (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's).
+        """
         question = {
             "model": {
                 "layers": layers,
@@ -76,6 +84,10 @@ def _serve_descriptions(router: APIRouter) -> None:
                 "is_gated": gated,
                 "is_tied": not untied,
                 "density": density,
+                "is_causal": not bidirectional,
+                "head_width": head_width,
+                "decoder_layers": decoder_layers,
+                "decoder_sequence": decoder_sequence,
             },
             "systems": systems,
             "machine": machine,

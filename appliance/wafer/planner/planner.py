@@ -17,8 +17,10 @@ from appliance.wafer.planner.scaling_law import (
     compute_optimal_loss,
     compute_optimal_tokens,
     mup_advice,
+    training_flops_per_token,
 )
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION, Calibration
 from appliance.wafer.timing.layer_timing import InputPipeline, StepTiming, step_timing
 from appliance.wafer.timing.pipelined import checked_pipelined_timing, resident_need
@@ -66,9 +68,10 @@ class Estimate:
         days: Simulated training time, without staging and checkpoints.
         energy_kwh: Of the systems alone; MemoryX, SwarmX and hosts not included.
         memoryx_bytes: Parameter store needed.
-        flops: Dense floating-point operations of the whole training.
+        flops: Floating-point operations of the whole training; of a described decoder as the
+            scaling law counts them, else two for each multiply-add.
         loss: Expected loss if the model were trained compute-optimally with this compute; None for
-            a program, whose family is unknown.
+            a program, whose family is unknown, and for what is no decoder.
         mup: Hyper-parameter advice; None for a program.
         phases: Times around the steps.
         weak_scaling: Batch grows with the systems.
@@ -121,7 +124,7 @@ def estimate(
     Raises:
         UserError: The batch or the systems make no sense, or the model does not fit.
     """
-    program = model.step_program() if isinstance(model, Transformer) else model
+    program = transformer_program(model) if isinstance(model, Transformer) else model
     if num_systems < 1:
         raise UserError(
             f"{program.name}: {num_systems} systems were asked for, at least 1 is needed."
@@ -152,8 +155,8 @@ def estimate(
     total = tokens if tokens is not None else compute_optimal_tokens(program.num_parameters)
     rate = step.samples_per_second * program.tokens_per_sample
     seconds = total / rate
-    flops = 2.0 * float(program.table.macs().sum()) / program.tokens_per_sample * total
-    is_described = isinstance(model, Transformer)
+    is_of_family = isinstance(model, Transformer) and model.is_decoder
+    flops = _flops(model, program) * total
     return Estimate(
         name=program.name,
         machine=machine.name,
@@ -166,8 +169,8 @@ def estimate(
         energy_kwh=num_systems * machine.power_watts * seconds / 3.6e6,
         memoryx_bytes=program.num_parameters * MEMORYX_BYTES_PER_PARAMETER,
         flops=flops,
-        loss=compute_optimal_loss(flops) if is_described else None,
-        mup=mup_advice(model.hidden, model.heads) if isinstance(model, Transformer) else None,
+        loss=compute_optimal_loss(flops) if is_of_family else None,
+        mup=_mup(model),
         phases=phase_times(program.num_parameters, machine),
         weak_scaling=weak,
         strong_scaling=strong,
@@ -178,6 +181,19 @@ def curve_counts(num_systems: int) -> tuple[int, ...]:
     """Return the system counts of a scaling curve: powers of two up to the number, and itself."""
     powers = [2**power for power in range(num_systems.bit_length()) if 2**power < num_systems]
     return (*powers, num_systems)
+
+
+def _mup(model: Transformer | StepProgram) -> MupAdvice | None:
+    if not isinstance(model, Transformer):
+        return None
+    return mup_advice(model.hidden, model.attention_width // model.heads)
+
+
+def _flops(model: Transformer | StepProgram, program: StepProgram) -> float:
+    """Return the floating-point operations for each token of the training."""
+    if isinstance(model, Transformer) and model.is_decoder:
+        return training_flops_per_token(model)
+    return 2.0 * float(program.table.macs().sum()) / program.tokens_per_sample
 
 
 def _fitting_execution(program: StepProgram, machine: Machine, share: int) -> Execution:

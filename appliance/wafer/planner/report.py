@@ -94,9 +94,10 @@ class EstimateReport:
         tokens: Training tokens that days, energy and loss are for.
         simulated_days: Training time without staging and checkpoints.
         simulated_energy_kwh: Of the systems alone.
-        training_flops: Dense floating-point operations of the whole training.
+        training_flops: Floating-point operations of the whole training; of a described decoder
+            as the Cerebras-GPT paper counts them, else two for each multiply-add.
         expected_loss: Pile test loss if this compute were spent compute-optimally; null for a
-            program, whose family is unknown.
+            program, whose family is unknown, and for models other than decoders.
         mup: Hyper-parameter advice; null for a program.
         simulated_phases_seconds: Times around the steps.
         weak_scaling: The batch grows with the systems.

@@ -9,10 +9,16 @@ learning rate 6e-3, initial deviation 0.08, embedding multiplier 10; from memory
 import math
 from dataclasses import dataclass
 
+from appliance.wafer.planner.transformer import Transformer
+
 TOKENS_PER_PARAMETER = 20.0
 _FLOPS_SCALE = 5.984e22
 _EXPONENT = -0.0737
 _IRREDUCIBLE = 0.5066
+_PER_WEIGHT = 6.0
+"""Of a matrix element and token: two forward, four backward."""
+_PER_SCORE_FEATURE = 24.0
+_PER_EMBEDDING_ELEMENT = 10.0
 _BASE_WIDTH = 256
 _BASE_LEARNING_RATE = 6e-3
 _BASE_DEVIATION = 0.08
@@ -24,6 +30,23 @@ def compute_optimal_loss(flops: float) -> float:
     if flops <= 0:
         raise ValueError(f"flops is {flops}, it must be above 0")
     return math.pow(flops / _FLOPS_SCALE, _EXPONENT) + _IRREDUCIBLE
+
+
+def training_flops_per_token(model: Transformer) -> float:
+    """Return the floating-point operations for each token, as the law's authors count them.
+
+    Their evaluation table prints the compute of seven models with two digits. All seven follow from
+    6 for each block weight, 24 for each layer, key of the sequence and feature of the queries, and
+    10 for each element of the embedding table. The last is 6 for the head, which is the same
+    table, and 4 for an input that is counted as a product without a gradient of its own input.
+    The 24 is twice what the two products of attention and their gradients do; we know no reason and
+    take it because the law was fitted to losses over this count. Whole attention is counted: no
+    causal skip, no sparsity.
+    """
+    blocks = _PER_WEIGHT * model.layers * model.block_weights
+    scores = _PER_SCORE_FEATURE * model.layers * model.sequence * model.attention_width
+    tables = _PER_EMBEDDING_ELEMENT * model.vocab * model.hidden
+    return blocks + scores + tables
 
 
 def compute_optimal_tokens(num_parameters: float) -> float:
@@ -56,8 +79,8 @@ class MupAdvice:
     attention_scale: float
 
 
-def mup_advice(hidden: int, heads: int) -> MupAdvice:
-    """Return the muP settings for a transformer of some width."""
+def mup_advice(hidden: int, head_width: int) -> MupAdvice:
+    """Return the muP settings for a transformer of some width, with heads of some width."""
     multiplier = hidden / _BASE_WIDTH
     return MupAdvice(
         width_multiplier=multiplier,
@@ -67,5 +90,5 @@ def mup_advice(hidden: int, heads: int) -> MupAdvice:
         embedding_deviation=_BASE_DEVIATION,
         embedding_multiplier=_EMBEDDING_MULTIPLIER,
         output_multiplier=1.0 / multiplier,
-        attention_scale=heads / hidden,
+        attention_scale=1.0 / head_width,
     )

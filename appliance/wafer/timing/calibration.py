@@ -65,14 +65,14 @@ _EVEN_ROWS = (
 
 BY_FOLD: Mapping[Fold, Calibration] = {
     Fold.ALL: Calibration(
-        dispatch_cycles=45.70,
-        layer_step_seconds=110.1e-6,
+        dispatch_cycles=45.81,
+        layer_step_seconds=108.5e-6,
         samples_prepared_per_second=584.6,
         fitted_on=_ODD_ROWS + _EVEN_ROWS,
     ),
     Fold.ODD: Calibration(
-        dispatch_cycles=45.17,
-        layer_step_seconds=95.5e-6,
+        dispatch_cycles=45.28,
+        layer_step_seconds=94.5e-6,
         samples_prepared_per_second=584.5,
         fitted_on=_ODD_ROWS,
     ),

@@ -137,10 +137,18 @@ def _step_operations(
         if operation.kind is Kind.SCORES and is_backward:
             # The scores' gradient; the scores themselves were not kept and are made again.
             operation = replace(operation, repeat=2)
-        is_batched = operation.kind in (Kind.SCORES, Kind.CONTEXT)
-        if is_batched and causal.intersection((*node.operands, *node.results)):
-            operation = replace(operation, is_causal=True)
+        if causal.intersection((*node.operands, *node.results)):
+            operation = _causal(operation, plan.types[node.results[0]].shape)
         yield operation
+
+
+def _causal(operation: Operation, shape: tuple[int, ...]) -> Operation:
+    """Return an operation on values of which only those up to the diagonal matter."""
+    if operation.kind in (Kind.SCORES, Kind.CONTEXT):
+        return replace(operation, is_causal=True)
+    if operation.kind is Kind.ELEMENTWISE:
+        return replace(operation, work=operation.work * (1 + 1 / shape[-1]) / 2)
+    return operation
 
 
 def _operation(plan: Plan, node: Node, index: int) -> Operation | None:

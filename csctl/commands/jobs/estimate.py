@@ -60,6 +60,26 @@ UntiedFlag = Annotated[bool, option("--untied", help="The head has a table of it
 DensityFlag = Annotated[
     float, option(metavar="FRACTION", help="Non-zero part of the block weights.")
 ]
+BidirectionalFlag = Annotated[
+    bool, option("--bidirectional", help="An encoder such as BERT: tokens attend to all others.")
+]
+HeadWidthFlag = Annotated[
+    int | None,
+    option(metavar="N", min=1, help="Features of a head. [default: hidden / heads]"),
+]
+DecoderLayersFlag = Annotated[
+    int,
+    option(
+        metavar="N",
+        min=0,
+        help="Blocks of the decoder of an encoder-decoder such as T5; the other numbers are its "
+        "encoder's.",
+    ),
+]
+DecoderSequenceFlag = Annotated[
+    int | None,
+    option(metavar="N", min=1, help="Tokens of a sample's target. [default: as --sequence]"),
+]
 ProgramFlag = Annotated[
     Path | None,
     option(
@@ -132,6 +152,10 @@ def estimate_model(
     gated: GatedFlag = False,
     untied: UntiedFlag = False,
     density: DensityFlag = 1.0,
+    bidirectional: BidirectionalFlag = False,
+    head_width: HeadWidthFlag = None,
+    decoder_layers: DecoderLayersFlag = 0,
+    decoder_sequence: DecoderSequenceFlag = None,
     program: ProgramFlag = None,
     systems: SystemsFlag = "1",
     machine: MachineFlag = "cs2",
@@ -170,6 +194,10 @@ def estimate_model(
             is_gated=gated,
             is_tied=not untied,
             density=density,
+            is_causal=not bidirectional,
+            head_width=head_width,
+            decoder_layers=decoder_layers,
+            decoder_sequence=decoder_sequence,
         )
     table = _load_machine(machine)
     estimates = [

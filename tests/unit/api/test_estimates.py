@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from appliance.wafer.hardware import CS3
+from appliance.wafer.hardware import CS2, CS3
 from appliance.wafer.planner.planner import estimate
 from appliance.wafer.planner.transformer import described_transformer
 from tests.support.rest import described_app
@@ -45,6 +45,29 @@ def test_the_answer_is_the_planners(ask) -> None:
     assert got["simulated_days"] == want.days
     assert got["expected_loss"] == want.loss
     assert [point["systems"] for point in got["weak_scaling"]] == [1, 2, 4]
+
+
+def test_an_encoder_decoder_is_described_as_any_other_model(ask) -> None:
+    """T5 3B; what the planner says of it is held in tests/unit/wafer."""
+    shape = {"hidden": 1024, "heads": 32, "head_width": 128, "ffn": 16384, "vocab": 32128}
+    both = {"layers": 24, "decoder_layers": 24, "sequence": 512, "decoder_sequence": 114}
+    status, got = ask(**shape, **both, systems=2)
+    want = estimate(described_transformer(**shape, **both), machine=CS2, num_systems=2)
+    assert status == 200
+    assert got["model"] == "encoder-decoder 2.85B"
+    assert got["simulated_step_seconds"] == want.step.seconds
+    assert got["expected_loss"] is None
+
+
+def test_an_encoder_attends_to_everything_and_is_slower_than_a_decoder(ask) -> None:
+    shape = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 4096, "batch": 8}
+    _, decoder = ask(**shape)
+    _, encoder = ask(**shape, bidirectional=True)
+    assert encoder["model"].startswith("encoder ")
+    assert encoder["simulated_step_seconds"] > decoder["simulated_step_seconds"]
+    status, problem = ask(**shape, decoder_sequence=10)
+    assert status == 400
+    assert "need a decoder" in problem["detail"]
 
 
 def test_what_makes_no_sense_is_refused_with_a_reason(ask) -> None:

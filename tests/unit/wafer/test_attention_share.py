@@ -10,6 +10,7 @@ import pytest
 
 from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.calibration import DEFAULT_CALIBRATION
 from appliance.wafer.timing.kernels import operation_cycles
 from appliance.wafer.timing.operations import Kind
@@ -35,7 +36,7 @@ def seven_billion(sequence: int) -> Transformer:
 
 def attention_share(model: Transformer) -> tuple[float, float]:
     """Return the share of scores and context in the cycles and in the multiply-adds."""
-    program = model.step_program()
+    program = transformer_program(model)
     table = program.table.for_batch(largest_micro_batch(program, CS2))
     cycles = operation_cycles(table, CS2, DEFAULT_CALIBRATION)
     is_attention = (table.kind == Kind.SCORES) | (table.kind == Kind.CONTEXT)
@@ -63,7 +64,7 @@ def test_the_share_at_seven_billion_parameters_is_known() -> None:
 @pytest.mark.parametrize("sequence", [2048, 4096])
 def test_the_traffic_along_the_stripes_explains_the_time_of_attention(sequence: int) -> None:
     model = seven_billion(sequence)
-    program = model.step_program()
+    program = transformer_program(model)
     table = program.table.for_batch(largest_micro_batch(program, CS2))
     cycles = operation_cycles(table, CS2, DEFAULT_CALIBRATION)
     is_block = table.layer_step == 1

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import described_transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.grid import cell_loads, wafer_picture
 from appliance.wafer.timing.layer_timing import step_timing
 
@@ -30,7 +31,7 @@ def test_few_features_leave_columns_empty() -> None:
 
 
 def test_a_picture_shows_every_layer_step_and_its_whole_time() -> None:
-    program = WORK.step_program()
+    program = transformer_program(WORK)
     timing = step_timing(program, machine=CS2, batch_size=32, num_systems=1)
     picture = wafer_picture(program, timing, machine=CS2)
 
@@ -48,9 +49,9 @@ def test_features_that_fill_every_column_evenly_keep_all_pes_busy() -> None:
 
 def test_attention_lies_head_by_head_and_leaves_the_columns_that_no_head_gets() -> None:
     """7 heads of 64 features get 64 of their 107 columns each; a dense product fills 448."""
-    program = described_transformer(
-        layers=1, hidden=448, heads=7, sequence=128, vocab=1000
-    ).step_program()
+    program = transformer_program(
+        described_transformer(layers=1, hidden=448, heads=7, sequence=128, vocab=1000)
+    )
     timing = step_timing(program, machine=CS2, batch_size=32)
     block = wafer_picture(program, timing, machine=CS2).layers[1]
     (attention,) = (each for each in block.patterns if each.kind in ("scores", "context"))

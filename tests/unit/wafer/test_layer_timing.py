@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from appliance.core.errors import UserError
 from appliance.wafer.hardware import CS2, Machine, machine_from_mapping
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.layer_timing import (
     Bound,
     InputPipeline,
@@ -21,7 +22,9 @@ SMALL = Transformer(
 def time(
     model: Transformer = SMALL, batch: int = 64, systems: int = 1, machine: Machine = CS2
 ) -> StepTiming:
-    return step_timing(model.step_program(), machine=machine, batch_size=batch, num_systems=systems)
+    return step_timing(
+        transformer_program(model), machine=machine, batch_size=batch, num_systems=systems
+    )
 
 
 def test_a_step_takes_at_least_as_long_as_each_of_its_parts() -> None:
@@ -98,7 +101,7 @@ def test_image_files_are_bound_by_the_input_workers_until_there_are_enough() -> 
         patch_features=768,
         is_prepared_singly=True,
     )
-    program = images.step_program()
+    program = transformer_program(images)
     one = step_timing(program, machine=CS2, batch_size=1000)
     many = step_timing(program, machine=CS2, batch_size=1000, inputs=InputPipeline(num_workers=64))
     assert one.bound is Bound.INPUT
@@ -130,7 +133,7 @@ def test_the_slowest_of_sixteen_explains_the_published_speedup() -> None:
 
 
 def test_a_micro_batch_asked_for_is_used_and_an_impossible_one_refused() -> None:
-    program = SMALL.step_program()
+    program = transformer_program(SMALL)
     timing = step_timing(program, machine=CS2, batch_size=64, micro_batch=16)
     assert (timing.micro_batch, timing.num_micro_batches) == (16, 4)
     with pytest.raises(UserError, match="not possible"):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from appliance.core.errors import UserError
 from appliance.wafer.hardware import CS2, CS3, machine_from_mapping
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.sample_memory import (
     largest_micro_batch,
     memory_use,
@@ -37,40 +38,40 @@ def gpt(layers: int, hidden: int) -> Transformer:
     ],
 )
 def test_the_published_micro_batches_come_out(layers: int, hidden: int, published: int) -> None:
-    ours = largest_micro_batch(gpt(layers, hidden).step_program(), CS2)
+    ours = largest_micro_batch(transformer_program(gpt(layers, hidden)), CS2)
     assert ours == pytest.approx(published, rel=0.25)
 
 
 @settings(max_examples=40, deadline=None)
 @given(share=st.integers(1, 3000))
 def test_every_choice_fits_and_the_first_makes_the_fewest_passes(share: int) -> None:
-    program = gpt(24, 2048).step_program()
+    program = transformer_program(gpt(24, 2048))
     choices = micro_batch_choices(program, CS2, share)
     assert all(memory_use(program, CS2, micro).fits for micro in choices)
     assert -(-share // choices[0]) == -(-share // largest_micro_batch(program, CS2))
 
 
 def test_the_second_choice_keeps_the_boundaries_on_the_wafer() -> None:
-    program = gpt(24, 2048).step_program()
+    program = transformer_program(gpt(24, 2048))
     spilling, resident = micro_batch_choices(program, CS2, 200)
     assert memory_use(program, CS2, spilling).spills
     assert not memory_use(program, CS2, resident).spills
 
 
 def test_one_more_sample_than_the_largest_micro_batch_does_not_fit() -> None:
-    program = gpt(24, 2048).step_program()
+    program = transformer_program(gpt(24, 2048))
     most = largest_micro_batch(program, CS2)
     assert memory_use(program, CS2, most).fits
     assert not memory_use(program, CS2, most + 1).fits
 
 
 def test_the_larger_wafer_takes_more_samples() -> None:
-    program = gpt(24, 2048).step_program()
+    program = transformer_program(gpt(24, 2048))
     assert largest_micro_batch(program, CS3) > largest_micro_batch(program, CS2)
 
 
 def test_depth_changes_only_what_leaves_the_wafer() -> None:
-    shallow, deep = gpt(2, 2048).step_program(), gpt(64, 2048).step_program()
+    shallow, deep = transformer_program(gpt(2, 2048)), transformer_program(gpt(64, 2048))
     assert largest_micro_batch(shallow, CS2) == largest_micro_batch(deep, CS2)
     assert not memory_use(shallow, CS2, 10).spills
     assert memory_use(deep, CS2, 200).spills
@@ -79,4 +80,4 @@ def test_depth_changes_only_what_leaves_the_wafer() -> None:
 def test_where_not_even_one_sample_fits_the_largest_tensor_is_named() -> None:
     tiny = machine_from_mapping({"name": "tiny", "grid_width": 8, "grid_height": 8})
     with pytest.raises(UserError, match="largest tensor is feed-forward activations"):
-        micro_batch_choices(gpt(24, 2048).step_program(), tiny, 1)
+        micro_batch_choices(transformer_program(gpt(24, 2048)), tiny, 1)

@@ -5,6 +5,7 @@ from appliance.wafer.hardware import CS2, CS3
 from appliance.wafer.planner.planner import curve_counts, estimate
 from appliance.wafer.planner.scaling_law import compute_optimal_loss, mup_advice
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from benchmarks.wafer_model.logs import GPT_J_6B
 
 
@@ -55,7 +56,7 @@ def test_a_longer_training_takes_proportionally_longer() -> None:
 
 
 def test_a_program_has_no_family_and_so_no_loss_or_advice() -> None:
-    plan = estimate(GPT_J_6B.step_program(), machine=CS2, batch_size=60)
+    plan = estimate(transformer_program(GPT_J_6B), machine=CS2, batch_size=60)
     assert plan.loss is None
     assert plan.mup is None
 
@@ -79,10 +80,10 @@ def test_the_scaling_law_is_the_published_one_and_falls_with_compute() -> None:
 
 
 def test_the_proxy_model_transfers_to_itself_unchanged() -> None:
-    advice = mup_advice(256, 4)
+    advice = mup_advice(256, 64)
     assert advice.matrix_learning_rate == advice.embedding_learning_rate
     assert advice.output_multiplier == 1
-    assert mup_advice(2560, 20).matrix_learning_rate == pytest.approx(6e-4)
+    assert mup_advice(2560, 128).matrix_learning_rate == pytest.approx(6e-4)
 
 
 @pytest.mark.parametrize(

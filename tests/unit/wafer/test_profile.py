@@ -5,6 +5,7 @@ import pytest
 
 from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.layer_timing import StepTiming, step_timing
 from appliance.wafer.timing.step_profile import SpanKind, module_shares, run_spans, trace_events
 from tests.support.chrome_trace import assert_chrome_trace
@@ -15,7 +16,7 @@ def timing() -> StepTiming:
     model = Transformer(
         name="small", layers=4, hidden=512, heads=8, ffn=2048, vocab=32_000, sequence=512
     )
-    return step_timing(model.step_program(), machine=CS2, batch_size=64, micro_batch=32)
+    return step_timing(transformer_program(model), machine=CS2, batch_size=64, micro_batch=32)
 
 
 def test_percentages_sum_to_one_hundred(timing: StepTiming) -> None:

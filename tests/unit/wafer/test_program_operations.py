@@ -10,6 +10,7 @@ from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import InputTensor, LayerStep, Plan, Precision, StateTensor, Sum
 from appliance.wafer.hardware import CS2
 from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.layer_timing import step_timing
 from appliance.wafer.timing.operations import Kind
 from appliance.wafer.timing.program_operations import program_step
@@ -217,14 +218,14 @@ def test_sharding_tells_products_gradients_and_attention_apart(plan: Plan) -> No
 
 def test_a_program_does_the_arithmetic_of_its_description(plan: Plan) -> None:
     program = float(program_step(plan).table.macs().sum())
-    described = description().step_program().table
+    described = transformer_program(description()).table
     of_blocks = described.macs()[described.layer_step % 3 != 0].sum()
     assert program == pytest.approx(float(of_blocks))
 
 
 def test_a_program_takes_about_as_long_as_its_description(plan: Plan) -> None:
     timing = step_timing(program_step(plan), machine=CS2, batch_size=64)
-    described = step_timing(description().step_program(), machine=CS2, batch_size=64)
+    described = step_timing(transformer_program(description()), machine=CS2, batch_size=64)
     of_block = sum(layer.compute_seconds for layer in described.layers[1:3])
     ours = sum(layer.compute_seconds for layer in timing.layers)
     assert ours == pytest.approx(of_block, rel=0.3)

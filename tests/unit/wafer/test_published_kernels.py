@@ -4,6 +4,7 @@ import pytest
 
 from appliance.wafer.hardware import CS2, CS3
 from appliance.wafer.planner.phases import phase_times
+from appliance.wafer.planner.transformer_program import transformer_program
 from appliance.wafer.timing.pipelined import pipelined_timing
 from benchmarks.wafer_model import mesh_products, stencil
 from benchmarks.wafer_model.logs import BERT_LARGE_128, GPT_J_6B
@@ -51,14 +52,14 @@ def test_decoding_gets_slower_on_larger_meshes_as_measured() -> None:
 
 
 def test_pipelined_bert_large_runs_at_the_logged_rate() -> None:
-    timing = pipelined_timing(BERT_LARGE_128.step_program(), machine=CS2, batch_size=1024)
+    timing = pipelined_timing(transformer_program(BERT_LARGE_128), machine=CS2, batch_size=1024)
     assert timing.memory.fits
     assert timing.samples_per_second == pytest.approx(7023, rel=0.2)
     assert timing.samples_per_second == pytest.approx(6493, rel=0.2)
 
 
 def test_a_network_larger_than_the_wafer_cannot_be_pipelined() -> None:
-    timing = pipelined_timing(GPT_J_6B.step_program(), machine=CS2, batch_size=60)
+    timing = pipelined_timing(transformer_program(GPT_J_6B), machine=CS2, batch_size=60)
     assert not timing.memory.fits
 
 
