@@ -12,7 +12,7 @@ from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.failure_reports import Failures, JobEnd
 from appliance.coordinator.run.gang import Gang
 from appliance.coordinator.run.persistent_tensors import PersistentTensors
-from appliance.coordinator.run.profiles import profile, wafer_picture_text
+from appliance.coordinator.run.profiles import profile, store_simulated_views
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_pods import SessionPods
 from appliance.coordinator.run.session_times import session_event
@@ -25,7 +25,6 @@ from appliance.core.errors import (
 from appliance.core.ids import PodName, Role
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wire import rtfx
-from appliance.wire.profiles import forget_wafer_picture, keep_profile, keep_wafer_picture
 from appliance.wire.requests.run_requests import run_schedule
 from appliance.wire.tensor_chunks import TensorChunk, output_messages
 from protos.appliance import appliance_service_pb2 as client
@@ -138,7 +137,12 @@ class Execution:
                 num_shards=self.gang.size.num_shards,
                 locate=lambda step, name: self._pods.locate_snapshot(self.session, step, name),
             )
-        self._keep_pictures()
+        store_simulated_views(
+            self._context.spec.work_dir,
+            plan,
+            machine=self._context.machine,
+            num_systems=self.gang.size.num_systems,
+        )
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -254,30 +258,12 @@ class Execution:
         if not wanted or session is None or self.failure is not None:
             return []
         end = min(wanted.stop, self._pods.completed_steps() + 1)
-        return self._profile_of(range(wanted.start, end))
-
-    def _profile_of(self, steps: range) -> list[client.FinalizeResponse.EventTrace]:
         return profile(
-            self.session.plan,
-            steps,
+            session.plan,
+            range(wanted.start, end),
             machine=self._context.machine,
             num_systems=self.gang.size.num_systems,
         )
-
-    def _keep_pictures(self) -> None:
-        """Leave in the job's work directory what pages and csctl show of the simulated wafer."""
-        work_dir = self._context.spec.work_dir
-        plan = self.session.plan
-        keep_profile(work_dir, self._profile_of(range(1, 2)))
-        if not plan.layer_steps:  # nothing of it runs on the wafer
-            forget_wafer_picture(work_dir)
-            return
-        text = wafer_picture_text(
-            plan,
-            machine=self._context.machine,
-            num_systems=self.gang.size.num_systems,
-        )
-        keep_wafer_picture(work_dir, text)
 
     def close(self, reason: str) -> None:
         """End the job."""

@@ -1,4 +1,4 @@
-"""The client's op profiler: which steps it asked for, and the trace that answers it. Pure.
+"""The client's op profiler: which steps it asked for, and the trace that answers it.
 
 The client adds up the spans by name for its table of the most expensive modules, leaving out names
 with " = ", and takes the end of the last span as the total time. So spans that enclose others have
@@ -8,6 +8,7 @@ format, which the client writes.
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 from appliance.core.errors import UserError
 from appliance.core.plans.plan import Plan
@@ -16,6 +17,7 @@ from appliance.wafer.timing.grid import wafer_picture
 from appliance.wafer.timing.program_operations import program_step
 from appliance.wafer.timing.step_profile import Span, SpanKind, run_spans
 from appliance.wafer.timing.system_timing import plan_timing
+from appliance.wire.profiles import forget_wafer_picture, keep_profile, keep_wafer_picture
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 
 _MICROSECONDS = 1e6
@@ -60,16 +62,24 @@ def profile(
     return [_event(span, plan) for span in run_spans(timing, steps)]
 
 
-def wafer_picture_text(plan: Plan, *, machine: Machine, num_systems: int) -> str:
-    """Return where a plan's layer steps lie on the wafer, a `WaferPicture` as JSON.
+def store_simulated_views(
+    work_dir: Path, plan: Plan, *, machine: Machine, num_systems: int
+) -> None:
+    """Store in a job's work directory what pages and csctl show of the simulated wafer.
 
     Args:
+        work_dir: The job's work directory.
         plan: What was loaded.
         machine: What each system is.
         num_systems: How many.
     """
+    keep_profile(work_dir, profile(plan, range(1, 2), machine=machine, num_systems=num_systems))
+    if not plan.layer_steps:  # nothing of it runs on the wafer
+        forget_wafer_picture(work_dir)
+        return
     timing = plan_timing(plan, machine=machine, num_systems=num_systems)
-    return json.dumps(asdict(wafer_picture(program_step(plan), timing, machine=machine)))
+    picture = wafer_picture(program_step(plan), timing, machine=machine)
+    keep_wafer_picture(work_dir, json.dumps(asdict(picture)))
 
 
 def _event(span: Span, plan: Plan) -> FinalizeResponse.EventTrace:

@@ -11,13 +11,12 @@ import asyncio
 import getpass
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
 
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Account, Action, Principal, Target, UserRole, refusal
@@ -30,6 +29,7 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
+from appliance.management.access.known_accounts import KnownAccounts
 from appliance.management.access.local_users import find_account
 from appliance.management.access.tokens import Tokens, ensure_key
 from appliance.management.changes.watch import Awaited
@@ -48,9 +48,6 @@ _MAX_UID = (1 << 32) - 2
 
 _NAMELESS = "pid."
 """How a client calls a user whose uid has no name on its machine."""
-
-_ACCOUNTS_SECONDS = 1.0
-"""How late a change that another process made to an account may be noticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +81,7 @@ class Access:
         self._repository = repository
         self._options = options
         self._clock = clock
-        self._lock = Lock()
-        self._accounts: Mapping[str, Account] = {}
-        self._by_uid: Mapping[int, Account] = {}
-        self._read_at: float | None = None
+        self._known = KnownAccounts(repository, clock)
         self._delegates: list[Callable[[str], User | None]] = []
         self._listeners: list[Callable[[str, str], None]] = []
         self.tokens = tokens
@@ -231,7 +225,7 @@ class Access:
         account = self._repository.create_account(
             name, uid=uid, gid=gid, role=role, sessions=sessions
         )
-        self._forget()
+        self._known.forget()
         return account
 
     def change_account(
@@ -239,29 +233,29 @@ class Access:
     ) -> Account:
         """Change what a user may do; raises `NotFoundError`."""
         account = self._repository.change_account(name, role=role, sessions=sessions)
-        self._forget()
+        self._known.forget()
         return account
 
     def delete_account(self, name: str) -> None:
         """Forget a user and their tokens; raises `NotFoundError`."""
         self._repository.delete_account(name)
-        self._forget()
+        self._known.forget()
 
     def block(self, uid: int) -> Account:
         """Block a user, known or not: they may look and end what is theirs, no more."""
         _check_uid(uid)
-        if uid not in self._known_uids():
+        if uid not in {account.uid for account in self._repository.accounts()}:
             name = f"uid-{uid}"
             self._repository.create_account(name, uid=uid, gid=-1, role=UserRole.USER)
         account = self._repository.set_blocked(uid, is_blocked=True)
-        self._forget()
+        self._known.forget()
         return account
 
     def unblock(self, uid: int) -> Account:
         """Lift a block; raises `NotFoundError` for a user who is not known."""
         _check_uid(uid)
         account = self._repository.set_blocked(uid, is_blocked=False)
-        self._forget()
+        self._known.forget()
         return account
 
     def blocked(self) -> Sequence[Account]:
@@ -269,8 +263,7 @@ class Access:
         return [account for account in self.accounts() if account.blocked_at is not None]
 
     def _by_token(self, claimed: User, token: TokenRecord) -> Principal:
-        accounts, _ = self._known()
-        account = accounts.get(token.user)
+        account = self._known.by_name(token.user)
         if account is None:
             raise UnauthenticatedError(f"Token {token.id} is of a user who is gone.")
         user = User(uid=account.uid, gid=account.gid, name=account.name)
@@ -285,32 +278,12 @@ class Access:
         return None
 
     def _known_as(self, user: User) -> Principal:
-        _, by_uid = self._known()
-        account = by_uid.get(user.uid)
+        account = self._known.by_uid(user.uid)
         if account is not None:
             return _principal(user, account)
         is_operator = user.uid in (ROOT, self._options.operator.uid)
         role = UserRole.CLUSTER_ADMIN if is_operator else UserRole.USER
         return Principal(user=user, role=role)
-
-    def _known(self) -> tuple[Mapping[str, Account], Mapping[int, Account]]:
-        now = self._clock.monotonic_seconds()
-        with self._lock:
-            if self._read_at is not None and now - self._read_at <= _ACCOUNTS_SECONDS:
-                return self._accounts, self._by_uid
-        accounts = self._repository.accounts()
-        with self._lock:
-            self._accounts = {account.name: account for account in accounts}
-            self._by_uid = {account.uid: account for account in accounts}
-            self._read_at = now
-            return self._accounts, self._by_uid
-
-    def _known_uids(self) -> set[int]:
-        return {account.uid for account in self._repository.accounts()}
-
-    def _forget(self) -> None:
-        with self._lock:
-            self._read_at = None
 
 
 _asking: ContextVar[Principal | None] = ContextVar("asking", default=None)

@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from google.protobuf.json_format import MessageToDict
+from typing import TypeVar
 
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
-from appliance.core.errors import ConflictError, NotFoundError, UserError
+from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
 from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import Awaited, JobWatch
-from appliance.management.pods.pod_specs import REQUEST_FILE
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
@@ -24,13 +21,6 @@ from appliance.storage.engine.database import WouldWaitError
 from appliance.storage.queue.job_filter import JobFilter
 from appliance.storage.queue.series import Point
 from appliance.wire.requests.submissions import check_labels, parse_priority
-from protos.appliance.common_config_pb2 import ClusterDetails
-from protos.cluster.cluster_pb2 import (
-    CompileJobRequest,
-    ExecuteJobRequest,
-    SdkCompileJobRequest,
-    SdkExecuteJobRequest,
-)
 
 _Answer = TypeVar("_Answer")
 
@@ -282,28 +272,6 @@ class JobService:
             self._mailbox.reprioritise(member.id, priority)
         return priority
 
-    def cluster_details(self, job: JobId) -> ClusterDetails:
-        """Return the tasks that a job's request asked for, with addresses where there are any."""
-        record = self.load(job)
-        details = _request(record).job_mode.cluster_details
-        if record.type.is_sdk:
-            _name_coordinator(details)
-        for task in details.tasks:
-            if task.task_type == ClusterDetails.TaskInfo.CRD:
-                for entry in task.task_map:
-                    entry.address_book.task_ip_port = record.service_address
-        return details
-
-    def request_of(self, job: JobId) -> dict[str, Any]:
-        """Return the request by which a job was submitted, as JSON; raises `NotFoundError`.
-
-        Whom it asks to be told is left out: webhooks and keys are secrets.
-        """
-        request = _request(self.load(job))
-        if isinstance(request, CompileJobRequest | ExecuteJobRequest):
-            request.ClearField("user_notifications")
-        return MessageToDict(request, preserving_proto_field_name=True)
-
     def coordinator_registered(
         self, job: JobId, address: str, is_kept: Awaited | None = None
     ) -> None:
@@ -381,39 +349,8 @@ class JobService:
         return self._state.leases.renew(lease_id, holder=holder, seconds=seconds)
 
 
-def _name_coordinator(details: ClusterDetails) -> None:
-    """Let the tasks of an SDK job have a coordinator, for which its client looks."""
-    kind = ClusterDetails.TaskInfo.CRD
-    task = next((each for each in details.tasks if each.task_type == kind), None)
-    task = details.tasks.add(task_type=kind) if task is None else task
-    if not task.task_map:
-        task.task_map.add()
-
-
 NO_REASONS = ("", "None")
 """What a client says of a failure without a reason: the SDK's the second, whatever has failed."""
-
-_Request = CompileJobRequest | ExecuteJobRequest | SdkCompileJobRequest | SdkExecuteJobRequest
-
-
-def _request(job: JobRecord) -> _Request:
-    path = Path(job.work_dir) / REQUEST_FILE
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise NotFoundError(
-            f"The request of job {job.id} is not kept: {error.strerror}."
-        ) from error
-    return _REQUESTS[job.type].FromString(data)
-
-
-_REQUESTS: Mapping[JobType, type[_Request]] = {
-    JobType.COMPILE: CompileJobRequest,
-    JobType.EXECUTE: ExecuteJobRequest,
-    JobType.DRIVER: ExecuteJobRequest,
-    JobType.SDK_COMPILE: SdkCompileJobRequest,
-    JobType.SDK_EXECUTE: SdkExecuteJobRequest,
-}
 
 
 def _waiting(status: str, message: str) -> str:

@@ -18,13 +18,12 @@ A verdict is *provisional* when the coordinator ended in order before the client
 went; the client's result, if it comes in time, replaces it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.ids import JobId, PodName, Role, pod_name
-from appliance.core.pods.pod_spec import EXIT_COORDINATOR_FROZEN, EXIT_COORDINATOR_LOST
+from appliance.core.ids import JobId, PodName, Role
+from appliance.management.reconciler.verdicts import Verdict, lost_pod_verdict, with_reason
 
 FAILURE_GRACE_SECONDS = 5.0
 """From a failure to the kill: the client learns of it and calls UnaryDone and CancelJobV2."""
@@ -37,41 +36,6 @@ END_GRACE_SECONDS = 2.0
 
 VERDICT_SECONDS = 5.0
 """How long a finished job waits for the client's word on how the run went."""
-
-_OF_COORDINATOR = {
-    EXIT_COORDINATOR_LOST: "does not answer its pods any more",
-    EXIT_COORDINATOR_FROZEN: "was frozen (stopped by a signal, or without processor time or "
-    "memory) for too long",
-}
-"""What ends a pod, by its exit code, that is well itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """How the job ends.
-
-    Attributes:
-        phase: The final phase.
-        message: Why, for people.
-        is_provisional: Whether the client's word may still replace it.
-        is_inferred: Whether it was concluded from a pod's end; the coordinator's own report, which
-            knows more, may then replace the message.
-    """
-
-    phase: Phase
-    message: str
-    is_provisional: bool = False
-    is_inferred: bool = False
-
-    # `Any`: values of a JSON object.
-    def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> "Verdict":
-        """Return what `to_dict` wrote."""
-        return cls(**{**fields, "phase": Phase(fields["phase"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,23 +368,11 @@ def _on_pod_exit(state: JobState, end: PodExited) -> Step:
         return _conclude(state, _verdict_of_orderly_end(state), StopPods())
     if end.revival:
         return _conclude(state, Verdict(phase=Phase.QUEUED, message=end.revival), StopPods())
-    verdict = Verdict(
-        phase=Phase.FAILED, message=_failure_message(state.job, end), is_inferred=True
-    )
+    verdict = lost_pod_verdict(state.job, end.pod, end.role, end.exit_code, end.reason)
     if is_coordinator:
         return _conclude(state, verdict, StopPods())
     tell = TellCoordinator(reason=verdict.message, is_failure=True, pod=end.pod)
     return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
-
-
-def _failure_message(job: JobId, end: PodExited) -> str:
-    if end.role is Role.DRIVER:
-        return f"the script {end.reason}; its log is that of {end.pod}"
-    pod, reason = end.pod, end.reason
-    if end.exit_code in _OF_COORDINATOR and end.role is not Role.COORDINATOR:
-        pod = pod_name(job, Role.COORDINATOR, 0)
-        reason = f"{_OF_COORDINATOR[end.exit_code]} ({end.pod} has given it up)"
-    return f"job has failed because total 1 replica(s) failed, first failed pods: [{pod}]: {reason}"
 
 
 def _verdict_of_orderly_end(state: JobState) -> Verdict:
@@ -464,20 +416,13 @@ def _on_end_request(state: JobState, verdict: Verdict) -> Step:
         tell = TellCoordinator(reason=verdict.message, is_failure=verdict.phase is Phase.FAILED)
         return _conclude(state, verdict, tell, Remind(seconds=END_GRACE_SECONDS))
     if known.phase is Phase.QUEUED:
-        state = replace(state, verdict=_with_reason(verdict, known.message))
+        state = replace(state, verdict=with_reason(verdict, known.message))
     elif known.is_provisional:
         state = replace(state, verdict=verdict)
     if state.is_stopped:
         return _finish(state)
     # The client has learnt what it can; nothing is gained by waiting longer.
     return (state, ()) if state.is_stopping else _stop(state)
-
-
-def _with_reason(verdict: Verdict, reason: str) -> Verdict:
-    """Return a verdict that also contains the client's reason for it."""
-    if reason in verdict.message:
-        return verdict
-    return replace(verdict, message=f"{reason}; then its client ended it: {verdict.message}")
 
 
 def _on_time(state: JobState) -> Step:

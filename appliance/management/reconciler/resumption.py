@@ -13,6 +13,7 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import PodName, Role, pod_name
 from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.verdicts import Verdict
 
 _STARTING = (Phase.SCHEDULED, Phase.INITIALIZING)
 
@@ -84,6 +85,6 @@ def state_of(job: JobRecord) -> machine.JobState:
         job=job.id,
         type=job.type,
         phase=job.phase,
-        verdict=machine.Verdict.from_dict(job.verdict) if job.verdict else None,
+        verdict=Verdict.from_dict(job.verdict) if job.verdict else None,
         is_finalized=job.type is JobType.COMPILE and bool(job.artifact_dir),
     )

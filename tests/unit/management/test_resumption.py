@@ -10,6 +10,7 @@ from appliance.core.cluster.records import JobRecord, User
 from appliance.core.ids import JobId, PodName, Role, WorkflowId
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.resumption import resume
+from appliance.management.reconciler.verdicts import Verdict
 from tests.support.clock import FakeClock
 
 JOB = JobRecord(
@@ -79,7 +80,7 @@ def test_a_job_whose_pods_are_gone_is_lost(phase):
 
 
 def test_a_verdict_outlives_management():
-    verdict = machine.Verdict(phase=Phase.CANCELLED, message="said ada")
+    verdict = Verdict(phase=Phase.CANCELLED, message="said ada")
     plan = resume(replace(JOB, verdict=verdict.to_dict()), ALIVE)
     assert plan.state.verdict == verdict
     lost = resume(in_phase(Phase.SCHEDULED, verdict=verdict.to_dict()), None)

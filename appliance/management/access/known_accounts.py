@@ -1,0 +1,53 @@
+"""Accounts as they were read a moment ago, so that a call need not ask the database."""
+
+from collections.abc import Mapping
+from threading import Lock
+
+from appliance.core.clock import Clock
+from appliance.core.cluster.access import Account
+from appliance.storage.users.access import AccessRepository
+
+_MAX_AGE_SECONDS = 1.0
+"""How late a change that another process made to an account may be noticed."""
+
+
+class KnownAccounts:
+    """Finds accounts; for any thread.
+
+    Args:
+        repository: Where accounts are stored.
+        clock: Says how old what was read is.
+    """
+
+    def __init__(self, repository: AccessRepository, clock: Clock) -> None:
+        self._repository = repository
+        self._clock = clock
+        self._lock = Lock()
+        self._by_name: Mapping[str, Account] = {}
+        self._by_uid: Mapping[int, Account] = {}
+        self._read_at: float | None = None
+
+    def by_name(self, name: str) -> Account | None:
+        """Return the account of a name; None if there is none."""
+        return self._read()[0].get(name)
+
+    def by_uid(self, uid: int) -> Account | None:
+        """Return the account of a uid; None if there is none."""
+        return self._read()[1].get(uid)
+
+    def forget(self) -> None:
+        """Read the accounts again at the next question: one was changed here."""
+        with self._lock:
+            self._read_at = None
+
+    def _read(self) -> tuple[Mapping[str, Account], Mapping[int, Account]]:
+        now = self._clock.monotonic_seconds()
+        with self._lock:
+            if self._read_at is not None and now - self._read_at <= _MAX_AGE_SECONDS:
+                return self._by_name, self._by_uid
+        accounts = self._repository.accounts()
+        with self._lock:
+            self._by_name = {account.name: account for account in accounts}
+            self._by_uid = {account.uid: account for account in accounts}
+            self._read_at = now
+            return self._by_name, self._by_uid
