@@ -32,8 +32,8 @@ from appliance.management.access.authorization import Change
 from appliance.management.rpc.access_edge import Entered, Gate
 from appliance.storage.engine.database import WouldWaitError
 
-DOOR = "rest"
-"""The name of this door in the audit trail."""
+ENTRY_POINT = "rest"
+"""The name of this entry point in the audit trail."""
 
 BODY_SECONDS = 30.0
 LEAST_BYTES_PER_SECOND = 1 << 16
@@ -87,7 +87,9 @@ class Entry:
         """
         wanted = self._listed(action)
         self._is_decided = True  # a refusal decides too
-        with self._services.access.change(self.caller, wanted, target, door=DOOR, detail=detail):
+        with self._services.access.change(
+            self.caller, wanted, target, entry_point=ENTRY_POINT, detail=detail
+        ):
             yield
 
     def check_decided(self) -> None:
@@ -115,7 +117,7 @@ def enter(rule: Rule) -> DependsParameter:
         if not rule.is_decided_by_body:
             route = request.scope["route"].name
             field = request.path_params.__getitem__
-            change = services.gate.decide(letting_in, field, door=DOOR, detail=route)
+            change = services.gate.decide(letting_in, field, entry_point=ENTRY_POINT, detail=route)
         entry = Entry(services.gate, services, letting_in, change)
         try:
             yield entry

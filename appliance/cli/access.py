@@ -24,7 +24,7 @@ from appliance.management.store.databases import open_kept_database
 from appliance.settings import read_settings
 
 _SECONDS_PER_DAY = 86400
-_DOOR = "shell"
+_ENTRY_POINT = "shell"
 
 token_app = typer.Typer(
     help="Mint, list and revoke the tokens of `appliance up --tls --tokens`.", no_args_is_help=True
@@ -192,7 +192,9 @@ def _access(data_dir: Path | None) -> Iterator[Access]:
 
 @contextmanager
 def _change(access: Access, action: Action, kind: str, name: str) -> Iterator[None]:
-    with access.change(access.operator, action, Target(kind=kind, name=name), door=_DOOR):
+    with access.change(
+        access.operator, action, Target(kind=kind, name=name), entry_point=_ENTRY_POINT
+    ):
         yield
 
 

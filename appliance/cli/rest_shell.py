@@ -8,7 +8,7 @@ import uvicorn
 from appliance.api.app import create_app
 from appliance.api.slow_senders import MAX_CONNECTIONS, TimedHttp
 from appliance.dashboard.pages import install_pages
-from appliance.management.access.certificate_reload import Renewal
+from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.server import Management
 
 _GRACE_SECONDS = 3
@@ -41,7 +41,7 @@ async def serve_rest(
     if tls is not None:
         config.load()
         assert config.ssl is not None
-        Renewal(tls).follow(config.ssl)
+        CertificateReload(tls).follow(config.ssl)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # ours do it
     serving = asyncio.create_task(server._serve(sockets=[listener]))

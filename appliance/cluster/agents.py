@@ -423,9 +423,9 @@ class AgentLauncher:
         numbers = {node: links[node].begin(order) for node, order in orders.items()}
         seconds = self._options.order_seconds
         replies = {node: links[node].wait(number, seconds) for node, number in numbers.items()}
-        refusals = [f"node {node!r} refuses: {r.error}" for node, r in replies.items() if r.error]
-        if refusals:
-            raise ClusterError("; ".join(refusals) + ".")
+        errors = [f"node {node!r} refuses: {r.error}" for node, r in replies.items() if r.error]
+        if errors:
+            raise ClusterError("; ".join(errors) + ".")
         return replies
 
     def _undo(self, job: JobId) -> None:

@@ -1,7 +1,7 @@
 """The program text of a compile request, read into a `Graph`.
 
 The text is one module with one straight-line function. Every operation is accepted here, whatever
-its name: what can be computed is decided later, with all refusals in one message.
+its name: what can be computed is decided later, with everything that is refused in one message.
 Operation names lose their dialect (`cirh.MatMul` -> `MatMul`); types stay as written.
 """
 

@@ -29,7 +29,7 @@ def limit_memory(plan: Plan, *, num_systems: int, limits: WaferLimits) -> Plan:
     Args:
         plan: A verified plan.
         num_systems: Systems that share the batch.
-        limits: The wafer's memory and the user's wishes.
+        limits: The wafer's memory and what the user asks for.
 
     Raises:
         ProgramError: It does not fit; the message names the largest tensor.

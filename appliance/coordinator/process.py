@@ -17,7 +17,7 @@ from appliance.coordinator.client.codec import ChunkInterceptor
 from appliance.coordinator.client.monitor import Monitor
 from appliance.coordinator.client.repeats import RepeatInterceptor
 from appliance.coordinator.client.reports import ManagementLink
-from appliance.coordinator.client.servicer import Desk, appliance_servicer
+from appliance.coordinator.client.servicer import Handlers, appliance_servicer
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.coordinator.compile.compilation import Compilation, Compiler
 from appliance.coordinator.compile.compile_turn import CompileTurn
@@ -203,7 +203,7 @@ class Coordinator:
             ],
             options=_CHANNEL_OPTIONS,
         )
-        desk = Desk(
+        handlers = Handlers(
             options=self._options,
             console=self._console,
             compilation=self._compilation,
@@ -211,7 +211,7 @@ class Coordinator:
             monitor=self._monitor,
             on_done=self._client_is_done,
         )
-        servicer = appliance_servicer(desk)
+        servicer = appliance_servicer(handlers)
         appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, by_name(server))
         port = self._add_port(server)
         self._check.serve_at(self._options.bind_host, port)

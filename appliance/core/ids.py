@@ -55,7 +55,7 @@ def new_authority(job: JobId) -> str:
     """Return a fresh authority by which a job's client calls its coordinator.
 
     The client proves itself to the coordinator by nothing else, so nobody can guess it. Its first
-    label is as long as such a label may be, and tells the front port which job it is for.
+    label is as long as such a label may be, and tells the SNI proxy which job it is for.
     """
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_CHARACTERS))
     return f"{pod_name(job, Role.COORDINATOR, 0)}-{secret}.{AUTHORITY_SUFFIX}"

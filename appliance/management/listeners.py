@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 
 from appliance.core.errors import ClusterError
-from appliance.management.access.certificate_reload import Renewal
+from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
 from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
@@ -156,7 +156,7 @@ def _bind(server: grpc.aio.Server, address: str, services: Services) -> int:
     try:
         if services.tls is None:
             return server.add_insecure_port(address)
-        return server.add_secure_port(address, Renewal(services.tls).credentials())
+        return server.add_secure_port(address, CertificateReload(services.tls).credentials())
     except RuntimeError as error:
         where = services.options.listen
         raise ClusterError(

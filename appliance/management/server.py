@@ -18,7 +18,7 @@ from appliance.management.listeners import lead_on, open_one_port, serve_clients
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import LOOPBACK
 from appliance.management.pod_side import OpenPodSide, PodSide, open_pod_side
-from appliance.management.pods.inner_listener import open_inner_door
+from appliance.management.pods.inner_listener import open_inner_listener
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.rpc.client.client_streams import Presence
 from appliance.management.services import Services
@@ -134,10 +134,10 @@ class _Start:
         if foundation.tls is not None:
             listener = open_one_port(options.listen)
         port = listener.getsockname()[1] if listener else options.listen.port
-        inner = self._open_inner_door(foundation)
+        inner = self._open_inner_listener(foundation)
         pods = self.open_pods(foundation, self.candidacy, self.closers)
         one_port = f"{_public(options, port)}" if listener else ""
-        place = Place(dashboard_root=self.rest.url, one_port=one_port, inner_door=inner)
+        place = Place(dashboard_root=self.rest.url, one_port=one_port, remote_inner_address=inner)
         wired = self._wire(foundation, pods, place)
         services = wired.services
         join_address = await self._let_nodes_join(foundation, pods)
@@ -162,20 +162,20 @@ class _Start:
         self.done.set()
         return management
 
-    def _open_inner_door(self, foundation: Foundation) -> str:
+    def _open_inner_listener(self, foundation: Foundation) -> str:
         """Let other hosts in; return host:port, or nothing if there are none."""
         options = foundation.options.nodes
         if not options.inner_host:
             return ""
-        door = open_inner_door(
+        listener = open_inner_listener(
             options.inner_host,
             options.inner_port,
             foundation.inner_address,
             foundation.job_keys,
             foundation.clock,
         )
-        self.stack.callback(door.close)
-        return door.address
+        self.stack.callback(listener.close)
+        return listener.address
 
     def _wire(self, foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         self.closers.callback(self._end_pods, pods)

@@ -28,7 +28,7 @@ from appliance.management.logs.log_retention import LogLimits
 from appliance.management.options.settings_by_group import DAY_SECONDS, KeepingOptions
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.pod_planner import PodPlanner
-from appliance.management.pods.pod_specs import Surroundings
+from appliance.management.pods.pod_specs import PodContext
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from appliance.management.reconciler.transition_effects import Hooks
 from appliance.management.rpc.access_edge import Gate
@@ -51,12 +51,12 @@ class Place:
     Attributes:
         dashboard_root: URL of REST and the dashboard.
         one_port: host:port of clients' one port; empty without TLS, where there are several.
-        inner_door: host:port for pods on other hosts; empty where all pods are on this one.
+        remote_inner_address: host:port for pods on other nodes; empty where all are on this one.
     """
 
     dashboard_root: str
     one_port: str = ""
-    inner_door: str = ""
+    remote_inner_address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         page_of=services.jobs.dashboard,
     )
     planner = PodPlanner(
-        surroundings=_surroundings(foundation, pods, place),
+        pod_context=_pod_context(foundation, pods, place),
         state=state,
         model=model,
         addresses=foundation.addresses,
@@ -174,7 +174,7 @@ def _make_services(
         f"https://{place.one_port}" if place.one_port else place.dashboard_root,
         compile_root=options.compile_root,
         watch=foundation.watch,
-        door=place.one_port,
+        shared_address=place.one_port,
     )
     inventory = Inventory(state, model, pods.nodes)
     exports = LogExports(
@@ -238,14 +238,14 @@ def _log_limits(keeping: KeepingOptions) -> LogLimits:
     )
 
 
-def _surroundings(foundation: Foundation, pods: PodSide, place: Place) -> Surroundings:
+def _pod_context(foundation: Foundation, pods: PodSide, place: Place) -> PodContext:
     """Return what pods need to know of the appliance, all but what the cluster says."""
     options, tls = foundation.options, foundation.tls
     version, githash = client_build(NEWEST_CLIENT)
     is_on_kubernetes = pods.kubernetes is not None
-    return Surroundings(
-        management_address=place.inner_door or foundation.inner_address,
-        is_remote=bool(place.inner_door),
+    return PodContext(
+        management_address=place.remote_inner_address or foundation.inner_address,
+        is_remote=bool(place.remote_inner_address),
         has_pod_limits=is_on_kubernetes,
         compile_root=options.compile_root,
         runs=options.runs,

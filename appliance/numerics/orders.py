@@ -30,11 +30,11 @@ def memory_orders(groups: Sequence[Group], types: Mapping[str, TensorType]) -> d
 
 
 class _Planner:
-    """One walk back over the groups, for what readers wish, and one forth."""
+    """One walk back over the groups, for what readers wanted, and one forth."""
 
     def __init__(self, groups: Sequence[Group], types: Mapping[str, TensorType]) -> None:
         self._groups, self._types = groups, types
-        self._wishes: dict[str, Order] = {}
+        self._wanted_orders: dict[str, Order] = {}
         self._seen: dict[str, Order] = {}
         self._in_loops = {
             name for group in groups if group.kernel.fill is not None for name in group.operands
@@ -44,7 +44,7 @@ class _Planner:
         """Return the orders of results that get memory of their own."""
         for group in reversed(self._groups):
             if len(group.nodes) == 1:
-                self._wish(group.nodes[0])
+                self._note_wanted_order(group.nodes[0])
         found: dict[str, Order] = {}
         for group in self._groups:
             order = self._order(group)
@@ -52,16 +52,16 @@ class _Planner:
                 found[group.results[0]] = order
         return found
 
-    def _wish(self, node: Node) -> None:
+    def _note_wanted_order(self, node: Node) -> None:
         """Note in which order a node would like to find its operands."""
-        wish = self._wishes.get(node.results[0])
+        wanted = self._wanted_orders.get(node.results[0])
         if node.op == "Transpose":
             permutation = integers(node, "permutation")
-            order = tuple(permutation[axis] for axis in wish or range(len(permutation)))
-            self._wishes.setdefault(node.operands[0], order)
-        elif node.op in ELEMENTWISE and wish is not None:
+            order = tuple(permutation[axis] for axis in wanted or range(len(permutation)))
+            self._wanted_orders.setdefault(node.operands[0], order)
+        elif node.op in ELEMENTWISE and wanted is not None:
             for name in self._alike(node):
-                self._wishes.setdefault(name, wish)
+                self._wanted_orders.setdefault(name, wanted)
 
     def _order(self, group: Group) -> Order | None:
         """Return the order of a group's result, and remember how views of it lie."""
@@ -73,7 +73,7 @@ class _Planner:
             lies = self._seen.get(node.operands[0], tuple(range(len(permutation))))
             self._seen[result] = tuple(permutation.index(axis) for axis in lies)
             return None
-        order = self._wishes.get(result) if _takes_any_order(group) else None
+        order = self._wanted_orders.get(result) if _takes_any_order(group) else None
         if order is None and _takes_any_order(group) and result not in self._in_loops:
             lying = [self._seen[name] for name in self._alike(node) if name in self._seen]
             order = lying[0] if lying and node.op in ELEMENTWISE else None

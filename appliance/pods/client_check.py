@@ -3,7 +3,7 @@
 The public client sends its coordinator no credentials. What it does send, with each call, is the
 authority that management told it, so that authority is the credential: it cannot be guessed, and
 only the job's owner is told it. Beside that a connection over loopback must be the owner's own, or
-root's, or of the user that we run as, which is the front port; see docs/security.md.
+root's, or of the user that we run as, which is the SNI proxy; see docs/security.md.
 """
 
 import hmac

@@ -163,7 +163,7 @@ class EngineParty:
         engine.start(self._plan, schedule)
 
     def make_job(self) -> Job:
-        """Return the surroundings of the pods."""
+        """Return the pod_context of the pods."""
         return Job(self.directory, self.hosts)
 
     def run(self, num_steps: int) -> float:

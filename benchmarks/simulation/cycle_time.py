@@ -1,7 +1,7 @@
 """How long one scheduling cycle takes over a long queue, alone and with what a user then asks.
 
 A cycle waits for nothing, so what is timed is its thread's processor time: what passes on a machine
-that has a processor for it. The repeats take a tenth of a second, and a busy neighbour at that
+that has a processor for it. The repeats take a tenth of a second, and a other busy process at that
 moment would be all that is measured.
 """
 

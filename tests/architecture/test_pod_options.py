@@ -22,7 +22,7 @@ from appliance.core.pods.pod_options import (
 )
 from appliance.management.pods import pod_specs
 from appliance.management.pods.pod_specs import plan_pods
-from tests.unit.management.test_gang import RUNS, SURROUNDINGS, record
+from tests.unit.management.test_gang import POD_CONTEXT, RUNS, record
 
 ROOT = Path(__file__).parents[2]
 KINDS: tuple[type[PodOptions], ...] = (*OPTIONS_OF_ROLE.values(), SdkPodOptions)
@@ -73,7 +73,7 @@ def given() -> Iterator[PodOptions]:
     demands = tuple(PodDemand(role=role, memory_bytes=7) for role in pod_specs.POD_KINDS.values())
     requirements = Requirements(num_shards=2, fan_out=2, pods=demands)
     around = replace(
-        SURROUNDINGS,
+        POD_CONTEXT,
         runs=replace(
             RUNS,
             streams="network",
@@ -106,8 +106,8 @@ def given() -> Iterator[PodOptions]:
         driver = "{}" if type_ is JobType.DRIVER else ""
         nodes = {f"weight-{index}": "n" for index in range(2)}
         for place in ({}, nodes):
-            for surroundings in (around, mapped):
-                pods = plan_pods(job, Path("/run/j"), surroundings, place, driver=driver)
+            for pod_context in (around, mapped):
+                pods = plan_pods(job, Path("/run/j"), pod_context, place, driver=driver)
                 yield from (pod.options for pod in pods)
 
 

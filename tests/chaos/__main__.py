@@ -18,10 +18,10 @@ def main():
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="wsc-chaos-") as directory:
         findings = bench.run_all(Path(directory), options.seed, options.faults)
-    lines, is_kept = bench.table(findings)
+    lines, promises_hold = bench.table(findings)
     print("\n".join(lines))
     print(f"Seed {options.seed}, {time.monotonic() - begun:.0f} s.")
-    return 0 if is_kept else 1
+    return 0 if promises_hold else 1
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from tests.chaos.episodes import Finding, Run
 from tests.chaos.faults import Episode, plan
 from tests.chaos.world import Shape, World, read_story
 
-LANES = 3
+NUM_WORKERS = 3
 NUM_SYSTEMS = 9
-"""So that no job of a lane waits for another's."""
+"""So that no job of a worker waits for another's."""
 REFERENCE_STEPS = 125
 """As many as any job of a plan has."""
 
@@ -79,7 +79,7 @@ def appliance(directory, *arguments):
         world.down()
 
 
-def run_plan(world, episodes, reference, *, say=print, lanes=LANES):
+def run_plan(world, episodes, reference, *, say=print, num_workers=NUM_WORKERS):
     """Carry a plan out; return what was found."""
     lock, findings = threading.Lock(), []
 
@@ -96,7 +96,7 @@ def run_plan(world, episodes, reference, *, say=print, lanes=LANES):
             for finding in found:
                 say(_line(episode, finding, time.monotonic() - begun))
 
-    with ThreadPoolExecutor(lanes) as threads:
+    with ThreadPoolExecutor(num_workers) as threads:
         list(threads.map(carry_out, [e for e in episodes if not e.is_alone]))
     for episode in episodes:
         if episode.is_alone:

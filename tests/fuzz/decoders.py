@@ -62,13 +62,13 @@ class Decoder:
     Attributes:
         read: Reads bytes.
         seeds: Bytes that it reads without an error.
-        refusals: The errors by which it says that bytes are wrong.
+        expected_errors: The errors by which it says that bytes are wrong.
         weight: How many of its cases are run for each of another's; slow ones have less.
     """
 
     read: Callable[[bytes], object]
     seeds: tuple[bytes, ...]
-    refusals: tuple[type[BaseException], ...] = (WscError,)
+    expected_errors: tuple[type[BaseException], ...] = (WscError,)
     weight: float = 1.0
 
 
@@ -192,7 +192,7 @@ def _of_messages() -> dict[str, Decoder]:
     protobuf = (WscError, DecodeError)
     return {
         "client hello": Decoder(
-            read=parse_client_hello, seeds=(client_hello(),), refusals=(NoHelloError,)
+            read=parse_client_hello, seeds=(client_hello(),), expected_errors=(NoHelloError,)
         ),
         "stream handshake": Decoder(
             read=partial(decode_message, peer="A peer"),
@@ -204,7 +204,7 @@ def _of_messages() -> dict[str, Decoder]:
                 len(text).to_bytes(4, "little") + text
                 for text in (encode_message({"name": "ring", "job": "j", "proof": "x"}),)
             ),
-            refusals=(WscError, ConnectionError),
+            expected_errors=(WscError, ConnectionError),
             weight=0.5,
         ),
         "stream packet": Decoder(
@@ -213,28 +213,28 @@ def _of_messages() -> dict[str, Decoder]:
         "network frame": Decoder(
             read=lambda data: frames.decode(data[: frames.FRAME_BYTES].ljust(frames.FRAME_BYTES)),
             seeds=tuple(frames.Frame(kind=kind, number=3).encode() for kind in frames.Kind),
-            refusals=(frames.ChannelBrokenError,),
+            expected_errors=(frames.ChannelBrokenError,),
         ),
         "tensor chunk": Decoder(read=parse_chunk, seeds=(b"\x0a\x03abc\x12\x02de",)),
         "compile request": Decoder(
             read=partial(_protobuf, CompileJobRequest, compile_submission),
             seeds=(compile_request.SerializeToString(),),
-            refusals=protobuf,
+            expected_errors=protobuf,
         ),
         "execute request": Decoder(
             read=partial(_protobuf, ExecuteJobRequest, execute_submission),
             seeds=(execute_request(2, 1).SerializeToString(),),
-            refusals=protobuf,
+            expected_errors=protobuf,
         ),
         "run request": Decoder(
             read=partial(_protobuf, RunRequest, run_schedule),
             seeds=(run.SerializeToString(),),
-            refusals=protobuf,
+            expected_errors=protobuf,
         ),
         "node report": Decoder(
             read=partial(_protobuf, NodeReport, lambda report: survivors(report.hello)),
             seeds=(hello.SerializeToString(),),
-            refusals=protobuf,
+            expected_errors=protobuf,
         ),
     }
 
@@ -249,7 +249,7 @@ def _of_texts() -> dict[str, Decoder]:
         "token": Decoder(
             read=_token,
             seeds=(jwt.encode({"sub": "ada", "jti": "tok-1"}, "k" * 32).encode(),),
-            refusals=(jwt.InvalidTokenError,),
+            expected_errors=(jwt.InvalidTokenError,),
         ),
         "join token": Decoder(read=_join, seeds=(b"wsc-join.6723-ab.secret.ff00",)),
         "cluster file": Decoder(
@@ -286,6 +286,6 @@ def _of_programs() -> dict[str, Decoder]:
         "wafer program": Decoder(
             read=lambda data: decode_program(zlib.compress(data, 1)),
             seeds=(wafer,),
-            refusals=(ProgramFormatError,),
+            expected_errors=(ProgramFormatError,),
         ),
     }

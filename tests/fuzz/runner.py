@@ -1,4 +1,4 @@
-"""Runs cases against decoders and collects what breaks: other errors than refusals, and hangs."""
+"""Runs cases against decoders and collects what breaks: unexpected errors, and hangs."""
 
 import random
 import signal
@@ -50,7 +50,7 @@ def _one(name: str, decoder: Decoder, data: bytes, findings: Findings) -> None:
     try:
         with _alarm():
             decoder.read(data)
-    except decoder.refusals:
+    except decoder.expected_errors:
         findings.refused[name] += 1
     except (Exception, HangError) as error:  # noqa: BLE001 - whatever it is, it is the finding
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -36,7 +36,7 @@ MATRIX = {
     "given certificates": Settings(
         values=("tls.source=secret", "tls.secretName=mine", "tls.extraNames={a.example.org}")
     ),
-    "doors": Settings(
+    "ports": Settings(
         values=(
             "service.type=LoadBalancer",
             "service.publicName=wafer.example.org",
@@ -194,7 +194,7 @@ def test_the_certificate_is_for_all_names_that_clients_use(
 ) -> None:
     (job,) = [
         found
-        for found in of_kind(made["doors"], "Job")
+        for found in of_kind(made["ports"], "Job")
         if found["metadata"]["name"].endswith("-make")
     ]
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -251,7 +251,7 @@ def selected(objects: list[dict[str, Any]], service: dict[str, Any]) -> list[str
 
 
 @pytest.mark.parametrize(
-    ("name", "door"),
+    ("name", "container"),
     [
         ("defaults", "proxy"),
         ("external database", "proxy"),
@@ -261,15 +261,15 @@ def selected(objects: list[dict[str, Any]], service: dict[str, Any]) -> list[str
     ],
 )
 def test_clients_are_led_to_proxies_where_these_can_find_coordinators(
-    made: dict[str, list[dict[str, Any]]], name: str, door: str
+    made: dict[str, list[dict[str, Any]]], name: str, container: str
 ) -> None:
     services = {each["metadata"]["name"]: each for each in of_kind(made[name], "Service")}
-    assert selected(made[name], services["wsc-wsc-appliance"]) == [door]
-    ports = {port["containerPort"] for port in container_of(made[name], door)["ports"]}
+    assert selected(made[name], services["wsc-wsc-appliance"]) == [container]
+    ports = {port["containerPort"] for port in container_of(made[name], container)["ports"]}
     assert {9000, 9001} <= ports
-    if door == "management":
+    if container == "management":
         return
-    told = dict(word.split("=", 1) for word in container_of(made[name], door)["args"][1:])
+    told = dict(word.split("=", 1) for word in container_of(made[name], container)["args"][1:])
     host, _, port = told["--management"].partition(":")
     inner = services[host.partition(".")[0]]
     assert selected(made[name], inner) == ["management"]

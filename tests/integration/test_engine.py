@@ -278,7 +278,7 @@ def test_abandoning_a_session_leaves_the_pods_ready_for_another(tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["weight-0", "broadcastreduce-0", "chief-1"])
-def test_a_killed_pod_is_named_by_its_neighbours(tmp_path, victim):
+def test_a_killed_pod_is_named_by_its_peers(tmp_path, victim):
     plan = two_layer_plan()
     state, batches = two_layer_data(plan, num_steps=1)
     endless = RunSchedule(num_steps=10**9, output_interval=0, checkpoint_steps=frozenset())

@@ -64,7 +64,7 @@ def test_four_swarmx_pods_on_one_host_or_many_compute_the_bits_of_one(tmp_path):
             assert found == [want] * 4
 
 
-def test_a_killed_inner_swarmx_pod_is_named_by_its_neighbours(tmp_path):
+def test_a_killed_inner_swarmx_pod_is_named_by_its_peers(tmp_path):
     plan = two_layer_plan()
     state, batches = two_layer_data(plan, num_steps=1)
     endless = RunSchedule(num_steps=10**9, output_interval=0, checkpoint_steps=frozenset())

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from appliance.core.clock import SystemClock
 from appliance.core.ids import AUTHORITY_SUFFIX
-from appliance.management.access.certificate_reload import Renewal
+from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.access.certificates import AUTHORITY_NAMES, find_certificates, issue
 from tests.support.appliance import running_appliance
 
@@ -69,7 +69,7 @@ def test_new_connections_get_a_renewed_certificate(tmp_path):
 
 def test_a_key_without_its_certificate_is_not_taken(tmp_path):
     put(tmp_path, "first")
-    renewal = Renewal(find_certificates(tmp_path, "localhost", SystemClock()))
+    renewal = CertificateReload(find_certificates(tmp_path, "localhost", SystemClock()))
     assert renewal.changed() is None
     put(tmp_path, "second")
     old_key = (tmp_path / "first" / "tls.key").read_bytes()

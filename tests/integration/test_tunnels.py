@@ -19,7 +19,7 @@ from appliance.management.pods.coordinators import (
     Coordinators,
     FarCoordinators,
 )
-from appliance.management.pods.inner_listener import JobKeys, open_inner_door
+from appliance.management.pods.inner_listener import JobKeys, open_inner_listener
 from appliance.pods.peers import Peers
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.server import NetworkServer
@@ -202,15 +202,15 @@ def test_a_pod_finds_its_coordinator_and_management_finds_it_too(tmp_path):
     add_control = management_pb2_grpc.add_JobControlServicer_to_server
     with contextlib.ExitStack() as stack:
         inner = stack.enter_context(serving(tmp_path / "m.sock", add_management, management))
-        door = open_inner_door("127.0.0.1", 0, inner, keys, clock)
-        stack.callback(door.close)
-        crd = spec_of(tmp_path, "coordinator", door.address, hosts)
+        listener = open_inner_listener("127.0.0.1", 0, inner, keys, clock)
+        stack.callback(listener.close)
+        crd = spec_of(tmp_path, "coordinator", listener.address, hosts)
         stack.enter_context(serving(tmp_path / "coordinator-0.sock", add_control, control))
         there = NetworkServer(keys.options_of(crd.job), owner=crd.name, clock=clock)
         stack.callback(there.close)
         there.offer(CONTROL, TunnelService(crd.control_address()))
 
-        peers = Peers(spec_of(tmp_path, "chief", door.address, hosts), clock)
+        peers = Peers(spec_of(tmp_path, "chief", listener.address, hosts), clock)
         stack.callback(peers.close)
         channel = stack.enter_context(grpc.insecure_channel(peers.coordinator(), _OPTIONS))
         stub = management_pb2_grpc.JobControlStub(channel)
@@ -239,16 +239,16 @@ def test_a_pod_finds_its_coordinator_and_management_finds_it_too(tmp_path):
         assert addresses.find(crd.job) == ""
 
 
-def test_a_pod_of_another_job_does_not_get_through_the_door(tmp_path):
+def test_a_pod_of_another_job_does_not_pass_the_inner_listener(tmp_path):
     clock = SystemClock()
     management = Management()
     add = management_pb2_grpc.add_ManagementServicer_to_server
     with serving(tmp_path / "m.sock", add, management) as inner:
-        door = open_inner_door("127.0.0.1", 0, inner, JobKeys(b"secret", ""), clock)
+        listener = open_inner_listener("127.0.0.1", 0, inner, JobKeys(b"secret", ""), clock)
         stranger = JobKeys(b"secret", "").options_of("wsjob-b")
         bridge = Bridge(
             tmp_path / "near.sock",
-            lambda: door.address,
+            lambda: listener.address,
             hello={"job": "wsjob-a"},
             label="test",
             options=stranger,
@@ -258,7 +258,7 @@ def test_a_pod_of_another_job_does_not_get_through_the_door(tmp_path):
             management_pb2_grpc.ManagementStub(channel).ReportJob(pb.JobReport(), timeout=_SECONDS)
         assert "does not know the key" in bridge.trouble
         bridge.close()
-        door.close()
+        listener.close()
 
 
 @pytest.mark.slow
@@ -269,8 +269,8 @@ def test_a_pod_outlives_a_line_to_its_coordinator_that_is_dead_for_a_while(tmp_p
     with contextlib.ExitStack() as stack:
         job = stack.enter_context(make_job(tmp_path))
         inner = stack.enter_context(serving(tmp_path / "m.sock", add, management))
-        door = open_inner_door("127.0.0.1", 0, inner, keys, clock)
-        stack.callback(door.close)
+        listener = open_inner_listener("127.0.0.1", 0, inner, keys, clock)
+        stack.callback(listener.close)
         options = keys.options_of(job.spec("chief").job)
         there = NetworkServer(options, owner="coordinator-0", clock=clock)
         stack.callback(there.close)
@@ -279,7 +279,7 @@ def test_a_pod_outlives_a_line_to_its_coordinator_that_is_dead_for_a_while(tmp_p
         management.address = link.address
         spec = replace(
             job.spec("chief", stream_key=options.key.decode()),
-            management_address=door.address,
+            management_address=listener.address,
             hosts={"coordinator-0": "a", "chief-0": "b", "management": "m"},
         )
         process = PodProcess("tests.support.trivial_pod", spec)

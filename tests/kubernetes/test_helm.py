@@ -17,7 +17,7 @@ from appliance.cluster.kubernetes.options import parse_options
 from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from tests.support.fake_nodes import FakeNodes
-from tests.support.kube_desk import running_kube_desk
+from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
 from tests.support.kube_server import CRDS, account_token, find_tool, new_namespace
 from tests.support.management import new_job
@@ -86,9 +86,9 @@ def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
     api = kube.as_account(admin.namespace, account_token(admin, NAME))
     with (
         FakeNodes(admin) as nodes,
-        running_kube_desk(tmp_path, api, make_options(tmp_path)) as desk,
+        running_kube_harness(tmp_path, api, make_options(tmp_path)) as harness,
     ):
-        job = desk.submit(new_job("wsjob-a"))
+        job = harness.submit(new_job("wsjob-a"))
         wait_until(lambda: len(nodes.started) == 2, seconds=60, what="running pods")
         helm("upgrade", RELEASE, chart, given=("jobs.placementSeconds=60", "systems.count=4"))
         assert parse_options(settings_of(admin), source="the chart").placement_seconds == 60
@@ -101,7 +101,7 @@ def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
         hook.start()
         helm("uninstall", RELEASE)
         hook.join(300)
-        assert desk.jobs.load(job).phase.is_terminal
+        assert harness.jobs.load(job).phase.is_terminal
     left = yaml.safe_load(kube.kubectl("get", "all", "-o", "yaml", namespace=admin.namespace))
     assert left["items"] == []
     assert not admin.list(WSJOB)[0]

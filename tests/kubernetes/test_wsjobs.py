@@ -16,7 +16,7 @@ from appliance.management.jobs.job_edits import JobEdit
 from appliance.storage.queue.job_filter import JobFilter
 from appliance.storage.users.access import AuditFilter
 from tests.support.fake_nodes import FakeNodes
-from tests.support.kube_desk import running_kube_desk
+from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
 from tests.support.management import new_job
 from tests.support.waiting import wait_until
@@ -52,9 +52,9 @@ def nodes(admin):
 
 
 @pytest.fixture
-def desk(api, tmp_path, nodes):
-    with running_kube_desk(tmp_path, api, make_options(tmp_path)) as desk:
-        yield desk
+def harness(api, tmp_path, nodes):
+    with running_kube_harness(tmp_path, api, make_options(tmp_path)) as harness:
+        yield harness
 
 
 def apply(kube, account, document, *arguments):
@@ -101,17 +101,17 @@ def wait_gone(admin, name):
     )
 
 
-def test_a_job_of_a_client_goes_through_every_phase_in_kubectl(admin, desk, nodes):
-    first = desk.submit(new_job("wsjob-first"))
-    second = desk.submit(new_job("wsjob-second"))
+def test_a_job_of_a_client_goes_through_every_phase_in_kubectl(admin, harness, nodes):
+    first = harness.submit(new_job("wsjob-first"))
+    second = harness.submit(new_job("wsjob-second"))
     wait_for_status(admin, second, phase="QUEUED")
     wait_for_status(admin, first, phase="INITIALIZING", systemNames="systemf0,systemf1")
     wait_until(lambda: f"{first}-chief-0" in nodes.started, seconds=120, what="running pods")
-    is_kept = Future()
-    desk.jobs.coordinator_registered(first, "localhost:1", is_kept)
-    is_kept.result(120)
+    committed = Future()
+    harness.jobs.coordinator_registered(first, "localhost:1", committed)
+    committed.result(120)
     wait_for_status(admin, first, phase="RUNNING")
-    desk.jobs.end(first, Phase.SUCCEEDED, "done")
+    harness.jobs.end(first, Phase.SUCCEEDED, "done")
     wait_for_status(admin, first, phase="SUCCEEDED", message="done")
     wait_for_status(admin, second, phase="INITIALIZING")
     nodes.end(f"{second}-chief-0", 1)
@@ -124,8 +124,8 @@ def test_a_job_of_a_client_goes_through_every_phase_in_kubectl(admin, desk, node
     )
 
 
-def test_kubectl_get_shows_the_columns_of_csctl(kube, account, admin, desk):
-    job = desk.submit(new_job("wsjob-a", labels={"example": "gpt"}))
+def test_kubectl_get_shows_the_columns_of_csctl(kube, account, admin, harness):
+    job = harness.submit(new_job("wsjob-a", labels={"example": "gpt"}))
     wait_for_status(admin, job, phase="INITIALIZING")
     head, row = kube.kubectl("get", "wsjobs", namespace=account.namespace).splitlines()
     columns = "NAME SESSION TYPE PRIORITY AGE DURATION PHASE SYSTEMS USER LABELS"
@@ -137,64 +137,64 @@ def test_kubectl_get_shows_the_columns_of_csctl(kube, account, admin, desk):
     assert picked.strip() == "wsjob.wsc.open-appliance.org/wsjob-a"
 
 
-def test_kubectl_apply_submits_a_driver(kube, account, admin, desk, nodes):
+def test_kubectl_apply_submits_a_driver(kube, account, admin, harness, nodes):
     apply(kube, account, DRIVER)
     wait_for_status(admin, "my-run", phase="RUNNING", user="ada", priority="P1 (199)")
     job = status_of(admin, "my-run")["job"]
-    record = desk.jobs.load(job)
+    record = harness.jobs.load(job)
     assert (record.type, record.user.uid, record.priority) == (JobType.DRIVER, 1000, 199)
     assert record.labels == {"example": "gpt"}
     wait_until(lambda: f"{job}-driver-0" in nodes.started, seconds=120, what="a running driver")
     nodes.end(f"{job}-driver-0", 0)
     wait_for_status(admin, "my-run", phase="SUCCEEDED")
     kube.kubectl("delete", "wsjob", "my-run", namespace=account.namespace)
-    assert desk.jobs.load(job).phase is Phase.SUCCEEDED
-    (row,) = desk.access.audit(AuditFilter())
-    assert (row.user, row.door, row.action, row.name) == ("ada", "kubernetes", "submit", job)
+    assert harness.jobs.load(job).phase is Phase.SUCCEEDED
+    (row,) = harness.access.audit(AuditFilter())
+    assert (row.user, row.entry_point, row.action, row.name) == ("ada", "kubernetes", "submit", job)
 
 
-def test_kubectl_delete_cancels(kube, account, admin, desk):
+def test_kubectl_delete_cancels(kube, account, admin, harness):
     apply(kube, account, DRIVER)
     wait_for_status(admin, "my-run", phase="RUNNING")
     job = status_of(admin, "my-run")["job"]
     kube.kubectl("delete", "wsjob", "my-run", "--timeout=120s", namespace=account.namespace)
-    record = desk.jobs.load(job)
+    record = harness.jobs.load(job)
     assert record.phase is Phase.CANCELLED
     assert "its wsjob was deleted from Kubernetes" in record.message
 
 
-def test_kubectl_delete_cancels_a_job_of_a_client_too(kube, account, admin, desk):
-    job = desk.submit(new_job("wsjob-a"))
+def test_kubectl_delete_cancels_a_job_of_a_client_too(kube, account, admin, harness):
+    job = harness.submit(new_job("wsjob-a"))
     wait_for_status(admin, job, phase="INITIALIZING")
     kube.kubectl("delete", "wsjob", job, "--timeout=120s", namespace=account.namespace)
-    assert desk.jobs.load(job).phase is Phase.CANCELLED
+    assert harness.jobs.load(job).phase is Phase.CANCELLED
 
 
-def test_what_csctl_does_shows_in_kubectl(admin, desk):
-    job = desk.submit(new_job("wsjob-a", labels={"old": "1"}))
+def test_what_csctl_does_shows_in_kubectl(admin, harness):
+    job = harness.submit(new_job("wsjob-a", labels={"old": "1"}))
     wait_for_status(admin, job, phase="INITIALIZING")
-    desk.jobs.patch_labels(job, {"new": "2", "old": None})
-    desk.jobs.set_priority(job, "P0")
-    desk.wsjobs.look_at(job)
+    harness.jobs.patch_labels(job, {"new": "2", "old": None})
+    harness.jobs.set_priority(job, "P0")
+    harness.wsjobs.look_at(job)
     wait_for_status(admin, job, priority="P0 (99)", labels={"new": "2"}, labelText="new=2")
     # Labels are of the object, which is another call than that for its status.
     wait_for_labels(admin, job, new="2")
-    desk.jobs.cancel(job, "by ada")
+    harness.jobs.cancel(job, "by ada")
     wait_for_status(admin, job, phase="CANCELLED")
 
 
-def test_an_edit_with_kubectl_changes_the_job_and_undoes_nothing(kube, account, admin, desk):
+def test_an_edit_with_kubectl_changes_the_job_and_undoes_nothing(kube, account, admin, harness):
     apply(kube, account, DRIVER)
     wait_for_status(admin, "my-run", phase="RUNNING")
     job = status_of(admin, "my-run")["job"]
-    desk.edits.edit(job, JobEdit(priority="P3"))
+    harness.edits.edit(job, JobEdit(priority="P3"))
     edited = {**DRIVER, "spec": {**DRIVER["spec"], "labels": {"example": "llama"}}}
     apply(kube, account, edited)
     wait_for_status(admin, "my-run", labels={"example": "llama"}, priority="P3 (399)")
     edited["spec"] = {**edited["spec"], "priority": "205"}
     apply(kube, account, edited)
     wait_for_status(admin, "my-run", priority="P2 (205)")
-    assert desk.jobs.load(job).labels == {"example": "llama"}
+    assert harness.jobs.load(job).labels == {"example": "llama"}
 
 
 @pytest.mark.parametrize(
@@ -227,17 +227,17 @@ def test_the_schema_refuses_what_cannot_be(admin, change):
         ({"priority": "P0"}, "may not use priority 99"),
     ],
 )
-def test_a_wsjob_that_is_refused_says_why_and_can_be_deleted(kube, account, desk, story):
+def test_a_wsjob_that_is_refused_says_why_and_can_be_deleted(kube, account, harness, story):
     admin, (change, message) = account.admin, story
     spec = {name: value for name, value in {**DRIVER["spec"], **change}.items() if value}
     admin.create(WSJOB, {"metadata": {"name": "refused"}, "spec": spec})
     wait_for_status(admin, "refused", phase="FAILED")
     assert message in status_of(admin, "refused")["message"]
     kube.kubectl("delete", "wsjob", "refused", "--timeout=120s", namespace=account.namespace)
-    assert desk.jobs.list(JobFilter(with_finished=True)) == []
+    assert harness.jobs.list(JobFilter(with_finished=True)) == []
 
 
-def test_a_refused_wsjob_is_tried_again_after_an_edit(kube, account, admin, desk):
+def test_a_refused_wsjob_is_tried_again_after_an_edit(kube, account, admin, harness):
     wrong = {**DRIVER, "spec": {**DRIVER["spec"], "numSystems": 9}}
     apply(kube, account, wrong)
     wait_for_status(admin, "my-run", phase="FAILED")
@@ -245,8 +245,8 @@ def test_a_refused_wsjob_is_tried_again_after_an_edit(kube, account, admin, desk
     wait_for_status(admin, "my-run", phase="RUNNING")
 
 
-def test_an_edited_status_is_set_right_again(kube, account, admin, desk):
-    job = desk.submit(new_job("wsjob-a"))
+def test_an_edited_status_is_set_right_again(kube, account, admin, harness):
+    job = harness.submit(new_job("wsjob-a"))
     wait_for_status(admin, job, phase="INITIALIZING")
     admin.patch(WSJOB, job, {"status": {"phase": "SUCCEEDED"}}, subresource="status")
     admin.patch(WSJOB, job, {"metadata": {"finalizers": None}})
@@ -258,7 +258,7 @@ def test_an_edited_status_is_set_right_again(kube, account, admin, desk):
     )
 
 
-def test_a_wsjob_of_an_unknown_job_can_be_deleted(admin, desk, kube, account):
+def test_a_wsjob_of_an_unknown_job_can_be_deleted(admin, harness, kube, account):
     labels = {"wsc.open-appliance.org/job": "wsjob-lost"}
     metadata = {"name": "wsjob-lost", "labels": labels, "finalizers": [FINALIZER]}
     admin.create(WSJOB, {"metadata": metadata, "spec": {"type": "execute"}})
@@ -268,31 +268,31 @@ def test_a_wsjob_of_an_unknown_job_can_be_deleted(admin, desk, kube, account):
 
 def test_a_wsjob_goes_some_time_after_its_job(api, admin, tmp_path, nodes):
     options = make_options(tmp_path, kept_seconds=1.0)
-    with running_kube_desk(tmp_path, api, options) as desk:
-        job = desk.submit(new_job("wsjob-a"))
+    with running_kube_harness(tmp_path, api, options) as harness:
+        job = harness.submit(new_job("wsjob-a"))
         wait_for_status(admin, job, phase="INITIALIZING")
-        desk.jobs.cancel(job, "by ada")
+        harness.jobs.cancel(job, "by ada")
         wait_gone(admin, job)
-        assert desk.jobs.load(job).phase is Phase.CANCELLED
+        assert harness.jobs.load(job).phase is Phase.CANCELLED
 
 
 @pytest.mark.usefixtures("nodes")
 def test_what_happens_while_management_is_away_is_taken_in_later(kube, account, api, tmp_path):
     admin, options = account.admin, make_options(tmp_path)
-    with running_kube_desk(tmp_path, api, options) as desk:
-        job = desk.submit(new_job("wsjob-a"))
+    with running_kube_harness(tmp_path, api, options) as harness:
+        job = harness.submit(new_job("wsjob-a"))
         wait_for_status(admin, job, phase="INITIALIZING")
     kube.kubectl("delete", "wsjob", job, "--wait=false", namespace=account.namespace)
     apply(kube, account, DRIVER)
-    with running_kube_desk(tmp_path, api, options) as desk:
+    with running_kube_harness(tmp_path, api, options) as harness:
         wait_gone(admin, job)
-        assert desk.jobs.load(job).phase is Phase.CANCELLED
+        assert harness.jobs.load(job).phase is Phase.CANCELLED
         wait_for_status(admin, "my-run", phase="RUNNING")
-        assert len(desk.jobs.list(JobFilter(with_finished=True))) == 2
+        assert len(harness.jobs.list(JobFilter(with_finished=True))) == 2
 
 
-def test_systems_show_who_uses_them_and_are_drained_with_kubectl(kube, account, admin, desk):
-    job = desk.submit(new_job("wsjob-a", num_systems=1))
+def test_systems_show_who_uses_them_and_are_drained_with_kubectl(kube, account, admin, harness):
+    job = harness.submit(new_job("wsjob-a", num_systems=1))
 
     def system(name):
         return (admin.find(WSCSYSTEM, name) or {}).get("status") or {}
@@ -310,27 +310,27 @@ def test_systems_show_who_uses_them_and_are_drained_with_kubectl(kube, account, 
         seconds=120,
         what="a drained system",
     )
-    desk.systems.set_state("systemf1", SystemState.UP)
+    harness.systems.set_state("systemf1", SystemState.UP)
     wait_until(lambda: system("systemf1")["state"] == "up", seconds=120, what="a system that is up")
     listed = kube.kubectl("get", "wscsystems", namespace=account.namespace).splitlines()
     assert listed[0].split() == ["NAME", "STATE", "HEALTHY", "IN-USE", "JOB", "AGE"]
 
 
-def test_uninstalling_ends_running_jobs_first(kube, account, api, desk):
+def test_uninstalling_ends_running_jobs_first(kube, account, api, harness):
     admin = account.admin
     apply(kube, account, DRIVER)
-    job = desk.submit(new_job("wsjob-a"))
+    job = harness.submit(new_job("wsjob-a"))
     wait_for_status(admin, job, phase="INITIALIZING")
     wait_for_status(admin, "my-run", phase="RUNNING")
     assert end_jobs(api, SystemClock(), patience_seconds=120) == 0
-    assert desk.jobs.load(job).phase is Phase.CANCELLED
+    assert harness.jobs.load(job).phase is Phase.CANCELLED
     assert not admin.list(WSJOB)[0]
 
 
 def test_uninstalling_without_a_controller_leaves_no_finalizer(api, account, tmp_path):
     options = make_options(tmp_path)
-    with running_kube_desk(tmp_path, api, options) as desk:
-        job = desk.submit(new_job("wsjob-a"))
+    with running_kube_harness(tmp_path, api, options) as harness:
+        job = harness.submit(new_job("wsjob-a"))
         wait_for_status(account.admin, job, phase="INITIALIZING")
     assert end_jobs(api, SystemClock(), patience_seconds=0.5) == 1
     wait_gone(account.admin, job)

@@ -18,7 +18,7 @@ from typing import NoReturn
 import urllib3
 
 from appliance.cluster.kubernetes.api import ApiServer
-from tests.support.kube_desk import running_kube_desk
+from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
 from tests.support.zygote import fork_by_order
 
@@ -26,7 +26,7 @@ from tests.support.zygote import fork_by_order
 def be_controller(directory: Path) -> NoReturn:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with the zygote
     try:
-        with running_kube_desk(directory, ApiServer.connect(), make_options(directory)):
+        with running_kube_harness(directory, ApiServer.connect(), make_options(directory)):
             os.write(1, b"ready\n")
             threading.Event().wait()
     finally:

@@ -104,7 +104,7 @@ class PodProcess:
 
 
 class Job:
-    """The surroundings of one job's pods: directories, played coordinator, processes."""
+    """The pod_context of one job's pods: directories, played coordinator, processes."""
 
     def __init__(self, directory, hosts=(), places=(), name="wsjob-test"):
         self.name = JobId(name)

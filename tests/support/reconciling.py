@@ -108,7 +108,7 @@ def one_pod(job):
     )
 
 
-class Desk:
+class Harness:
     """The services around one reconciler."""
 
     def __init__(
@@ -163,11 +163,11 @@ class Desk:
 
 
 @contextmanager
-def running_desk(path, *, num_systems=2, management_gib=0, policy=None, launcher=None):
+def running_harness(path, *, num_systems=2, management_gib=0, policy=None, launcher=None):
     """Yield the services around a reconciler that runs."""
     with opened_state(path, SystemClock()) as state:
         model = make_model(state, num_systems=num_systems, management_gib=management_gib)
-        desk = Desk(state, model, policy=policy, launcher=launcher)
-        desk.reconciler.start()
-        yield desk
-        desk.reconciler.close()
+        harness = Harness(state, model, policy=policy, launcher=launcher)
+        harness.reconciler.start()
+        yield harness
+        harness.reconciler.close()

@@ -33,7 +33,7 @@ from workers.sdk.files import JobFiles
 from workers.sdk.management import JobControlServicer, ManagementLink
 from workers.sdk.options import SdkOptions
 from workers.sdk.programs import Programs
-from workers.sdk.servicer import Desk, SdkServicer
+from workers.sdk.servicer import Handlers, SdkServicer
 from workers.sdk.traces import Traces
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class SdkPod:
             options.limits,
             self._note_event,
         )
-        self._desk = Desk(
+        self._handlers = Handlers(
             files=self._files,
             compilation=Compilation(self._programs, self._files, cache, options.limits),
             commands=Commands(self._programs, self._files, options.limits, options.system_address),
@@ -117,7 +117,7 @@ class SdkPod:
             interceptors=[self._check, *traced_server()],
             options=_CHANNEL_OPTIONS,
         )
-        servicer = SdkServicer(self._desk)
+        servicer = SdkServicer(self._handlers)
         sdk_appliance_pb2_grpc.add_sdk_applianceServicer_to_server(servicer, by_name(server))
         port = self._add_port(server)
         self._check.serve_at(self._options.bind_host, port)
@@ -156,7 +156,7 @@ class SdkPod:
     def _fail(self, reason: str) -> None:
         """End all programs: what the client waits for, and asks for, fails with the reason."""
         self._files.close(reason)
-        self._desk.device.close(reason)
+        self._handlers.device.close(reason)
         self._programs.close(reason)
 
     def _note_event(self, reason: str, text: str) -> None:

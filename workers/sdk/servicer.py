@@ -30,7 +30,7 @@ _Refusal = TypeVar("_Refusal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Handlers:
     """What the service consists of.
 
     Attributes:
@@ -56,11 +56,11 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
     """Serves one job's client.
 
     Args:
-        desk: See there.
+        handlers: See there.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
 
     def sdk_upload_files(
         self, request_iterator: Iterator[pb.SdkArtifactsArgs], context: grpc.ServicerContext
@@ -68,9 +68,11 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """Take files in, and say if they are sources that were compiled before."""
 
         def take() -> pb.SdkResponse:
-            upload = self._desk.files.take(request_iterator)
-            if upload.is_source and self._desk.compilation.take_sources(upload):
-                self._desk.on_event("SdkCacheHit", f"Program {upload.target} was compiled before.")
+            upload = self._handlers.files.take(request_iterator)
+            if upload.is_source and self._handlers.compilation.take_sources(upload):
+                self._handlers.on_event(
+                    "SdkCacheHit", f"Program {upload.target} was compiled before."
+                )
                 return pb.SdkResponse(code=StatusCode.SDK_RT_ALREADY_COMPILED)
             return pb.SdkResponse()
 
@@ -83,10 +85,10 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         watch = _watch(context)
 
         def compile_() -> pb.SdkResponse:
-            text = self._desk.compilation.compile(
+            text = self._handlers.compilation.compile(
                 request.compile_hash, list(request.options), watch
             )
-            self._desk.on_event("SdkCompiled", f"Program {request.compile_hash} is compiled.")
+            self._handlers.on_event("SdkCompiled", f"Program {request.compile_hash} is compiled.")
             return pb.SdkResponse(message=text)
 
         return self._respond(compile_)
@@ -99,7 +101,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         def read() -> pb.SdkArtifactResponse:
             name, data = f"{request.file_name}.tar.gz", self._compiled(request.file_name)
             if data is None:
-                name, data = self._desk.files.read(request.file_name)
+                name, data = self._handlers.files.read(request.file_name)
             found = pb.SdkArtifactResponse.SdkArtifactData(
                 file_name=name, data_chunk=data, num_bytes=len(data), total_bytes=len(data)
             )
@@ -115,8 +117,8 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         commands = ((each.app_hash, each.command) for each in request_iterator)
 
         def run() -> pb.SdkResponse:
-            text = self._desk.commands.run(commands, watch)
-            self._desk.keep_trace()
+            text = self._handlers.commands.run(commands, watch)
+            self._handlers.keep_trace()
             return pb.SdkResponse(message=text)
 
         return self._respond(run)
@@ -125,7 +127,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         self, request: pb.SdkCreateArgs, context: grpc.ServicerContext
     ) -> pb.SdkResponse:
         """Make a runtime."""
-        return self._do(lambda: self._desk.device.create(request.app_hash))
+        return self._do(lambda: self._handlers.device.create(request.app_hash))
 
     def sdk_runtime_start(
         self, request: pb.SdkEmptyMessage, context: grpc.ServicerContext
@@ -133,8 +135,8 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """Load and run the program."""
 
         def start() -> None:
-            self._desk.device.start()
-            self._desk.on_event("SdkRuntimeStarted", "The program runs.")
+            self._handlers.device.start()
+            self._handlers.on_event("SdkRuntimeStarted", "The program runs.")
 
         return self._do(start)
 
@@ -144,8 +146,8 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """End the run."""
 
         def stop() -> None:
-            self._desk.device.stop()
-            self._desk.keep_trace()
+            self._handlers.device.stop()
+            self._handlers.keep_trace()
 
         return self._do(stop)
 
@@ -155,7 +157,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """Return the number of a symbol."""
         return self._attempt(
             lambda: pb.SdkGetIdResponse(
-                status=pb.SdkResponse(), id=self._desk.device.id_of(request.symbol)
+                status=pb.SdkResponse(), id=self._handlers.device.id_of(request.symbol)
             ),
             lambda status: pb.SdkGetIdResponse(status=status, id=-1),
         )
@@ -165,7 +167,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
     ) -> pb.SdkResponse:
         """Call a function of the program."""
         return self._do(
-            lambda: self._desk.device.call(
+            lambda: self._handlers.device.call(
                 request.op_index,
                 request.name,
                 list(request.params),
@@ -188,7 +190,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
                     f"The copy has {len(data)} bytes of {last.src.total_bytes} announced."
                 )
             place = _place(last.dest, last)
-            self._desk.device.copy_in(last.op_index, place, last.options, bytes(data))
+            self._handlers.device.copy_in(last.op_index, place, last.options, bytes(data))
 
         return self._do(copy)
 
@@ -198,7 +200,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """Copy from the device; an operation that does not block answers that it has begun."""
         place = _place(request.src, request)
         found = self._attempt(
-            lambda: self._desk.device.copy_out(request.op_index, place, request.options),
+            lambda: self._handlers.device.copy_out(request.op_index, place, request.options),
             lambda status: pb.SdkD2HResponse(status=status),
         )
         if isinstance(found, pb.SdkD2HResponse):
@@ -212,13 +214,13 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         self, request: pb.SdkRuntimeTask, context: grpc.ServicerContext
     ) -> Iterator[pb.SdkTaskDoneResponse]:
         """Wait for an operation that did not block."""
-        yield from self._task(lambda: (True, self._desk.device.wait(request.op_index)))
+        yield from self._task(lambda: (True, self._handlers.device.wait(request.op_index)))
 
     def sdk_runtime_is_task_done(
         self, request: pb.SdkRuntimeTask, context: grpc.ServicerContext
     ) -> Iterator[pb.SdkTaskDoneResponse]:
         """Say whether such an operation has ended."""
-        yield from self._task(lambda: self._desk.device.is_done(request.op_index))
+        yield from self._task(lambda: self._handlers.device.is_done(request.op_index))
 
     def sdk_get_symbol_rect(
         self, request: pb.SdkGetSymbolParams, context: grpc.ServicerContext
@@ -226,7 +228,7 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         """Return what a symbol holds after the run."""
         rectangle = (request.x, request.y, request.w, request.h)
         found = self._attempt(
-            lambda: self._desk.device.symbol_rect(
+            lambda: self._handlers.device.symbol_rect(
                 request.app_hash, rectangle, request.symbol, request.bytes_per_elem
             ),
             lambda status: pb.SdkD2HResponse(status=status),
@@ -240,11 +242,11 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         self, request: pb.SdkEmptyMessage, context: grpc.ServicerContext
     ) -> pb.SdkResponse:
         """The client will ask for nothing more: end the runtime; the job ends by its own call."""
-        self._desk.device.close("the client has shut down")
+        self._handlers.device.close("the client has shut down")
         return pb.SdkResponse()
 
     def _compiled(self, name: str) -> bytes | None:
-        return self._desk.compilation.find(name)
+        return self._handlers.compilation.find(name)
 
     def _task(
         self, look: Callable[[], tuple[bool, bytes | None]]
@@ -283,8 +285,8 @@ class SdkServicer(sdk_appliance_pb2_grpc.sdk_applianceServicer):
         except (WscError, OSError) as error:
             logger.exception("Request failed")
             failure = SdkError(str(error), StatusCode.SDK_RT_INTERNAL_ERROR)
-        self._desk.keep_trace()
-        self._desk.on_error(failure)
+        self._handlers.keep_trace()
+        self._handlers.on_error(failure)
         return refuse(pb.SdkResponse(code=failure.code, message=failure.message))
 
 

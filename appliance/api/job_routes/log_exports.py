@@ -13,7 +13,7 @@ from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.core.access_rules import rules
 from appliance.core.ids import JobId
-from appliance.management.logs.log_exports import Export, ExportStatus, ExportWish
+from appliance.management.logs.log_exports import Export, ExportRequest, ExportStatus
 
 router = entry_router("logs")
 
@@ -75,14 +75,14 @@ def create_export(
     services: Services,
 ) -> LogExport:
     """Begin to gather a job's logs into one archive."""
-    wish = ExportWish(
+    export = ExportRequest(
         job=JobId(job_id),
         tasks=tuple(wanted.tasks),
         num_lines=wanted.num_lines,
         has_artifacts=wanted.with_artifacts,
         has_pod_logs=wanted.with_pod_logs,
     )
-    return LogExport.of(services.exports.create(wish))
+    return LogExport.of(services.exports.create(export))
 
 
 @router.get("/log-exports/{export_id}", responses=problems(403, 404))

@@ -166,7 +166,7 @@ class AuditEntry(BaseModel):
             at=record.at,
             user=record.user,
             uid=record.uid,
-            door=record.door,
+            door=record.entry_point,
             action=record.action,
             kind=record.kind,
             name=record.name,

@@ -21,7 +21,7 @@ from appliance.core.errors import ClusterError
 
 logger = logging.getLogger(__name__)
 
-_RENEWALS = 5.0
+_RENEWALS_PER_LEASE = 5.0
 """How often a lease is renewed in its length."""
 
 _GIVES_UP_AFTER = 2.0 / 3.0
@@ -110,7 +110,7 @@ class Leadership:
                     break
             except ClusterError as error:
                 logger.warning("Lease cannot be looked at", extra={"why": error.message})
-            self._stopping.wait(self._seconds / _RENEWALS)
+            self._stopping.wait(self._seconds / _RENEWALS_PER_LEASE)
         if self._stopping.is_set():
             return False
         logger.info("This management leads", extra={"identity": self._identity})
@@ -145,7 +145,7 @@ class Leadership:
 
     def _renew(self) -> None:
         renewed = self._clock.monotonic_seconds()
-        while not self._stopping.wait(self._seconds / _RENEWALS):
+        while not self._stopping.wait(self._seconds / _RENEWALS_PER_LEASE):
             at = self._clock.monotonic_seconds()
             try:
                 lease = self._api.find(LEASE, self._name)

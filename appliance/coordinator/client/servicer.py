@@ -39,7 +39,7 @@ _TASK_TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Handlers:
     """What the servicer hands over to.
 
     Attributes:
@@ -63,11 +63,11 @@ class CommonAnswers:
     """Methods for both kinds of job.
 
     Args:
-        desk: What to hand over to.
+        handlers: What to hand over to.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
 
     def UnaryClockSync(
         self, request: ws_common_pb2.ClockSyncRequest, context: grpc.ServicerContext
@@ -97,7 +97,7 @@ class CommonAnswers:
         self, request: pb.StartRequest, context: grpc.ServicerContext
     ) -> pb.StartResponse:
         """Tell the build that the client compares with its own."""
-        options = self._desk.options
+        options = self._handlers.options
         return pb.StartResponse(
             version_info=pb.StartResponse.VersionDetails(
                 version=options.client_version, githash=options.client_githash
@@ -109,37 +109,37 @@ class CommonAnswers:
     ) -> pb.MsgQueueResponse:
         """Return the next line for the user's console, or nothing."""
         seconds = min(float(request.timeout_seconds), _MAX_POLL_SECONDS)
-        line = self._desk.console.next_line(request.topic, seconds, context.is_active)
+        line = self._handlers.console.next_line(request.topic, seconds, context.is_active)
         return pb.MsgQueueResponse(status=line)
 
     def UnaryDone(self, request: pb.DoneRequest, context: grpc.ServicerContext) -> pb.DoneResponse:
         """End the job's service."""
-        self._desk.monitor.leave()
-        self._desk.on_done()
+        self._handlers.monitor.leave()
+        self._handlers.on_done()
         return pb.DoneResponse()
 
     def UnaryCompile(
         self, request: pb.CompileRequest, context: grpc.ServicerContext
     ) -> pb.CompileResponse:
         """Compile a program; blocks until it is done."""
-        return self._desk.compilation.answer(request)
+        return self._handlers.compilation.answer(request)
 
 
 class StartAnswers:
     """Methods for an execute job before its steps run.
 
     Args:
-        desk: What to hand over to.
+        handlers: What to hand over to.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
 
     @property
     def _execution(self) -> Execution:
-        if self._desk.execution is None:
+        if self._handlers.execution is None:
             raise ConflictError("This is a compile job; it does not run programs.")
-        return self._desk.execution
+        return self._handlers.execution
 
     def UnaryInit(self, request: pb.InitRequest, context: grpc.ServicerContext) -> pb.InitResponse:
         """Refuse what needs object storage; otherwise there is nothing to do."""
@@ -245,17 +245,17 @@ class RunAnswers:
     """Methods for an execute job while its steps run, and after.
 
     Args:
-        desk: What to hand over to.
+        handlers: What to hand over to.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
 
     @property
     def _execution(self) -> Execution:
-        if self._desk.execution is None:
+        if self._handlers.execution is None:
             raise ConflictError("This is a compile job; it does not run programs.")
-        return self._desk.execution
+        return self._handlers.execution
 
     def GetOutputStream(
         self, request: pb.GetOutputRequest, context: grpc.ServicerContext
@@ -276,7 +276,7 @@ class RunAnswers:
         self, request: pb.MonitorErrorRequest, context: grpc.ServicerContext
     ) -> pb.MonitorErrorResponse:
         """Say whether the job has failed, after a while."""
-        word = self._desk.monitor.poll(float(request.poll_seconds), context.is_active)
+        word = self._handlers.monitor.poll(float(request.poll_seconds), context.is_active)
         if word is MonitorWord.OFF_SHIFT:
             return pb.MonitorErrorResponse(code=StatusCode.WS_RT_SUCCESS)
         failure = self._execution.failure
@@ -324,7 +324,7 @@ class RunAnswers:
         self, request: pb.FinalizeRequest, context: grpc.ServicerContext
     ) -> pb.FinalizeResponse:
         """End the session; its tensors can still be moved and fetched."""
-        self._desk.monitor.release()
+        self._handlers.monitor.release()
         is_success = request.state == pb.FinalizeRequest.FS_SUCCESS
         self._execution.finish(is_success=is_success)
         return pb.FinalizeResponse(trace_events=self._execution.profile())
@@ -340,11 +340,11 @@ def _monitor_error(failure: Failure) -> pb.MonitorErrorResponse:
     )
 
 
-def appliance_servicer(desk: Desk) -> appliance_service_pb2_grpc.ApplianceServicer:
+def appliance_servicer(handlers: Handlers) -> appliance_service_pb2_grpc.ApplianceServicer:
     """Return the servicer of one job's client."""
     return joined(
         appliance_service_pb2_grpc.ApplianceServicer,  # type: ignore[type-abstract]  # in its stubs
-        CommonAnswers(desk),
-        StartAnswers(desk),
-        RunAnswers(desk),
+        CommonAnswers(handlers),
+        StartAnswers(handlers),
+        RunAnswers(handlers),
     )

@@ -180,7 +180,7 @@ def decide(policy: RestartPolicy, losses: Losses, *, exit_code: int, num_restart
     allowed the preemption and has done nothing wrong.
 
     Args:
-        policy: What the user wishes.
+        policy: What the user asks for.
         losses: What was lost of its run.
         exit_code: How it ended; 128 and the number for a signal.
         num_restarts: How often it was started again already.

@@ -97,7 +97,7 @@ def patience_seconds(activity: Activity, *, stall_seconds: float) -> float:
             return AWAKE_SECONDS
 
 
-_REFUSALS = 3
+_REFUSED_CALLS = 3
 """Calls in a row that nobody takes, after which nobody is believed to be there."""
 
 
@@ -119,7 +119,7 @@ class Silence:
 
     def is_too_long(self, *, stall_seconds: float) -> bool:
         """Whether the coordinator is given up."""
-        is_refused = self.num_refused >= _REFUSALS
+        is_refused = self.num_refused >= _REFUSED_CALLS
         if is_refused and not self.is_far and self.activity is Activity.UNKNOWN:
             return True
         return self.seconds > patience_seconds(self.activity, stall_seconds=stall_seconds)

@@ -153,7 +153,13 @@ class Access:
             raise ForbiddenError(why)
 
     def begin(
-        self, principal: Principal, action: Action, target: Target, *, door: str, detail: str = ""
+        self,
+        principal: Principal,
+        action: Action,
+        target: Target,
+        *,
+        entry_point: str,
+        detail: str = "",
     ) -> "Change":
         """Check and begin a change; the caller reports its end to the returned object.
 
@@ -164,7 +170,7 @@ class Access:
             at=self._clock.now(),
             user=principal.user.name,
             uid=principal.user.uid,
-            door=door,
+            entry_point=entry_point,
             action=action.value,
             kind=target.kind,
             name=target.name,
@@ -180,7 +186,13 @@ class Access:
 
     @contextmanager
     def change(
-        self, principal: Principal, action: Action, target: Target, *, door: str, detail: str = ""
+        self,
+        principal: Principal,
+        action: Action,
+        target: Target,
+        *,
+        entry_point: str,
+        detail: str = "",
     ) -> Iterator["Change"]:
         """Check a change that is made inside the block, and write its audit record.
 
@@ -189,7 +201,7 @@ class Access:
         Raises:
             ForbiddenError: They may not.
         """
-        change = self.begin(principal, action, target, door=door, detail=detail)
+        change = self.begin(principal, action, target, entry_point=entry_point, detail=detail)
         try:
             yield change
         except WscError as error:
@@ -383,9 +395,9 @@ class Change:
         name = self._record.name or name
         if not self._is_written:
             record = replace(self._record, at=self._clock.now(), name=name)
-            is_kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            keep(partial(self._repository.write_audit, record), is_kept)
-            await is_kept
+            committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            keep(partial(self._repository.write_audit, record), committed)
+            await committed
         for listener in self._listeners:
             listener(self._record.kind, name)
 

@@ -35,7 +35,7 @@ class Pair:
     key: bytes
 
 
-class Renewal:
+class CertificateReload:
     """The present certificate of a server, for one kind of connections.
 
     Args:

@@ -20,7 +20,7 @@ _OPTIONS = [
 ]
 
 
-class NodesDoor:
+class NodeListener:
     """Listens from construction on.
 
     Args:
@@ -52,17 +52,17 @@ class NodesDoor:
         self._server.add_insecure_port(f"unix:{socket}")
         self._server.start()
         options = NetworkOptions(host=host, identity=tokens.identity, is_one_sided=True)
-        self._door = NetworkServer(
+        self._network = NetworkServer(
             options, owner=MANAGEMENT, clock=clock, port=port, key_of=tokens.key_of
         )
-        self._door.offer(NODES, TunnelService(f"unix:{socket}", tokens.check))
+        self._network.offer(NODES, TunnelService(f"unix:{socket}", tokens.check))
 
     @property
     def address(self) -> str:
         """host:port at which agents join."""
-        return self._door.address
+        return self._network.address
 
     def close(self) -> None:
         """Hang up on every agent."""
-        self._door.close()
+        self._network.close()
         self._server.stop(None).wait()

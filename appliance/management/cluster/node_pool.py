@@ -11,7 +11,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.systems import ClusterDescription
 from appliance.core.ids import JobId
 from appliance.management.access.join_tokens import JoinTokens
-from appliance.management.cluster.node_listener import NodesDoor
+from appliance.management.cluster.node_listener import NodeListener
 from appliance.management.cluster.pod_placement import place_pods
 from appliance.management.store.state import State
 from appliance.wire.resources import NodeLoad
@@ -40,7 +40,7 @@ class NodePool:
         self._tokens = JoinTokens(data_dir, clock)
         self._socket = runtime_root / "nodes.sock"
         self._clock = clock
-        self._door: NodesDoor | None = None
+        self._listener: NodeListener | None = None
         options = AgentsOptions(
             runtime_root=runtime_root,
             stream_identity=b"" if identity is None else identity.read_bytes(),
@@ -67,7 +67,7 @@ class NodePool:
         Raises:
             ClusterError: This host cannot listen there.
         """
-        self._door = NodesDoor(
+        self._listener = NodeListener(
             host,
             port,
             socket=str(self._socket),
@@ -75,7 +75,7 @@ class NodePool:
             tokens=self._tokens,
             clock=self._clock,
         )
-        return self._door.address
+        return self._listener.address
 
     def resume(self, state: State) -> None:
         """Wait for the nodes that had pods under an earlier management, within the grace time."""
@@ -105,5 +105,5 @@ class NodePool:
 
     def close(self) -> None:
         """Hang up on every agent."""
-        if self._door is not None:
-            self._door.close()
+        if self._listener is not None:
+            self._listener.close()

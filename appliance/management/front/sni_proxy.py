@@ -92,7 +92,7 @@ class FrontPort:
         self._finders = ThreadPoolExecutor(_NUM_FINDERS, thread_name_prefix="find-coordinator")
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="front-port", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sni-proxy", daemon=True)
 
     def start(self) -> None:
         """Begin to accept."""

@@ -23,7 +23,7 @@ from appliance.management.changes.watch import Awaited
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
-from appliance.management.reconciler.live_jobs import wait_until_kept
+from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.storage.engine.database import WouldWaitError
@@ -101,13 +101,13 @@ class DriverService:
             NotFoundError: There is no such session.
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
-        is_kept: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
+        committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
         try:
             with self._state.database.without_waiting():
-                self._hand_over(submission, is_kept)
+                self._hand_over(submission, committed)
         except WouldWaitError:
-            await asyncio.to_thread(self._hand_over, submission, is_kept)
-        return await is_kept
+            await asyncio.to_thread(self._hand_over, submission, committed)
+        return await committed
 
     def submit_and_wait(self, submission: DriverSubmission) -> JobRecord:
         """Do the same from a thread that may wait; see `submit`.
@@ -115,11 +115,13 @@ class DriverService:
         Raises:
             ClusterError: Keeping it takes too long; it may yet be kept.
         """
-        is_kept: Future[JobRecord] = Future()
-        self._hand_over(submission, is_kept)
-        return wait_until_kept(is_kept, "The run was not kept", hint="See whether it is listed.")
+        committed: Future[JobRecord] = Future()
+        self._hand_over(submission, committed)
+        return wait_until_committed(
+            committed, "The run was not kept", hint="See whether it is listed."
+        )
 
-    def _hand_over(self, submission: DriverSubmission, is_kept: Awaited) -> None:
+    def _hand_over(self, submission: DriverSubmission, committed: Awaited) -> None:
         """Submit a driver to the reconciler's next turn."""
         cluster = self._model.facts.description
         self._check_user(submission.user)
@@ -139,7 +141,7 @@ class DriverService:
         )
         self._take_place(job, submission.user)
         keep = partial(self._keep, new, submission.spec)
-        self._mailbox.take_in(job, partial(copy_context().run, keep), is_kept)
+        self._mailbox.take_in(job, partial(copy_context().run, keep), committed)
 
     def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
         """Write a driver with its script and its workflow; called within a batch.

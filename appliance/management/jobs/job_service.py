@@ -79,7 +79,7 @@ class JobService:
         dashboard_root: URL below which jobs have their pages.
         compile_root: The compile cache.
         watch: Told of new readings.
-        door: host:port that clients reach every coordinator by; empty if each has its own.
+        shared_address: host:port by which clients reach every coordinator; empty if each has one.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class JobService:
         *,
         compile_root: Path,
         watch: JobWatch,
-        door: str = "",
+        shared_address: str = "",
     ) -> None:
         self._watch = watch
         self._compile_root = compile_root
         self._state = state
         self._mailbox = mailbox
         self._dashboard_root = dashboard_root
-        self._door = door
+        self._shared_address = shared_address
 
     async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
         """Ask one of the questions below: at once if the answer is at hand, else in a thread."""
@@ -167,7 +167,7 @@ class JobService:
                     message=f"Job ingress ready, dashboard: {self.dashboard(job)}",
                     is_scheduled=True,
                     is_ready=True,
-                    service_address=self._door or record.service_address,
+                    service_address=self._shared_address or record.service_address,
                     service_authority=record.service_authority,
                 )
             case _:
@@ -273,17 +273,17 @@ class JobService:
         return priority
 
     def coordinator_registered(
-        self, job: JobId, address: str, is_kept: Awaited | None = None
+        self, job: JobId, address: str, committed: Awaited | None = None
     ) -> None:
         """Take note that a job's coordinator listens; raises `NotFoundError`.
 
         Args:
             job: The job.
             address: host:port at which it listens.
-            is_kept: Told once that is kept; None if nobody waits.
+            committed: Told once that is kept; None if nobody waits.
         """
         self.load(job)
-        self._mailbox.register(job, address, is_kept)
+        self._mailbox.register(job, address, committed)
 
     def reported(
         self,

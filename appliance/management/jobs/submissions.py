@@ -94,13 +94,13 @@ class SubmissionService:
             NotFoundError: It names a session that does not exist.
         """
         job = new_job_id()
-        is_kept: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
+        committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
         try:
             with self._state.database.without_waiting():
-                self._hand_over(job, submission, caller, is_kept)
+                self._hand_over(job, submission, caller, committed)
         except WouldWaitError:
-            await asyncio.to_thread(self._hand_over, job, submission, caller, is_kept)
-        record = await is_kept
+            await asyncio.to_thread(self._hand_over, job, submission, caller, committed)
+        record = await committed
         logger.info(
             "Job submitted" if record.id == job else "Job of a repeated call was there already",
             extra={"job": record.id, "type": record.type.value, "user": caller.user.name},
@@ -108,7 +108,7 @@ class SubmissionService:
         return record
 
     def _hand_over(
-        self, job: JobId, submission: Submission, caller: Caller, is_kept: Awaited
+        self, job: JobId, submission: Submission, caller: Caller, committed: Awaited
     ) -> None:
         """Submit a job to the reconciler's next turn."""
         session = self._session(submission.session, caller)
@@ -139,7 +139,7 @@ class SubmissionService:
         )
         keep = partial(self._keep, new, submission, caller)
         # It keeps the job's place in a trace too, which is below the call that is served here.
-        self._mailbox.take_in(job, partial(copy_context().run, keep), is_kept)
+        self._mailbox.take_in(job, partial(copy_context().run, keep), committed)
 
     def _max_groups(self, session: str) -> int | None:
         record = self._state.sessions.find(session)

@@ -45,7 +45,7 @@ UNKNOWN_JOB = "the appliance does not know this job any more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RequestedEdit:
     """A request made by changing the spec of an existing job.
 
     Attributes:
@@ -236,7 +236,7 @@ def label_changes(job: JobRecord, resource: Resource) -> dict[str, str | None]:
     return _merge(present, {**labels_of(job.id), **tags_of(job.labels)})
 
 
-def read_wish(resource: Resource) -> Wish | None:
+def read_requested_edit(resource: Resource) -> RequestedEdit | None:
     """Return what an edit of the spec asks for that was not taken over yet; None for nothing."""
     status = resource.get("status") or {}
     if status.get("observedGeneration") == resource["metadata"].get("generation"):
@@ -244,8 +244,10 @@ def read_wish(resource: Resource) -> Wish | None:
     before, now = status.get("taken") or {}, _taken(resource)
     priority = now.get("priority")
     labels = _merge(before.get("labels") or {}, now["labels"])
-    wish = Wish(priority=None if priority == before.get("priority") else priority, labels=labels)
-    return wish if wish.priority is not None or wish.labels else None
+    requested = RequestedEdit(
+        priority=None if priority == before.get("priority") else priority, labels=labels
+    )
+    return requested if requested.priority is not None or requested.labels else None
 
 
 def has_finalizer(resource: Resource) -> bool:

@@ -38,7 +38,7 @@ from appliance.management.store.state import State
 
 logger = logging.getLogger(__name__)
 
-DOOR = "kubernetes"
+ENTRY_POINT = "kubernetes"
 """Word in the audit trail for what was changed with kubectl."""
 
 _SYNC_SECONDS = 60.0
@@ -210,7 +210,7 @@ class WsJobs:
         services = self._present()
         principal = services.access.vouched(request.user)
         target = Target(kind="job", session=request.session, priority=request.priority)
-        change = services.access.begin(principal, Action.SUBMIT, target, door=DOOR)
+        change = services.access.begin(principal, Action.SUBMIT, target, entry_point=ENTRY_POINT)
         submission = DriverSubmission(
             spec=request.spec,
             session=request.session,
@@ -233,27 +233,31 @@ class WsJobs:
                 self._cancel(record)
                 return
         elif not is_over:
-            record = self._take_wish(record, resource)
+            record = self._take_request(record, resource)
         changed = self._show(record, resource)
         if is_over and objects.has_finalizer(changed):
             self._let_go(changed)
         if is_over and objects.is_ours(resource) and not is_being_deleted(resource):
             self._expire(record, resource)
 
-    def _take_wish(self, record: JobRecord, resource: Resource) -> JobRecord:
+    def _take_request(self, record: JobRecord, resource: Resource) -> JobRecord:
         """Change a job as an edit of its wsjob's spec asks for."""
-        wish = objects.read_wish(resource)
-        if wish is None or not (resource.get("status") or {}).get("taken"):
+        requested = objects.read_requested_edit(resource)
+        if requested is None or not (resource.get("status") or {}).get("taken"):
             return record
         services = self._present()
-        edit = JobEdit(priority=wish.priority, labels=wish.labels)
-        action = Action.EDIT_JOB if wish.priority is None else Action.PRIORITISE_JOB
+        edit = JobEdit(priority=requested.priority, labels=requested.labels)
+        action = Action.EDIT_JOB if requested.priority is None else Action.PRIORITISE_JOB
         try:
             with services.access.change(
-                self._owner(record), action, job_target(record), door=DOOR, detail=str(edit)
+                self._owner(record),
+                action,
+                job_target(record),
+                entry_point=ENTRY_POINT,
+                detail=str(edit),
             ):
                 return services.edits.edit(record.id, edit)
-        except UserError as error:  # what is wished for cannot be; the status shows what is
+        except UserError as error:  # what is asked for cannot be; the status shows what is
             logger.warning("Edit of a wsjob is refused", extra={"job": record.id}, exc_info=error)
             return record
 
@@ -262,7 +266,7 @@ class WsJobs:
         message = "its wsjob was deleted from Kubernetes"
         try:
             with services.access.change(
-                self._owner(record), Action.END_JOB, job_target(record), door=DOOR
+                self._owner(record), Action.END_JOB, job_target(record), entry_point=ENTRY_POINT
             ):
                 services.jobs.cancel(record.id, message)
         except UserError:  # it has ended meanwhile

@@ -47,7 +47,7 @@ class ExportStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportWish:
+class ExportRequest:
     """What to gather.
 
     Attributes:
@@ -129,7 +129,7 @@ class LogExports:
         """Give up on exports that have not begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def create(self, wish: ExportWish) -> Export:
+    def create(self, request: ExportRequest) -> Export:
         """Begin to gather.
 
         Raises:
@@ -137,13 +137,13 @@ class LogExports:
             UserError: There is no such role.
             NotFoundError: It is to hold what is gone, or the job's user has not compiled.
         """
-        job = self._state.jobs.load(wish.job)
-        for task in wish.tasks:
+        job = self._state.jobs.load(request.job)
+        for task in request.tasks:
             if task not in _TASKS:
                 raise UserError(
                     f"There are no pods of role {task!r}.", hint=f"Roles are {', '.join(_TASKS)}."
                 )
-        list(self._artifacts(job, wish))  # what cannot be gathered is refused at once
+        list(self._artifacts(job, request))  # what cannot be gathered is refused at once
         self._remove_old()
         export = Export(
             id=f"export-{secrets.token_hex(8)}",
@@ -155,7 +155,7 @@ class LogExports:
             kept_until=(self._clock.now() + RETENTION).isoformat(),
         )
         self._keep(export)
-        self._pool.submit(self._gather, export, job, wish)
+        self._pool.submit(self._gather, export, job, request)
         return export
 
     def load(self, export_id: str) -> Export:
@@ -218,10 +218,10 @@ class LogExports:
             raise UserError(f"Export {export_id} cannot be kept until {until.isoformat()}: over.")
         return self._change(export_id, kept_until=until.isoformat())
 
-    def _gather(self, export: Export, job: JobRecord, wish: ExportWish) -> None:
+    def _gather(self, export: Export, job: JobRecord, request: ExportRequest) -> None:
         archive = self._archive(export.id)
         try:
-            count = self._write_archive(archive, job, wish)
+            count = self._write_archive(archive, job, request)
         except (OSError, WscError) as error:
             logger.exception("Log export failed", extra={"job": job.id, "export": export.id})
             self._change(export.id, status=ExportStatus.FAILED, detail=str(error))
@@ -241,7 +241,7 @@ class LogExports:
             self._keep(export)
         return export
 
-    def _write_archive(self, path: Path, job: JobRecord, wish: ExportWish) -> int:
+    def _write_archive(self, path: Path, job: JobRecord, request: ExportRequest) -> int:
         count = 1
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             lines = (
@@ -249,17 +249,17 @@ class LogExports:
                 for event in self._state.jobs.events(job.id)
             )
             archive.writestr(f"{job.id}/events.txt", "".join(lines))
-            for source in _logs(job, wish):
-                data = _last_lines(source, wish.num_lines)
+            for source in _logs(job, request):
+                data = _last_lines(source, request.num_lines)
                 archive.writestr("/".join((job.id, *source.parts)), data)
                 count += 1
-            for source in self._artifacts(job, wish):
+            for source in self._artifacts(job, request):
                 archive.writestr("/".join((job.id, *source.parts[-2:])), read_file(source))
                 count += 1
         return count
 
-    def _artifacts(self, job: JobRecord, wish: ExportWish) -> Iterator[Beneath]:
-        if wish.has_artifacts and job.artifact_dir:
+    def _artifacts(self, job: JobRecord, request: ExportRequest) -> Iterator[Beneath]:
+        if request.has_artifacts and job.artifact_dir:
             yield from ArtifactStore(self._compile_root, job.user.uid).files(job.artifact_dir)
 
     def _fail_interrupted(self) -> None:
@@ -294,11 +294,11 @@ def _last_lines(path: Beneath, num_lines: int) -> bytes:
         return file.read()
 
 
-def _logs(job: JobRecord, wish: ExportWish) -> Iterator[Beneath]:
-    if not wish.has_pod_logs:
+def _logs(job: JobRecord, request: ExportRequest) -> Iterator[Beneath]:
+    if not request.has_pod_logs:
         return
     directory = Beneath(root=Path(job.work_dir), parts=("logs",))
     for name in sorted(os.listdir(directory.path)) if directory.path.is_dir() else ():
         role = name.split("-", 1)[0]
-        if is_file(directory / name) and (not wish.tasks or role in wish.tasks):
+        if is_file(directory / name) and (not request.tasks or role in request.tasks):
             yield directory / name

@@ -44,7 +44,7 @@ class JobKeys:
         return self.text_of(job).encode()
 
 
-def open_inner_door(
+def open_inner_listener(
     host: str, port: int, target: str, keys: JobKeys, clock: Clock
 ) -> NetworkServer:
     """Listen for the pods of other hosts.
@@ -60,6 +60,6 @@ def open_inner_door(
         ClusterError: This host cannot listen there.
     """
     options = NetworkOptions(host=host, identity=keys.identity)
-    door = NetworkServer(options, owner=MANAGEMENT, clock=clock, port=port, key_of=keys.key_of)
-    door.offer(CONTROL, TunnelService(target))
-    return door
+    listener = NetworkServer(options, owner=MANAGEMENT, clock=clock, port=port, key_of=keys.key_of)
+    listener.offer(CONTROL, TunnelService(target))
+    return listener

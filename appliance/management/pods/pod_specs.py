@@ -38,7 +38,7 @@ REQUEST_FILE = "request.bin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PodContext:
     """What pods need to know of the appliance.
 
     Attributes:
@@ -90,7 +90,7 @@ class Surroundings:
 def plan_pods(
     job: JobRecord,
     runtime_dir: Path,
-    surroundings: Surroundings,
+    pod_context: PodContext,
     nodes: Mapping[str, str] = {},
     *,
     driver: str = "",
@@ -100,19 +100,19 @@ def plan_pods(
     Args:
         job: The job.
         runtime_dir: Its directory for sockets.
-        surroundings: What pods need to know of the appliance.
+        pod_context: What pods need to know of the appliance.
         nodes: Node of each pod by member name; empty if there is only one.
         driver: What a driver runs, as JSON; empty for other jobs.
     """
-    hosts = _hosts(job, surroundings, nodes)
+    hosts = _hosts(job, pod_context, nodes)
     work_dir = Path(job.work_dir)
-    shares = _shares(job, surroundings, nodes)
+    shares = _shares(job, pod_context, nodes)
     trace, _ = place_of_job(work_dir)
     common = _Common(
         job=job,
-        surroundings=surroundings,
-        options=_common(job, surroundings, is_spread=bool(hosts), is_traced=bool(trace)),
-        streams=StreamMode.RING if hosts else StreamMode(surroundings.runs.streams),
+        pod_context=pod_context,
+        options=_common(job, pod_context, is_spread=bool(hosts), is_traced=bool(trace)),
+        streams=StreamMode.RING if hosts else StreamMode(pod_context.runs.streams),
         driver=driver,
     )
     return tuple(
@@ -122,7 +122,7 @@ def plan_pods(
             index=index,
             runtime_dir=runtime_dir,
             work_dir=work_dir,
-            management_address=surroundings.management_address,
+            management_address=pod_context.management_address,
             options=_options(role, common, shares[role, node]),
             hosts=hosts,
             node=node,
@@ -139,50 +139,48 @@ class _Common:
 
     Attributes:
         job: The job.
-        surroundings: What pods need to know of the appliance.
+        pod_context: What pods need to know of the appliance.
         options: What every pod is told.
         streams: How weights reach the systems.
         driver: What a driver runs, as JSON.
     """
 
     job: JobRecord
-    surroundings: Surroundings
+    pod_context: PodContext
     options: PodOptions
     streams: StreamMode
     driver: str
 
 
 def _common(
-    job: JobRecord, surroundings: Surroundings, *, is_spread: bool, is_traced: bool
+    job: JobRecord, pod_context: PodContext, *, is_spread: bool, is_traced: bool
 ) -> PodOptions:
     """Return the options common to all pods of a job.
 
     Args:
         job: The job.
-        surroundings: What pods need to know of the appliance.
+        pod_context: What pods need to know of the appliance.
         is_spread: Whether they are on several hosts.
         is_traced: Whether they are traced.
     """
-    identity = surroundings.stream_identity
+    identity = pod_context.stream_identity
     return PodOptions(
         job_type=job.type,
         user_uid=_user_id(job.user.uid),
         user_gid=_user_id(job.user.gid),
-        stall_seconds=surroundings.runs.stall_seconds,
-        stream_key=job_key(surroundings.stream_secret, job.id) if is_spread else "",
+        stall_seconds=pod_context.runs.stall_seconds,
+        stream_key=job_key(pod_context.stream_secret, job.id) if is_spread else "",
         stream_identity=identity if is_spread else None,
-        otlp=surroundings.otlp if is_traced else "",
+        otlp=pod_context.otlp if is_traced else "",
     )
 
 
-def _hosts(
-    job: JobRecord, surroundings: Surroundings, nodes: Mapping[str, str]
-) -> Mapping[str, str]:
+def _hosts(job: JobRecord, pod_context: PodContext, nodes: Mapping[str, str]) -> Mapping[str, str]:
     hosts = dict(nodes)
-    if not hosts and surroundings.runs.has_network:
+    if not hosts and pod_context.runs.has_network:
         names = [member_name(role, index) for role, index in _members(job)]
         hosts = dict(zip(names, names, strict=True))
-    if hosts and surroundings.is_remote:
+    if hosts and pod_context.is_remote:
         hosts[MANAGEMENT] = MANAGEMENT
     return hosts
 
@@ -231,7 +229,7 @@ class _Share:
 
 def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
     """Return the options of a pod."""
-    job, surroundings = common.job, common.surroundings
+    job, pod_context = common.job, common.pod_context
     told = _fields(common.options) | {"pod_memory_bytes": _memory_bytes(role, job)}
     if job.type.is_sdk:
         return SdkPodOptions(**told, **_served(common), systems=tuple(job.systems))
@@ -241,23 +239,23 @@ def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
         return DriverPodOptions(
             **told,
             driver=common.driver,
-            token=surroundings.driver_tokens.mint(job.id),
+            token=pod_context.driver_tokens.mint(job.id),
             user_name=job.user.name,
-            client_config=surroundings.client_config,
+            client_config=pod_context.client_config,
         )
     return _of_gang(role, common, told | {"torch_threads": share.num_threads}, share)
 
 
 # `Any`: keyword arguments, each of the type of its field.
 def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share) -> PodOptions:
-    runs, job = common.surroundings.runs, common.job
-    machine_code = common.surroundings.compile_root.parent / "machine-code"
+    runs, job = common.pod_context.runs, common.job
+    machine_code = common.pod_context.compile_root.parent / "machine-code"
     if role is Role.WEIGHT:
         return WeightPodOptions(
             **told,
             machine_code=machine_code,
             memory_bytes=runs.memoryx_bytes,
-            pods_here=1 if common.surroundings.has_pod_limits else share.num_alike,
+            pods_here=1 if common.pod_context.has_pod_limits else share.num_alike,
         )
     if role is Role.CHIEF:
         return ChiefPodOptions(
@@ -281,8 +279,8 @@ def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share
 
 
 def _coordinator(common: _Common, told: Mapping[str, Any]) -> CoordinatorPodOptions:
-    job, surroundings = common.job, common.surroundings
-    runs = surroundings.runs
+    job, pod_context = common.job, common.pod_context
+    runs = pod_context.runs
     return CoordinatorPodOptions(
         **{**told, "torch_threads": 1},
         **_served(common),
@@ -294,24 +292,24 @@ def _coordinator(common: _Common, told: Mapping[str, Any]) -> CoordinatorPodOpti
         machine=runs.machine,
         wafer_bytes=runs.wafer_bytes or None,
         execution=runs.execution,
-        cluster_systems=surroundings.cluster_systems,
-        memory_nodes=surroundings.memory_nodes,
-        client_version=surroundings.client_version,
-        client_githash=surroundings.client_githash,
+        cluster_systems=pod_context.cluster_systems,
+        memory_nodes=pod_context.memory_nodes,
+        client_version=pod_context.client_version,
+        client_githash=pod_context.client_githash,
     )
 
 
 def _served(common: _Common) -> Mapping[str, Any]:
     """Return what a pod needs that clients speak to."""
-    surroundings = common.surroundings
+    pod_context = common.pod_context
     return {
         "request_path": _request_path(common.job),
-        "compile_root": surroundings.compile_root,
+        "compile_root": pod_context.compile_root,
         "service_authority": common.job.service_authority,
-        "bind_host": surroundings.bind_host,
-        "public_host": surroundings.public_host,
-        "tls_cert": surroundings.tls_cert,
-        "tls_key": surroundings.tls_key,
+        "bind_host": pod_context.bind_host,
+        "public_host": pod_context.public_host,
+        "tls_cert": pod_context.tls_cert,
+        "tls_key": pod_context.tls_key,
     }
 
 
@@ -324,7 +322,7 @@ def _fields(options: PodOptions) -> dict[str, Any]:
 
 
 def _shares(
-    job: JobRecord, surroundings: Surroundings, nodes: Mapping[str, str]
+    job: JobRecord, pod_context: PodContext, nodes: Mapping[str, str]
 ) -> Mapping[tuple[Role, str], _Share]:
     """Return the share of each pod by its role and its node.
 
@@ -335,7 +333,7 @@ def _shares(
     )
     found: dict[tuple[Role, str], _Share] = {}
     for (role, node), count in alike.items():
-        num_cores = surroundings.node_cores.get(node, surroundings.num_cores)
+        num_cores = pod_context.node_cores.get(node, pod_context.num_cores)
         whole = {Role.CHIEF: num_cores, Role.WEIGHT: num_cores // 2}.get(role, count)
         found[role, node] = _Share(num_threads=max(1, whole // count), num_alike=count)
     return found

@@ -83,20 +83,20 @@ class Admissions:
             if before.find(job) != after.find(job):
                 self._turn.job_changed(job)
 
-    def take_wish(self, wish: inbox.Wish) -> None:
+    def take_request(self, request: inbox.QueueRequest) -> None:
         """Carry out a caller's request about the queue."""
         self._turn.needs_cycle = True
-        match wish:
+        match request:
             case inbox.Arrived():
-                self._take_in(wish)
+                self._take_in(request)
             case inbox.Submitted(record=record):
                 self._transitions.begin(record)
             case inbox.Reprioritised():
-                self._reprioritise(wish)
+                self._reprioritise(request)
             case inbox.WantsCompile():
-                self._queue_compile(wish)
+                self._queue_compile(request)
             case inbox.HeldBack():
-                self._hold_back(wish)
+                self._hold_back(request)
             case inbox.Holds(workflow=workflow):
                 self._reservations.hold(workflow, self._jobs.held())
             case inbox.Releases(workflow=workflow):
@@ -106,26 +106,26 @@ class Admissions:
             case inbox.Wake():
                 pass
             case _:
-                assert_never(wish)
+                assert_never(request)
 
-    def _take_in(self, wish: inbox.Arrived) -> None:
-        record = wish.keep()
-        if record.id == wish.job:
+    def _take_in(self, request: inbox.Arrived) -> None:
+        record = request.keep()
+        if record.id == request.job:
             self._transitions.begin(record)
-        self._turn.answer(wish.is_kept, record)
+        self._turn.answer(request.committed, record)
 
-    def _reprioritise(self, wish: inbox.Reprioritised) -> None:
-        self._dispatcher.reprioritise(wish.job, wish.priority)
-        if (live := self._jobs.find(wish.job)) is not None:
-            reprioritise(live, wish.priority)
+    def _reprioritise(self, request: inbox.Reprioritised) -> None:
+        self._dispatcher.reprioritise(request.job, request.priority)
+        if (live := self._jobs.find(request.job)) is not None:
+            reprioritise(live, request.priority)
 
-    def _queue_compile(self, wish: inbox.WantsCompile) -> None:
-        live = self._jobs.find(wish.job)
+    def _queue_compile(self, request: inbox.WantsCompile) -> None:
+        live = self._jobs.find(request.job)
         if live is None or live.grant is None or live.state.is_ending:
             return
-        if wish.num_systems and self._reservations.is_open(live.job.workflow):
-            self._reserve_ahead(live.job, wish.num_systems)
-        if live.grant.is_lookup and not wish.is_cached:
+        if request.num_systems and self._reservations.is_open(live.job.workflow):
+            self._reserve_ahead(live.job, request.num_systems)
+        if live.grant.is_lookup and not request.is_cached:
             self._dispatcher.add_compile(live.job)
 
     def _reserve_ahead(self, job: JobRecord, num_systems: int) -> None:
@@ -137,20 +137,20 @@ class Admissions:
         message = f"{', '.join(found.grant.systems)} kept for the workflow"
         self._transitions.tell(job.id, "SystemsReserved", message, is_warning=False)
 
-    def _hold_back(self, wish: inbox.HeldBack) -> None:
-        job = wish.job
+    def _hold_back(self, request: inbox.HeldBack) -> None:
+        job = request.job
         live = self._jobs.find(job)
         if live is None or not self._dispatcher.has(job):
             phase = "has ended" if live is None else f"is {live.state.phase.value}"
             late = ConflictError(f"Job {job} {phase}; only what waits can be held or released.")
-            self._turn.refuse(wish.is_kept, late)
+            self._turn.refuse(request.committed, late)
             return
-        self._state.jobs.set_holder(job, wish.by)
-        live.job = replace(live.job, held_by=wish.by)
-        self._dispatcher.hold_back(job, wish.by)
-        reason, message = ("Held", f"held by {wish.by}") if wish.by else ("Released", "")
+        self._state.jobs.set_holder(job, request.by)
+        live.job = replace(live.job, held_by=request.by)
+        self._dispatcher.hold_back(job, request.by)
+        reason, message = ("Held", f"held by {request.by}") if request.by else ("Released", "")
         self._transitions.tell(job, reason, message, is_warning=False)
-        self._turn.answer(wish.is_kept)
+        self._turn.answer(request.committed)
         self._turn.job_changed(job)
 
     def _stop(self, reason: str) -> None:

@@ -22,7 +22,7 @@ class Happened:
 
     job: JobId
     event: machine.Event
-    is_kept: Awaited | None = None
+    committed: Awaited | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Registered:
 
     job: JobId
     address: str
-    is_kept: Awaited | None
+    committed: Awaited | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class ToKeep:
     """Something to be written that concerns nobody's phase."""
 
     write: Callable[[], None] = field(repr=False)
-    is_kept: Awaited
+    committed: Awaited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ class Arrived:
         job: Its id.
         keep: Writes it down, with all that belongs to it; returns another job, which is kept
             already, if that is the one that was wanted.
-        is_kept: Gets the record.
+        committed: Gets the record.
     """
 
     job: JobId
     keep: Callable[[], JobRecord] = field(repr=False)
-    is_kept: Awaited
+    committed: Awaited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class HeldBack:
 
     job: JobId
     by: str
-    is_kept: "Future[None]"
+    committed: "Future[None]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,17 +133,17 @@ class Question:
     answer: "Future[Admit | Reject | Wait]"
 
 
-Wish = (
+QueueRequest = (
     Arrived | Submitted | Reprioritised | WantsCompile | HeldBack | Holds | Releases | Stops | Wake
 )
-Item = Happened | Registered | PodsLaunched | ToKeep | Wish | Question | Exit
+Item = Happened | Registered | PodsLaunched | ToKeep | QueueRequest | Question | Exit
 
 
 def awaited_of(item: Item) -> Awaited | None:
     """Return the answer that the poster of an item waits for; None if there is none."""
     match item:
         case Happened() | Registered() | ToKeep() | Arrived() | HeldBack():
-            return item.is_kept
+            return item.committed
         case Question():
             return item.answer
         case _:

@@ -147,9 +147,9 @@ def pod_record(spec: PodSpec, node: str) -> PodRecord:
     return PodRecord(name=spec.name, job=spec.job, role=spec.role, index=spec.index, node=node)
 
 
-def wait_until_kept(is_kept: "Future[Kept]", sentence: str, *, hint: str) -> Kept:
+def wait_until_committed(committed: "Future[Kept]", sentence: str, *, hint: str) -> Kept:
     """Wait for a commit; raises `ClusterError` with a sentence after ten seconds."""
     try:
-        return is_kept.result(timeout=_KEEP_SECONDS)
+        return committed.result(timeout=_KEEP_SECONDS)
     except TimeoutError as error:
         raise ClusterError(f"{sentence} within {_KEEP_SECONDS:g} seconds.", hint=hint) from error

@@ -13,7 +13,7 @@ from appliance.core.ids import JobId, PodName, WorkflowId
 from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.live_jobs import wait_until_kept
+from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.scheduling.dispatcher import Published
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.queue import PendingJob
@@ -40,23 +40,23 @@ class Mailbox:
         """Put a new job, which is already committed, into the queue."""
         self.inbox.put(inbox.Submitted(record=job))
 
-    def take_in(self, job: JobId, keep: Callable[[], JobRecord], is_kept: Awaited) -> None:
+    def take_in(self, job: JobId, keep: Callable[[], JobRecord], committed: Awaited) -> None:
         """Commit a new job and queue it, in one transaction with the rest of the turn.
 
         Args:
             job: Its id.
             keep: Writes it down; called in the reconciler's thread.
-            is_kept: Resolved with the stored record after the commit.
+            committed: Resolved with the stored record after the commit.
         """
-        self.inbox.put(inbox.Arrived(job=job, keep=keep, is_kept=is_kept))
+        self.inbox.put(inbox.Arrived(job=job, keep=keep, committed=committed))
 
-    def keep(self, write: Callable[[], None], is_kept: Awaited) -> None:
+    def keep(self, write: Callable[[], None], committed: Awaited) -> None:
         """Write something down in one transaction with what else happens."""
-        self.inbox.put(inbox.ToKeep(write=write, is_kept=is_kept))
+        self.inbox.put(inbox.ToKeep(write=write, committed=committed))
 
-    def register(self, job: JobId, address: str, is_kept: Awaited | None = None) -> None:
+    def register(self, job: JobId, address: str, committed: Awaited | None = None) -> None:
         """Take note that a job's coordinator listens, and where."""
-        self.inbox.put(inbox.Registered(job=job, address=address, is_kept=is_kept))
+        self.inbox.put(inbox.Registered(job=job, address=address, committed=committed))
 
     def post(self, job: JobId, event: machine.Event) -> None:
         """Post an event of a job."""
@@ -68,10 +68,10 @@ class Mailbox:
         Raises:
             ClusterError: That takes too long; it may yet be kept.
         """
-        is_kept: Future[None] = Future()
-        self.inbox.put(inbox.Happened(job=job, event=event, is_kept=is_kept))
-        wait_until_kept(
-            is_kept, f"What happened to job {job} was not kept", hint="Tell of it again."
+        committed: Future[None] = Future()
+        self.inbox.put(inbox.Happened(job=job, event=event, committed=committed))
+        wait_until_committed(
+            committed, f"What happened to job {job} was not kept", hint="Tell of it again."
         )
 
     def reprioritise(self, job: JobId, priority: int) -> None:
@@ -84,10 +84,10 @@ class Mailbox:
 
     def hold_back(self, job: JobId, by: str) -> None:
         """Hold a waiting job, or release it with nobody's name; `ConflictError` if it runs."""
-        is_kept: Future[None] = Future()
-        self.inbox.put(inbox.HeldBack(job=job, by=by, is_kept=is_kept))
-        wait_until_kept(
-            is_kept,
+        committed: Future[None] = Future()
+        self.inbox.put(inbox.HeldBack(job=job, by=by, committed=committed))
+        wait_until_committed(
+            committed,
             f"The hold of job {job} was not changed",
             hint="Look at the job, and try again.",
         )

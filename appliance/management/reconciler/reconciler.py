@@ -276,15 +276,15 @@ class Reconciler:
 
     def _take(self, item: inbox.Item) -> None:
         match item:
-            case inbox.Happened(job=job, event=event, is_kept=is_kept):
+            case inbox.Happened(job=job, event=event, committed=committed):
                 self._transitions.apply(job, event)
-                self._turn.answer(is_kept)
-            case inbox.Registered(job=job, address=address, is_kept=is_kept):
+                self._turn.answer(committed)
+            case inbox.Registered(job=job, address=address, committed=committed):
                 self._register(job, address)
-                self._turn.answer(is_kept)
-            case inbox.ToKeep(write=write, is_kept=is_kept):
+                self._turn.answer(committed)
+            case inbox.ToKeep(write=write, committed=committed):
                 write()
-                self._turn.answer(is_kept)
+                self._turn.answer(committed)
             case inbox.PodsLaunched(job=job, pids=pids):
                 self._pods.launched(job, pids)
             case PodExit():
@@ -299,7 +299,7 @@ class Reconciler:
                 with answering(answer):
                     answer.set_result(self._dispatcher.would_start(pending))
             case _:
-                self._admissions.take_wish(item)
+                self._admissions.take_request(item)
 
     def _register(self, job: JobId, address: str) -> None:
         if job in self._jobs:

@@ -173,13 +173,15 @@ class Gate:
                 ) from error
             raise
 
-    def decide(self, entered: Entered, field: Field, *, door: str, detail: str) -> Change | None:
+    def decide(
+        self, entered: Entered, field: Field, *, entry_point: str, detail: str
+    ) -> Change | None:
         """Say whether a call may do what it asks for; may wait for the database.
 
         Args:
             entered: The call.
             field: Reads what it is about.
-            door: Through which door it came, for the audit trail.
+            entry_point: Through which entry point it came, for the audit trail.
             detail: What it does, for the audit trail.
 
         Returns:
@@ -201,7 +203,9 @@ class Gate:
         if not rule.action.is_change:
             self._allow(principal, rule, target)
             return None
-        return self._access.begin(principal, rule.action, target, door=door, detail=detail)
+        return self._access.begin(
+            principal, rule.action, target, entry_point=entry_point, detail=detail
+        )
 
     @property
     def _places(self) -> "_Places":

@@ -18,7 +18,7 @@ from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster import cluster_topology as topology
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.job_service import JobService, cancelled_by
-from appliance.management.logs.log_exports import ExportWish, LogExports
+from appliance.management.logs.log_exports import ExportRequest, LogExports
 from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.job_answers import wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
@@ -148,14 +148,14 @@ class CsctlServicer(api_pb2_grpc.CsCtlV1Servicer):
                 "Log exports of this appliance are downloaded; it copies none to a volume or NFS.",
                 hint="Leave the target type out.",
             )
-        wish = ExportWish(
+        export = ExportRequest(
             job=JobId(request.name),
             tasks=tuple(word for word in request.tasks.split(",") if word),
             num_lines=max(0, request.num_lines),
             has_artifacts=request.include_compile_artifacts or request.binaries,
             has_pod_logs=not request.skip_cluster_logs,
         )
-        return pb.CreateLogExportResponse(export_id=self._exports.create(wish).id)
+        return pb.CreateLogExportResponse(export_id=self._exports.create(export).id)
 
     def GetLogExport(
         self, request: pb.GetLogExportRequest, context: Context

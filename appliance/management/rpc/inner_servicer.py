@@ -61,9 +61,9 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         self._check(job, context)
         if not request.control_address.startswith("unix:"):
             await asyncio.to_thread(self._note_far, job, request.control_address)
-        is_kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        await self._jobs.look(self._jobs.coordinator_registered, job, address, is_kept)
-        await is_kept
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await self._jobs.look(self._jobs.coordinator_registered, job, address, committed)
+        await committed
         return pb.RegisterCoordinatorReply()
 
     def FindCoordinator(

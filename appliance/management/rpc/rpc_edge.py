@@ -47,8 +47,8 @@ _Any = Any
 _Handler = Callable[..., Any]
 _Read = Callable[[AsyncIterator[Any]], Awaitable[Any]]
 
-DOOR = "grpc"
-"""The name of this door in the audit trail."""
+ENTRY_POINT = "grpc"
+"""The name of this entry point in the audit trail."""
 
 INNER_OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second appliance would share the port without an error
@@ -238,7 +238,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         if self._gate is None or call.entered is None:
             return None
         detail = method.rpartition("/")[2]
-        return self._gate.decide(call.entered, call.field, door=DOOR, detail=detail)
+        return self._gate.decide(call.entered, call.field, entry_point=ENTRY_POINT, detail=detail)
 
     async def _guard_function(self, method: str, handler: _Handler, call: "_Call") -> _Any:
         return await self._in_thread(self._guard, method, handler, call)

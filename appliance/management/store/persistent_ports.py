@@ -73,11 +73,11 @@ def await_free(host: str, asked: Ports, kept: Ports, *, data_dir: str, clock: Cl
     for option, number in asked.with_kept(kept).numbers():
         if option not in ("--port", "--rest-port"):
             continue  # those are listened at on other addresses
-        is_kept = known.get(option) == number
-        reason = _reason(host, number, clock, seconds=FREE_SECONDS if is_kept else 0.0)
+        committed = known.get(option) == number
+        reason = _reason(host, number, clock, seconds=FREE_SECONDS if committed else 0.0)
         if not reason:
             continue
-        if is_kept:
+        if committed:
             raise _kept_is_taken(host, number, reason, data_dir)
         raise ClusterError(
             f"Port {number} at {host} cannot be used: {reason}.",

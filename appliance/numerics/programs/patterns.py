@@ -80,11 +80,11 @@ class _Finder:
             elif op != "Reshape":
                 return None
         product, reduction, *_ = ordered = tuple(reversed(chain))
-        if factor not in self.nodes[product].operands or not self._is_kept_along(reduction, chain):
+        if factor not in self.nodes[product].operands or not self._leaves_axes(reduction, chain):
             return None
         return ordered
 
-    def _is_kept_along(self, reduction: int, chain: Sequence[int]) -> bool:
+    def _leaves_axes(self, reduction: int, chain: Sequence[int]) -> bool:
         """Return whether a sum over one axis is repeated along that axis."""
         node, broadcast = self.nodes[reduction], self.nodes[chain[0]]
         shape = self.types[node.operands[0]].shape

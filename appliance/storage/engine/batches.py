@@ -99,12 +99,12 @@ class Batch:
             self._connection = self._begin()
         return self._connection
 
-    def close(self, *, is_kept: bool) -> None:
+    def close(self, *, is_committed: bool) -> None:
         """End the transaction, if it has begun."""
         if self._connection is None:
             return
         try:
-            if is_kept:
+            if is_committed:
                 self._connection.commit()
         finally:
             self._connection.close()

@@ -141,15 +141,15 @@ class Database:
             raise InternalError("A batch of statements was begun within another one.")
         self.about_to_wait()
         batch = self._local.batch = Batch(self._begin)
-        is_kept = False
+        is_committed = False
         try:
             yield
             batch.settle()
-            is_kept = True
+            is_committed = True
         finally:
             self._local.batch = None
             try:
-                batch.close(is_kept=is_kept)
+                batch.close(is_committed=is_committed)
             finally:
                 self._release()
         batch.take_effect()

@@ -125,7 +125,7 @@ def restore_server(
     engine = create_engine(url, hide_parameters=True)
     try:
         with engine.begin() as connection:
-            _refuse_company(connection)
+            _refuse_other_connections(connection)
             _clear(connection, replaces=replaces)
             _upgrade(connection, revision)
             _fill(connection, directory, tables)
@@ -188,7 +188,7 @@ def _go_on_counting(connection: Connection, table: TableCopy) -> None:
             )
 
 
-def _refuse_company(connection: Connection) -> None:
+def _refuse_other_connections(connection: Connection) -> None:
     others = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
         "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"

@@ -59,7 +59,7 @@ class AuditRecord:
         at: When.
         user: Name of who asked.
         uid: Their numeric id.
-        door: `grpc`, `rest` or `shell`.
+        entry_point: `grpc`, `rest` or `shell`.
         action: What was asked for.
         kind: Kind of the object.
         name: Name of the object.
@@ -70,7 +70,7 @@ class AuditRecord:
     at: dt.datetime
     user: str
     uid: int
-    door: str
+    entry_point: str
     action: str
     kind: str
     name: str
@@ -236,7 +236,7 @@ class AccessRepository:
             "at": record.at,
             "username": record.user,
             "uid": record.uid,
-            "door": record.door,
+            "door": record.entry_point,
             "action": record.action,
             "kind": record.kind,
             "name": record.name[:256],
@@ -295,7 +295,7 @@ def _audit(row: AuditRow) -> AuditRecord:
         at=row.at,
         user=row.username,
         uid=row.uid,
-        door=row.door,
+        entry_point=row.door,
         action=row.action,
         kind=row.kind,
         name=row.name,

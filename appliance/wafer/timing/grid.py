@@ -208,34 +208,34 @@ def _pattern(
     )
 
 
-def cell_loads(count: int, lanes: int, cells: int = CELLS) -> tuple[float, ...]:
-    """Return how full each cell is when `count` things are spread over `lanes` rows or columns.
+def cell_loads(count: int, lines: int, cells: int = CELLS) -> tuple[float, ...]:
+    """Return how full each cell is when `count` things are spread over `lines` rows or columns.
 
-    The first `count % lanes` lanes hold one more than the others. A cell stands for `lanes / cells`
-    lanes; its load is their mean over what the fullest lane holds.
+    The first `count % lines` lines hold one more than the others. A cell stands for `lines / cells`
+    lines; its load is their mean over what the fullest line holds.
 
     Args:
         count: Tokens or features.
-        lanes: Rows or columns of PEs.
+        lines: Rows or columns of PEs.
         cells: Cells along that side of the picture.
     """
-    return _cells(_spread(count, lanes), cells)
+    return _cells(_spread(count, lines), cells)
 
 
-def _spread(count: int, lanes: int) -> NDArray[np.float64]:
-    each, more = divmod(count, lanes)
-    held = np.full(lanes, float(each))
+def _spread(count: int, lines: int) -> NDArray[np.float64]:
+    each, more = divmod(count, lines)
+    held = np.full(lines, float(each))
     held[:more] += 1.0
     return held
 
 
-def _in_stripes(features: int, num_heads: int, lanes: int) -> NDArray[np.float64]:
+def _in_stripes(features: int, num_heads: int, lines: int) -> NDArray[np.float64]:
     """Return what each column holds when every head has columns of its own, or a part of one."""
     width = max(1, features // num_heads)
-    if num_heads > lanes:
-        return _spread(num_heads, lanes) * width
-    stripe = _spread(width, min(lanes // num_heads, width))
-    held = np.zeros(lanes)
+    if num_heads > lines:
+        return _spread(num_heads, lines) * width
+    stripe = _spread(width, min(lines // num_heads, width))
+    held = np.zeros(lines)
     held[: stripe.size * num_heads] = np.tile(stripe, num_heads)
     return held
 
@@ -245,15 +245,15 @@ def _is_batched(table: OperationTable, row: int | np.intp) -> bool:
 
 
 def _cells(held: NDArray[np.float64], cells: int) -> tuple[float, ...]:
-    """Return how full each cell is, of the fullest lane."""
+    """Return how full each cell is, of the fullest line."""
     fullest = float(held.max())
     if fullest == 0:
         return (0.0,) * cells
-    lanes = held.size
+    lines = held.size
     filled = np.concatenate(([0.0], np.cumsum(held)))
-    edges = np.linspace(0.0, lanes, cells + 1)
-    sums = np.diff(np.interp(edges, np.arange(lanes + 1), filled))
-    return tuple(round(float(load), _DIGITS) for load in sums / (lanes / cells) / fullest)
+    edges = np.linspace(0.0, lines, cells + 1)
+    sums = np.diff(np.interp(edges, np.arange(lines + 1), filled))
+    return tuple(round(float(load), _DIGITS) for load in sums / (lines / cells) / fullest)
 
 
 def _mean_load(pattern: Pattern) -> float:

@@ -1,4 +1,4 @@
-"""Keys, refusals and dumps of the pipeline."""
+"""Keys, errors and dumps of the pipeline."""
 
 from pathlib import Path
 

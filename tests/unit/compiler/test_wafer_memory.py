@@ -27,8 +27,8 @@ def plan():
     return two_layer_plan(batch_size=BATCH, features=FEATURES, hidden=HIDDEN, classes=CLASSES)
 
 
-def limited(wafer_bytes, *, num_systems=1, **wishes):
-    limits = WaferLimits(wafer_bytes=wafer_bytes, **wishes)
+def limited(wafer_bytes, *, num_systems=1, **limits_asked_for):
+    limits = WaferLimits(wafer_bytes=wafer_bytes, **limits_asked_for)
     return limit_memory(plan(), num_systems=num_systems, limits=limits)
 
 

@@ -125,10 +125,10 @@ def test_no_sequence_of_events_leaves_the_table(events: list[Event]) -> None:
         state = new
 
 
-def test_the_users_own_error_is_blamed_before_a_lost_pod_and_that_before_its_neighbours() -> None:
-    neighbour = Failure(blame=Blame.REPORTED, message="Stream 'broadcast' lost its writer.")
+def test_the_users_own_error_is_blamed_before_a_lost_pod_and_that_before_its_peers() -> None:
+    peer = Failure(blame=Blame.REPORTED, message="Stream 'broadcast' lost its writer.")
     user = Failure(blame=Blame.USER, message="KeyError", detail="Traceback")
-    assert cause([neighbour, LOST]) is LOST
-    assert cause([neighbour, LOST, user]) is user
+    assert cause([peer, LOST]) is LOST
+    assert cause([peer, LOST, user]) is user
     assert isinstance(user.error(), UserFailedError)
     assert str(user.error()) == "KeyError\nTraceback"

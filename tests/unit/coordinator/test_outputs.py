@@ -37,7 +37,7 @@ def test_a_request_waits_for_its_step() -> None:
     timer.join()
 
 
-def test_a_full_shelf_stops_the_run_until_the_client_goes_on() -> None:
+def test_a_full_output_buffer_stops_the_run_until_the_client_goes_on() -> None:
     buffer = OutputBuffer(max_bytes=8)
     buffer.put(0, values(0))
     buffer.put(1, values(1))

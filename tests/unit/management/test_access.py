@@ -177,7 +177,7 @@ def test_a_blocked_user_is_known_by_uid(database, clock):
         access.unblock(4711)
 
 
-def test_changes_refusals_and_failures_are_written_down(access):
+def test_changes_forbidden_ones_and_failures_are_written_down(access):
     principal = access.identify(ADA, access.tokens.mint("ada").text, of_operator)
     heard = []
     access.on_change(lambda kind, name: heard.append((kind, name)))
@@ -185,17 +185,17 @@ def test_changes_refusals_and_failures_are_written_down(access):
         Target(kind="job", name="wsjob-1", owner=ADA),
         Target(kind="job", name="wsjob-2", owner=OPERATOR),
     )
-    with access.change(principal, Action.END_JOB, mine, door="rest", detail="cancel"):
+    with access.change(principal, Action.END_JOB, mine, entry_point="rest", detail="cancel"):
         pass
     with pytest.raises(ForbiddenError):
-        access.begin(principal, Action.END_JOB, theirs, door="grpc")
+        access.begin(principal, Action.END_JOB, theirs, entry_point="grpc")
     with (
         pytest.raises(UserError),
-        access.change(principal, Action.EDIT_JOB, mine, door="rest"),
+        access.change(principal, Action.EDIT_JOB, mine, entry_point="rest"),
     ):
         raise UserError("Label x is not valid.")
     got = [
-        (row.door, row.user, row.action, row.name, row.problem[:20])
+        (row.entry_point, row.user, row.action, row.name, row.problem[:20])
         for row in access.audit(AuditFilter())
     ]
     assert got == [
@@ -237,7 +237,7 @@ def admitted(gate, method, who, request=None):
     """Go through both halves of the gate."""
     entered = gate.enter_call(method, who, "peer", of_operator)
     with entered.hold:
-        return gate.decide(entered, partial(getattr, request), door="grpc", detail="")
+        return gate.decide(entered, partial(getattr, request), entry_point="grpc", detail="")
 
 
 def test_the_gate_lets_the_clients_nameless_streams_pass(database, clock):

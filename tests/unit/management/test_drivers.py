@@ -20,7 +20,7 @@ from appliance.management.store.state import State
 from appliance.storage.users.access import AuditFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, opened_state
-from tests.support.reconciling import Desk
+from tests.support.reconciling import Harness
 
 ADA, BOB = (User(uid=uid, gid=100, name=name) for uid, name in ((1000, "ada"), (1001, "bob")))
 SPEC = DriverSpec(argv=("true",), work_dir="/", environment={"TOKEN": "secret"})
@@ -34,46 +34,46 @@ def run_of(user, spec=SPEC):
 def serving(path):
     with opened_state(path, SystemClock()) as state:
         model = make_model(state, num_systems=2)
-        desk = Desk(state, model)
-        desk.reconciler.start()
-        desk.drivers = DriverService(
+        harness = Harness(state, model)
+        harness.reconciler.start()
+        harness.drivers = DriverService(
             state,
-            desk.mailbox,
+            harness.mailbox,
             DriverTokens(b"k"),
-            desk.sessions,
+            harness.sessions,
             path,
             model=model,
             is_any_user=True,
         )
-        yield desk
-        desk.reconciler.close()
+        yield harness
+        harness.reconciler.close()
 
 
-def submit(desk, user):
+def submit(harness, user):
     try:
-        return desk.drivers.submit_and_wait(run_of(user)).id
+        return harness.drivers.submit_and_wait(run_of(user)).id
     except ConflictError as error:
         return str(error)
 
 
 def test_a_user_has_so_many_runs_at_a_time_however_many_come_at_once(tmp_path):
-    with serving(tmp_path) as desk:
+    with serving(tmp_path) as harness:
         with ThreadPoolExecutor(16) as callers:
-            answers = list(callers.map(lambda _: submit(desk, ADA), range(MAX_DRIVERS + 9)))
+            answers = list(callers.map(lambda _: submit(harness, ADA), range(MAX_DRIVERS + 9)))
         taken = [answer for answer in answers if answer.startswith("wsjob-")]
         assert len(taken) == MAX_DRIVERS
         assert all(f"the most is {MAX_DRIVERS}" in each for each in set(answers) - set(taken))
-        assert submit(desk, BOB).startswith("wsjob-")
-        desk.jobs.cancel(taken[0], "by ada")
-        wait_for(lambda: desk.jobs.load(taken[0]).phase is Phase.CANCELLED)
-        assert submit(desk, ADA).startswith("wsjob-")
-        assert not submit(desk, ADA).startswith("wsjob-")
+        assert submit(harness, BOB).startswith("wsjob-")
+        harness.jobs.cancel(taken[0], "by ada")
+        wait_for(lambda: harness.jobs.load(taken[0]).phase is Phase.CANCELLED)
+        assert submit(harness, ADA).startswith("wsjob-")
+        assert not submit(harness, ADA).startswith("wsjob-")
 
 
 def test_what_a_run_consists_of_is_kept_with_it_and_found_by_the_next_management(tmp_path):
-    with serving(tmp_path) as desk:
-        job = desk.drivers.submit_and_wait(run_of(ADA)).id
-        later = State.over(desk.state.database, desk.state.clock)
+    with serving(tmp_path) as harness:
+        job = harness.drivers.submit_and_wait(run_of(ADA)).id
+        later = State.over(harness.state.database, harness.state.clock)
         assert later.driver_specs.load(job) == SPEC
         assert DriverSpec.from_json(later.driver_specs.take_text(job)) == SPEC
         assert later.jobs.load(job).labels == {"a": "b"}
@@ -84,12 +84,12 @@ def test_what_a_run_consists_of_is_kept_with_it_and_found_by_the_next_management
 
 
 def test_a_run_and_the_record_of_who_submitted_it_are_one_transaction(tmp_path):
-    with serving(tmp_path) as desk:
-        access = open_access(tmp_path, desk.state.database, SystemClock(), needs_token=False)
+    with serving(tmp_path) as harness:
+        access = open_access(tmp_path, harness.state.database, SystemClock(), needs_token=False)
         principal = access.identify(ADA, "", os.getuid)
-        change = access.begin(principal, Action.SUBMIT, Target(kind="job"), door="grpc")
+        change = access.begin(principal, Action.SUBMIT, Target(kind="job"), entry_point="grpc")
         with change.present():
-            job = desk.drivers.submit_and_wait(run_of(ADA)).id
+            job = harness.drivers.submit_and_wait(run_of(ADA)).id
         (record,) = access.audit(AuditFilter())
         assert (record.name, record.user, record.problem) == (job, "ada", "")
         change.done(job)
@@ -97,9 +97,9 @@ def test_a_run_and_the_record_of_who_submitted_it_are_one_transaction(tmp_path):
 
 
 def test_a_run_that_is_refused_takes_no_place(tmp_path):
-    with serving(tmp_path) as desk:
+    with serving(tmp_path) as harness:
         greedy = DriverSpec(argv=("true",), work_dir="/", num_systems=3)
         with pytest.raises(UnschedulableError, match="3 systems; the cluster has 2"):
-            desk.drivers.submit_and_wait(run_of(ADA, greedy))
-        assert desk.drivers._arriving == {}
-        assert desk.state.jobs.unfinished() == []
+            harness.drivers.submit_and_wait(run_of(ADA, greedy))
+        assert harness.drivers._arriving == {}
+        assert harness.state.jobs.unfinished() == []

@@ -13,7 +13,7 @@ from appliance.core.cluster.records import NewJob, User
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.logs import log_exports
-from appliance.management.logs.log_exports import Export, ExportStatus, ExportWish, LogExports
+from appliance.management.logs.log_exports import Export, ExportRequest, ExportStatus, LogExports
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
@@ -65,13 +65,13 @@ def fetch(exports: LogExports, export_id: str) -> tuple[bytes, str]:
 
 
 def complete(exports: LogExports) -> Export:
-    export = exports.create(ExportWish(job=JOB))
+    export = exports.create(ExportRequest(job=JOB))
     exports.close()
     return exports.load(export.id)
 
 
-def gathered(exports: LogExports, wish: ExportWish) -> dict[str, str]:
-    export = exports.create(wish)
+def gathered(exports: LogExports, request: ExportRequest) -> dict[str, str]:
+    export = exports.create(request)
     exports.close()
     assert exports.load(export.id).status is ExportStatus.COMPLETED
     data, signature = fetch(exports, export.id)
@@ -83,7 +83,7 @@ def gathered(exports: LogExports, wish: ExportWish) -> dict[str, str]:
 def test_an_archive_has_every_log_and_the_events(
     state: State, tmp_path: Path, clock: FakeClock
 ) -> None:
-    found = gathered(exports_of(state, tmp_path, clock), ExportWish(job=JOB))
+    found = gathered(exports_of(state, tmp_path, clock), ExportRequest(job=JOB))
 
     assert found[f"{JOB}/logs/chief-0.log"] == "one\ntwo\nthree\n"
     assert found[f"{JOB}/logs/weight-0.log"] == "w\n"
@@ -93,8 +93,8 @@ def test_an_archive_has_every_log_and_the_events(
 def test_an_archive_can_be_cut_to_roles_and_last_lines(
     state: State, tmp_path: Path, clock: FakeClock
 ) -> None:
-    wish = ExportWish(job=JOB, tasks=("chief",), num_lines=2)
-    found = gathered(exports_of(state, tmp_path, clock), wish)
+    request = ExportRequest(job=JOB, tasks=("chief",), num_lines=2)
+    found = gathered(exports_of(state, tmp_path, clock), request)
 
     assert set(found) == {f"{JOB}/events.txt", f"{JOB}/logs/chief-0.log"}
     assert found[f"{JOB}/logs/chief-0.log"] == "two\nthree\n"
@@ -105,16 +105,16 @@ def test_an_archive_comes_in_pages(
 ) -> None:
     monkeypatch.setattr(log_exports, "PAGE_BYTES", 10)
 
-    assert gathered(exports_of(state, tmp_path, clock), ExportWish(job=JOB))
+    assert gathered(exports_of(state, tmp_path, clock), ExportRequest(job=JOB))
 
 
 def test_what_does_not_exist_is_refused(state: State, tmp_path: Path, clock: FakeClock) -> None:
     exports = exports_of(state, tmp_path, clock)
 
     with pytest.raises(NotFoundError):
-        exports.create(ExportWish(job=JobId("wsjob-none")))
+        exports.create(ExportRequest(job=JobId("wsjob-none")))
     with pytest.raises(UserError, match="role 'cook'"):
-        exports.create(ExportWish(job=JOB, tasks=("cook",)))
+        exports.create(ExportRequest(job=JOB, tasks=("cook",)))
     with pytest.raises(NotFoundError):
         exports.load("../state")
 
@@ -128,7 +128,7 @@ def test_an_export_is_removed_when_its_time_is_over(
     clock.advance(dt.timedelta(days=8).total_seconds())
 
     later = exports_of(state, tmp_path, clock)
-    later.create(ExportWish(job=JOB))
+    later.create(ExportRequest(job=JOB))
     later.close()
 
     assert later.load(kept.id).status is ExportStatus.COMPLETED
@@ -140,7 +140,7 @@ def test_an_export_that_a_restart_interrupted_has_failed(
     state: State, tmp_path: Path, clock: FakeClock
 ) -> None:
     exports = exports_of(state, tmp_path, clock)
-    export = exports.create(ExportWish(job=JOB))
+    export = exports.create(ExportRequest(job=JOB))
     exports.close()
     path = tmp_path / "exports" / f"{export.id}.json"
     path.write_text(path.read_text().replace('"completed"', '"running"'))

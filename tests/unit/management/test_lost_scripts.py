@@ -8,12 +8,12 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.ids import PodName, Role, WorkflowId
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, new_job, opened_state
-from tests.support.reconciling import Desk
+from tests.support.reconciling import Harness
 
 
-def run(desk, name, **changes):
-    job = desk.submit(new_job(name, **changes))
-    wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING)
+def run(harness, name, **changes):
+    job = harness.submit(new_job(name, **changes))
+    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
 
@@ -22,14 +22,14 @@ def test_what_a_lost_driver_s_script_has_submitted_ends_before_it_is_started_aga
     tmp_path, revival
 ):
     with opened_state(tmp_path, SystemClock()) as state:
-        desk = Desk(
+        harness = Harness(
             state, make_model(state, num_systems=2), pod_lost=lambda job, code, reason: revival
         )
-        desk.reconciler.start()
-        driver = desk.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))
-        member = run(desk, "wsjob-m", num_systems=1)
-        other = run(desk, "wsjob-o", num_systems=1, workflow=WorkflowId("wflow-2"))
-        waiting = desk.submit(new_job("wsjob-w", num_systems=2))
+        harness.reconciler.start()
+        driver = harness.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))
+        member = run(harness, "wsjob-m", num_systems=1)
+        other = run(harness, "wsjob-o", num_systems=1, workflow=WorkflowId("wflow-2"))
+        waiting = harness.submit(new_job("wsjob-w", num_systems=2))
         end = PodExit(
             job=driver,
             pod=PodName("wsjob-d-driver-0"),
@@ -37,11 +37,11 @@ def test_what_a_lost_driver_s_script_has_submitted_ends_before_it_is_started_aga
             exit_code=137,
             signal=9,
         )
-        desk.launcher.exits.put(end)
+        harness.launcher.exits.put(end)
         for job in (member, waiting):
-            wait_for(lambda job=job: desk.jobs.load(job).phase is Phase.CANCELLED)
-            assert "wsjob-d" in desk.jobs.load(job).message
-            assert "killed by signal 9" in desk.jobs.load(job).message
-        wait_for(lambda: desk.launcher.launched.count(driver) == (2 if revival else 1))
-        assert not desk.jobs.load(other).phase.is_terminal
-        desk.reconciler.close()
+            wait_for(lambda job=job: harness.jobs.load(job).phase is Phase.CANCELLED)
+            assert "wsjob-d" in harness.jobs.load(job).message
+            assert "killed by signal 9" in harness.jobs.load(job).message
+        wait_for(lambda: harness.launcher.launched.count(driver) == (2 if revival else 1))
+        assert not harness.jobs.load(other).phase.is_terminal
+        harness.reconciler.close()

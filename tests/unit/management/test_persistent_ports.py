@@ -41,18 +41,18 @@ def test_what_an_older_version_wrote_can_be_read():
     assert InstanceState.from_dict(STATE).ports == Ports()
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
-def test_a_taken_port_is_named_with_what_to_do(is_kept):
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_taken_port_is_named_with_what_to_do(committed):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        asked = Ports() if is_kept else Ports(port=number)
-        kept = Ports(port=number) if is_kept else Ports()
+        asked = Ports() if committed else Ports(port=number)
+        kept = Ports(port=number) if committed else Ports()
         clock = FakeClock()
         clock.advance(0.0)
         with pytest.raises(ClusterError) as caught:
             await_free("127.0.0.1", asked, kept, data_dir="/data", clock=_Hurrying())
         assert f"Port {number}" in caught.value.message
-        named = "appliance down --data-dir /data" if is_kept else "--port"
+        named = "appliance down --data-dir /data" if committed else "--port"
         assert named in caught.value.hint
     await_free("127.0.0.1", asked, kept, data_dir="/data", clock=_Hurrying())
 

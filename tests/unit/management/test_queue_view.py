@@ -15,95 +15,96 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.scheduler.waiting.wait_reasons import WaitReason
 from tests.support.appliance_process import wait_for
 from tests.support.management import new_job
-from tests.support.reconciling import running_desk
+from tests.support.reconciling import running_harness
 
 ADA = User(uid=1000, gid=100, name="ada")
 HOUR = Requirements(limit_seconds=3600.0)
 
 
 @pytest.fixture
-def desk(tmp_path):
-    with running_desk(tmp_path, num_systems=2) as desk:
-        yield desk
+def harness(tmp_path):
+    with running_harness(tmp_path, num_systems=2) as harness:
+        yield harness
 
 
-def run(desk, name, **changes):
-    job = desk.submit(new_job(name, **changes))
-    wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING)
+def run(harness, name, **changes):
+    job = harness.submit(new_job(name, **changes))
+    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
 
-def queue_up(desk, name, **changes):
-    job = desk.submit(new_job(name, **changes))
-    wait_for(lambda: desk.is_queued(job))
+def queue_up(harness, name, **changes):
+    job = harness.submit(new_job(name, **changes))
+    wait_for(lambda: harness.is_queued(job))
     return job
 
 
-def test_waiting_jobs_have_position_reason_blocking_jobs_and_expected_start(desk):
-    running = run(desk, "wsjob-r", requirements=HOUR)
-    first = queue_up(desk, "wsjob-1", requirements=HOUR)
-    second = queue_up(desk, "wsjob-2")
-    page = desk.queue.page()
+def test_waiting_jobs_have_position_reason_blocking_jobs_and_expected_start(harness):
+    running = run(harness, "wsjob-r", requirements=HOUR)
+    first = queue_up(harness, "wsjob-1", requirements=HOUR)
+    second = queue_up(harness, "wsjob-2")
+    page = harness.queue.page()
     assert [(entry.job, entry.position) for entry in page.entries] == [(first, 1), (second, 2)]
     assert page.total == 2
-    head = desk.queue.explain(first)
+    head = harness.queue.explain(first)
     assert (head.kind, head.blocking) == (WaitReason.RESOURCES, (running,))
     assert head.basis == f"end of {running}, by time limit"
     assert head.is_promised
     left = head.expected_start - dt.datetime.now(dt.UTC)
     assert 3500 < left.total_seconds() <= 3600
-    assert desk.queue.explain(second).behind == (first,)
-    assert [entry.job for entry in desk.queue.page(offset=1, limit=5).entries] == [second]
+    assert harness.queue.explain(second).behind == (first,)
+    assert [entry.job for entry in harness.queue.page(offset=1, limit=5).entries] == [second]
 
 
-def test_a_job_that_does_not_wait_is_not_explained(desk):
-    running = run(desk, "wsjob-r")
+def test_a_job_that_does_not_wait_is_not_explained(harness):
+    running = run(harness, "wsjob-r")
     with pytest.raises(ConflictError, match="does not wait: it is INITIALIZING"):
-        desk.queue.explain(running)
+        harness.queue.explain(running)
     with pytest.raises(NotFoundError):
-        desk.queue.explain(JobId("wsjob-none"))
+        harness.queue.explain(JobId("wsjob-none"))
 
 
-def test_a_request_is_tried_without_queueing_it(desk):
-    now = desk.queue.would_start(StartQuestion(num_systems=1, user=ADA))
+def test_a_request_is_tried_without_queueing_it(harness):
+    now = harness.queue.would_start(StartQuestion(num_systems=1, user=ADA))
     assert (now.starts_now, now.systems) == (True, ("systemf0",))
-    too_many = desk.queue.would_start(StartQuestion(num_systems=3, user=ADA))
+    too_many = harness.queue.would_start(StartQuestion(num_systems=3, user=ADA))
     assert "requested 3 system[type:CS2] but 2 exists" in too_many.refusal
-    running = run(desk, "wsjob-r", requirements=HOUR)
-    later = desk.queue.would_start(StartQuestion(num_systems=1, user=ADA))
+    running = run(harness, "wsjob-r", requirements=HOUR)
+    later = harness.queue.would_start(StartQuestion(num_systems=1, user=ADA))
     assert not later.starts_now
     assert later.entry.blocking == (running,)
-    assert desk.queue.page().total == 0
+    assert harness.queue.page().total == 0
     with pytest.raises(NotFoundError, match="no session 'x'"):
-        desk.queue.would_start(StartQuestion(num_systems=1, user=ADA, session="x"))
+        harness.queue.would_start(StartQuestion(num_systems=1, user=ADA, session="x"))
 
 
-def test_the_end_of_a_job_is_published_with_nothing_in_the_queue(desk):
-    running = run(desk, "wsjob-r", requirements=HOUR)
-    wait_for(lambda: len(desk.mailbox.published.snapshot.grants) == 1)
-    desk.jobs.end(running, Phase.SUCCEEDED, "")
-    desk.mailbox.post(running, machine.Stopped())
-    wait_for(lambda: desk.mailbox.published.snapshot.grants == ())
+def test_the_end_of_a_job_is_published_with_nothing_in_the_queue(harness):
+    running = run(harness, "wsjob-r", requirements=HOUR)
+    wait_for(lambda: len(harness.mailbox.published.snapshot.grants) == 1)
+    harness.jobs.end(running, Phase.SUCCEEDED, "")
+    harness.mailbox.post(running, machine.Stopped())
+    wait_for(lambda: harness.mailbox.published.snapshot.grants == ())
 
 
-def test_a_changed_quota_is_seen_at_once(desk):
-    desk.sessions.create("team", SessionSpec(max_executes=0))
-    job = queue_up(desk, "wsjob-t", session="team")
-    assert desk.queue.explain(job).kind is WaitReason.QUOTA
-    desk.sessions.update("team", {"max_executes": 1})
-    wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING)
+def test_a_changed_quota_is_seen_at_once(harness):
+    harness.sessions.create("team", SessionSpec(max_executes=0))
+    job = queue_up(harness, "wsjob-t", session="team")
+    assert harness.queue.explain(job).kind is WaitReason.QUOTA
+    harness.sessions.update("team", {"max_executes": 1})
+    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
 
 
 def test_earlier_runs_of_a_program_are_known_to_a_new_management(tmp_path):
     program = Requirements(program="abc")
-    with running_desk(tmp_path, num_systems=2) as desk:
-        job = run(desk, "wsjob-p", requirements=program)
-        desk.jobs.end(job, Phase.SUCCEEDED, "")
-        desk.mailbox.post(job, machine.Stopped())
-        wait_for(lambda: desk.jobs.load(job).phase is Phase.SUCCEEDED)
-    with running_desk(tmp_path, num_systems=2) as desk:
-        running = run(desk, "wsjob-q", requirements=program)
-        waiting = queue_up(desk, "wsjob-s")
+    with running_harness(tmp_path, num_systems=2) as harness:
+        job = run(harness, "wsjob-p", requirements=program)
+        harness.jobs.end(job, Phase.SUCCEEDED, "")
+        harness.mailbox.post(job, machine.Stopped())
+        wait_for(lambda: harness.jobs.load(job).phase is Phase.SUCCEEDED)
+    with running_harness(tmp_path, num_systems=2) as harness:
+        running = run(harness, "wsjob-q", requirements=program)
+        waiting = queue_up(harness, "wsjob-s")
         assert (
-            desk.queue.explain(waiting).basis == f"end of {running}, by earlier runs of the program"
+            harness.queue.explain(waiting).basis
+            == f"end of {running}, by earlier runs of the program"
         )

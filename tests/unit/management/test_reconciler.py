@@ -25,60 +25,60 @@ from appliance.scheduler.waiting.wait_reasons import WaitReason
 from appliance.storage.cluster.system_events import SystemEventFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, new_job, opened_state
-from tests.support.reconciling import Desk, FarLauncher, running_desk
+from tests.support.reconciling import FarLauncher, Harness, running_harness
 
 
-def run(desk, name, **changes):
-    return run_new(desk, new_job(name, **changes))
+def run(harness, name, **changes):
+    return run_new(harness, new_job(name, **changes))
 
 
-def run_new(desk, new):
-    job = desk.submit(new)
-    wait_for(lambda: desk.jobs.load(job).phase is Phase.INITIALIZING)
+def run_new(harness, new):
+    job = harness.submit(new)
+    wait_for(lambda: harness.jobs.load(job).phase is Phase.INITIALIZING)
     return job
 
 
 def test_an_urgent_job_stops_a_preemptible_one_which_is_queued_again(tmp_path):
-    with running_desk(tmp_path, policy=Policy(allows_preemption=True)) as desk:
-        victim = run(desk, "wsjob-v", requirements=Requirements(is_preemptible=True))
-        urgent = desk.submit(new_job("wsjob-u", priority=99))
-        wait_for(lambda: desk.jobs.load(urgent).phase is Phase.INITIALIZING)
-        record = desk.jobs.load(victim)
+    with running_harness(tmp_path, policy=Policy(allows_preemption=True)) as harness:
+        victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
+        urgent = harness.submit(new_job("wsjob-u", priority=99))
+        wait_for(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
+        record = harness.jobs.load(victim)
         assert (record.phase, record.systems, record.num_starts) == (Phase.QUEUED, (), 1)
-        wait_for(lambda: desk.is_queued(victim))
-        assert desk.queue.explain(victim).blocking == (urgent,)
-        (warning,) = desk.jobs.warnings(victim)
+        wait_for(lambda: harness.is_queued(victim))
+        assert harness.queue.explain(victim).blocking == (urgent,)
+        (warning,) = harness.jobs.warnings(victim)
         assert warning.reason == "Preempted"
         assert f"preempted by {urgent}" in warning.message
-        desk.jobs.end(urgent, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(victim).phase is Phase.INITIALIZING)
-        assert desk.jobs.load(victim).num_starts == 2
-        assert desk.launcher.launched.count(victim) == 2
+        harness.jobs.end(urgent, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(victim).phase is Phase.INITIALIZING)
+        assert harness.jobs.load(victim).num_starts == 2
+        assert harness.launcher.launched.count(victim) == 2
 
 
 def test_without_permission_nobody_is_stopped(tmp_path):
-    with running_desk(tmp_path) as desk:
-        victim = run(desk, "wsjob-v", requirements=Requirements(is_preemptible=True))
-        urgent = desk.submit(new_job("wsjob-u", priority=99))
-        wait_for(lambda: desk.is_queued(urgent))
-        assert desk.queue.explain(urgent).blocking == (victim,)
+    with running_harness(tmp_path) as harness:
+        victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
+        urgent = harness.submit(new_job("wsjob-u", priority=99))
+        wait_for(lambda: harness.is_queued(urgent))
+        assert harness.queue.explain(urgent).blocking == (victim,)
 
 
 def test_a_held_job_waits_until_it_is_released_also_over_a_restart(tmp_path):
-    with running_desk(tmp_path) as desk:
-        running = run(desk, "wsjob-r")
-        job = desk.submit(new_job("wsjob-w"))
-        wait_for(lambda: desk.is_queued(job))
-        desk.edits.hold(job, User(uid=1, name="ada"))
-        assert desk.queue.explain(job).kind is WaitReason.HELD
+    with running_harness(tmp_path) as harness:
+        running = run(harness, "wsjob-r")
+        job = harness.submit(new_job("wsjob-w"))
+        wait_for(lambda: harness.is_queued(job))
+        harness.edits.hold(job, User(uid=1, name="ada"))
+        assert harness.queue.explain(job).kind is WaitReason.HELD
         with pytest.raises(ConflictError, match="held by ada already"):
-            desk.edits.hold(job, User(uid=1, name="ada"))
+            harness.edits.hold(job, User(uid=1, name="ada"))
         with pytest.raises(ConflictError, match="is INITIALIZING; only what waits"):
-            desk.edits.hold(running, User(uid=1, name="ada"))
-        desk.jobs.end(running, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(running).phase is Phase.SUCCEEDED)
-        successor = Desk(desk.state, desk.model)
-        desk.reconciler._is_closing.set()
+            harness.edits.hold(running, User(uid=1, name="ada"))
+        harness.jobs.end(running, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(running).phase is Phase.SUCCEEDED)
+        successor = Harness(harness.state, harness.model)
+        harness.reconciler._is_closing.set()
         successor.reconciler.start()
         wait_for(lambda: successor.is_queued(job))
         assert successor.queue.explain(job).kind is WaitReason.HELD
@@ -96,46 +96,46 @@ def compile_job(name, gib, *, limit_seconds=None):
     return new_job(name, type=JobType.COMPILE, num_systems=0, requirements=requirements)
 
 
-def is_admitted(desk, job):
-    return not desk.jobs.load(job).holding.is_lookup
+def is_admitted(harness, job):
+    return not harness.jobs.load(job).holding.is_lookup
 
 
 def test_a_compile_job_starts_at_once_and_waits_for_memory_only_when_it_asks(tmp_path):
-    with running_desk(tmp_path, management_gib=100) as desk:
-        first = desk.submit(compile_job("wsjob-1", 60))
-        second = desk.submit(compile_job("wsjob-2", 60, limit_seconds=0.2))
+    with running_harness(tmp_path, management_gib=100) as harness:
+        first = harness.submit(compile_job("wsjob-1", 60))
+        second = harness.submit(compile_job("wsjob-2", 60, limit_seconds=0.2))
         for job in (first, second):
-            wait_for(lambda job=job: desk.jobs.load(job).phase is Phase.INITIALIZING)
-            assert desk.jobs.load(job).holding.is_lookup
-            desk.mailbox.post(job, machine.CoordinatorReady())
-        desk.jobs.request_compile(first)
-        wait_for(lambda: is_admitted(desk, first))
-        assert desk.jobs.load(first).holding.pods[0][1] == "management"
-        assert not desk.is_queued(first)
-        desk.jobs.request_compile(second)
-        wait_for(lambda: desk.is_queued(second))
-        assert desk.queue.explain(second).blocking == (first,)
-        desk.edits.hold(second, User(uid=1, name="ada"))
-        assert desk.queue.explain(second).kind is WaitReason.HELD
-        desk.edits.release(second)
-        assert desk.jobs.load(second).phase is Phase.RUNNING
-        desk.jobs.end(first, Phase.CANCELLED, "")
+            wait_for(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
+            assert harness.jobs.load(job).holding.is_lookup
+            harness.mailbox.post(job, machine.CoordinatorReady())
+        harness.jobs.request_compile(first)
+        wait_for(lambda: is_admitted(harness, first))
+        assert harness.jobs.load(first).holding.pods[0][1] == "management"
+        assert not harness.is_queued(first)
+        harness.jobs.request_compile(second)
+        wait_for(lambda: harness.is_queued(second))
+        assert harness.queue.explain(second).blocking == (first,)
+        harness.edits.hold(second, User(uid=1, name="ada"))
+        assert harness.queue.explain(second).kind is WaitReason.HELD
+        harness.edits.release(second)
+        assert harness.jobs.load(second).phase is Phase.RUNNING
+        harness.jobs.end(first, Phase.CANCELLED, "")
         # Its limit counts from its admission, not from the look into the cache.
-        wait_for(lambda: desk.jobs.load(second).phase is Phase.FAILED)
-        assert not desk.is_queued(second)
-        assert "CompileAdmitted" in [each.reason for each in desk.jobs.events(second)]
+        wait_for(lambda: harness.jobs.load(second).phase is Phase.FAILED)
+        assert not harness.is_queued(second)
+        assert "CompileAdmitted" in [each.reason for each in harness.jobs.events(second)]
 
 
 def test_a_compile_job_that_waits_for_memory_is_cancelled_and_found_again(tmp_path):
-    with running_desk(tmp_path, management_gib=100) as desk:
-        first, second = (desk.submit(compile_job(f"wsjob-{n}", 60)) for n in range(2))
+    with running_harness(tmp_path, management_gib=100) as harness:
+        first, second = (harness.submit(compile_job(f"wsjob-{n}", 60)) for n in range(2))
         for job in (first, second):
-            wait_for(lambda job=job: desk.jobs.load(job).phase is Phase.INITIALIZING)
-            desk.jobs.request_compile(job)
-        wait_for(lambda: desk.is_queued(second) and is_admitted(desk, first))
-        successor = Desk(desk.state, desk.model)
-        desk.reconciler._is_closing.set()
-        successor.launcher.known = desk.launcher.known
+            wait_for(lambda job=job: harness.jobs.load(job).phase is Phase.INITIALIZING)
+            harness.jobs.request_compile(job)
+        wait_for(lambda: harness.is_queued(second) and is_admitted(harness, first))
+        successor = Harness(harness.state, harness.model)
+        harness.reconciler._is_closing.set()
+        successor.launcher.known = harness.launcher.known
         successor.reconciler.start()
         assert not successor.is_queued(second)
         successor.jobs.request_compile(second)
@@ -147,72 +147,74 @@ def test_a_compile_job_that_waits_for_memory_is_cancelled_and_found_again(tmp_pa
 
 
 def test_a_job_ends_at_its_time_limit(tmp_path):
-    with running_desk(tmp_path) as desk:
-        job = desk.submit(new_job("wsjob-l", requirements=Requirements(limit_seconds=0.2)))
-        wait_for(lambda: desk.jobs.load(job).phase is Phase.FAILED)
-        assert desk.jobs.load(job).message == "job time limit reached: it has run for 0.2 seconds"
+    with running_harness(tmp_path) as harness:
+        job = harness.submit(new_job("wsjob-l", requirements=Requirements(limit_seconds=0.2)))
+        wait_for(lambda: harness.jobs.load(job).phase is Phase.FAILED)
+        assert (
+            harness.jobs.load(job).message == "job time limit reached: it has run for 0.2 seconds"
+        )
 
 
 def test_a_workflow_keeps_its_systems_until_it_is_released(tmp_path):
     workflow = WorkflowId("wflow-1")
-    with running_desk(tmp_path) as desk:
-        desk.state.workflows.ensure(
+    with running_harness(tmp_path) as harness:
+        harness.state.workflows.ensure(
             workflow, session="job-operator", user=User(), reserves_resources=True
         )
-        desk.state.leases.grant(workflow, seconds=60)
-        desk.mailbox.hold(workflow)
-        first = run(desk, "wsjob-1", workflow=workflow)
-        desk.jobs.end(first, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(first).phase is Phase.SUCCEEDED)
-        other = desk.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
-        wait_for(lambda: desk.is_queued(other))
-        second = run(desk, "wsjob-2", workflow=workflow)
-        desk.jobs.end(second, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(second).phase is Phase.SUCCEEDED)
-        assert desk.is_queued(other)
-        desk.state.workflows.release(workflow)
-        desk.mailbox.release(workflow)
-        wait_for(lambda: desk.jobs.load(other).phase is Phase.INITIALIZING)
+        harness.state.leases.grant(workflow, seconds=60)
+        harness.mailbox.hold(workflow)
+        first = run(harness, "wsjob-1", workflow=workflow)
+        harness.jobs.end(first, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(first).phase is Phase.SUCCEEDED)
+        other = harness.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
+        wait_for(lambda: harness.is_queued(other))
+        second = run(harness, "wsjob-2", workflow=workflow)
+        harness.jobs.end(second, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(second).phase is Phase.SUCCEEDED)
+        assert harness.is_queued(other)
+        harness.state.workflows.release(workflow)
+        harness.mailbox.release(workflow)
+        wait_for(lambda: harness.jobs.load(other).phase is Phase.INITIALIZING)
 
 
-def open_reserving(desk, name):
+def open_reserving(harness, name):
     workflow = WorkflowId(name)
-    desk.state.workflows.ensure(
+    harness.state.workflows.ensure(
         workflow, session="job-operator", user=User(), reserves_resources=True
     )
-    desk.state.leases.grant(workflow, seconds=60)
-    desk.mailbox.hold(workflow)
+    harness.state.leases.grant(workflow, seconds=60)
+    harness.mailbox.hold(workflow)
     return workflow
 
 
 def test_a_workflow_that_reserves_keeps_systems_from_its_compile_on(tmp_path):
-    with running_desk(tmp_path) as desk:
-        workflow = open_reserving(desk, "wflow-1")
+    with running_harness(tmp_path) as harness:
+        workflow = open_reserving(harness, "wflow-1")
         compile_ = replace(compile_job("wsjob-c", 0), workflow=workflow)
-        job = run_new(desk, compile_)
-        desk.jobs.request_compile(job, num_systems=1, is_cached=True)
-        wait_for(lambda: desk.model.facts.reservations)
-        (kept,) = desk.model.facts.reservations
+        job = run_new(harness, compile_)
+        harness.jobs.request_compile(job, num_systems=1, is_cached=True)
+        wait_for(lambda: harness.model.facts.reservations)
+        (kept,) = harness.model.facts.reservations
         assert (kept.workflow.id, kept.systems) == (workflow, ("systemf0",))
-        other = desk.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
-        wait_for(lambda: desk.is_queued(other))
-        mine = run(desk, "wsjob-e", workflow=workflow, num_systems=1)
-        assert desk.jobs.load(mine).systems == ("systemf0",)
-        assert "SystemsReserved" in [event.reason for event in desk.jobs.events(job)]
+        other = harness.submit(new_job("wsjob-o", workflow=WorkflowId("wflow-2")))
+        wait_for(lambda: harness.is_queued(other))
+        mine = run(harness, "wsjob-e", workflow=workflow, num_systems=1)
+        assert harness.jobs.load(mine).systems == ("systemf0",)
+        assert "SystemsReserved" in [event.reason for event in harness.jobs.events(job)]
 
 
 def test_a_compile_does_not_wait_for_the_systems_that_its_workflow_would_reserve(tmp_path):
-    with running_desk(tmp_path) as desk:
-        busy = run(desk, "wsjob-b", workflow=WorkflowId("wflow-2"))
-        compile_ = replace(compile_job("wsjob-c", 0), workflow=open_reserving(desk, "wflow-1"))
-        job = run_new(desk, compile_)
-        desk.jobs.request_compile(job, num_systems=2)
-        wait_for(lambda: is_admitted(desk, job))
-        assert desk.model.facts.reservations == ()
-        desk.jobs.end(busy, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(busy).phase is Phase.SUCCEEDED)
-        desk.jobs.request_compile(job, num_systems=2)
-        wait_for(lambda: desk.model.facts.reservations)
+    with running_harness(tmp_path) as harness:
+        busy = run(harness, "wsjob-b", workflow=WorkflowId("wflow-2"))
+        compile_ = replace(compile_job("wsjob-c", 0), workflow=open_reserving(harness, "wflow-1"))
+        job = run_new(harness, compile_)
+        harness.jobs.request_compile(job, num_systems=2)
+        wait_for(lambda: is_admitted(harness, job))
+        assert harness.model.facts.reservations == ()
+        harness.jobs.end(busy, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(busy).phase is Phase.SUCCEEDED)
+        harness.jobs.request_compile(job, num_systems=2)
+        wait_for(lambda: harness.model.facts.reservations)
 
 
 def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
@@ -223,15 +225,15 @@ def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
             workflow, session="job-operator", user=User(), reserves_resources=True
         )
         state.leases.grant(workflow, seconds=60)
-        desk = Desk(state, model)
-        desk.reconciler.start()
-        desk.mailbox.hold(workflow)
-        run(desk, "wsjob-1", workflow=workflow)
-        waiting = desk.submit(new_job("wsjob-w", workflow=WorkflowId("wflow-2")))
-        wait_for(lambda: desk.is_queued(waiting))
-        # `desk` is left as a killed management would leave it.
-        successor = Desk(state, model)
-        successor.launcher.known = desk.launcher.known
+        harness = Harness(state, model)
+        harness.reconciler.start()
+        harness.mailbox.hold(workflow)
+        run(harness, "wsjob-1", workflow=workflow)
+        waiting = harness.submit(new_job("wsjob-w", workflow=WorkflowId("wflow-2")))
+        wait_for(lambda: harness.is_queued(waiting))
+        # `harness` is left as a killed management would leave it.
+        successor = Harness(state, model)
+        successor.launcher.known = harness.launcher.known
         successor.reconciler.start()
         wait_for(lambda: successor.is_queued(waiting))
         (grant,) = successor.mailbox.published.snapshot.grants
@@ -239,19 +241,19 @@ def test_a_new_management_finds_reservations_and_queue_again(tmp_path):
         (kept,) = model.facts.reservations
         assert kept.systems == grant.systems
         assert successor.launcher.launched == []
-        desk.reconciler._is_closing.set()
+        harness.reconciler._is_closing.set()
         successor.reconciler.close()
 
 
 def test_what_cannot_be_taken_in_leaves_other_jobs_alone(tmp_path, caplog):
-    with running_desk(tmp_path) as desk:
-        good = run(desk, "wsjob-g", num_systems=1)
-        bad = run(desk, "wsjob-b", num_systems=1)
-        with desk.state.database.transaction() as rows:
+    with running_harness(tmp_path) as harness:
+        good = run(harness, "wsjob-g", num_systems=1)
+        bad = run(harness, "wsjob-b", num_systems=1)
+        with harness.state.database.transaction() as rows:
             rows.connection().exec_driver_sql(f"UPDATE jobs SET phase='RUNNING' WHERE id='{bad}'")
-        desk.mailbox.post(bad, machine.CoordinatorReady())
-        desk.mailbox.post(good, machine.CoordinatorReady())
-        wait_for(lambda: desk.jobs.load(good).phase is Phase.RUNNING)
+        harness.mailbox.post(bad, machine.CoordinatorReady())
+        harness.mailbox.post(good, machine.CoordinatorReady())
+        wait_for(lambda: harness.jobs.load(good).phase is Phase.RUNNING)
         assert "was not taken in" in caplog.text
 
 
@@ -260,12 +262,12 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
         model = make_model(state, num_systems=2)
         state.database.claim()
         ended = []
-        desk = Desk(state, model, on_lost=lambda: ended.append(1))
-        desk.reconciler.start()
-        job = run(desk, "wsjob-1")
+        harness = Harness(state, model, on_lost=lambda: ended.append(1))
+        harness.reconciler.start()
+        job = run(harness, "wsjob-1")
         with opened_state(tmp_path) as other:
             other.database.claim()
-            desk.mailbox.post(job, machine.CoordinatorReady())
+            harness.mailbox.post(job, machine.CoordinatorReady())
             wait_for(lambda: ended)
             assert other.jobs.load(job).phase is Phase.INITIALIZING
             with pytest.raises(StaleWriterError, match="Another management"):
@@ -275,76 +277,76 @@ def test_a_superseded_management_writes_nothing_more(tmp_path):
 def test_a_management_whose_pods_another_holds_ends(tmp_path):
     with opened_state(tmp_path) as state:
         ended = []
-        desk = Desk(state, make_model(state, num_systems=2), on_lost=lambda: ended.append(1))
-        desk.reconciler.start()
-        desk.launcher.exits.put(LauncherTaken())
+        harness = Harness(state, make_model(state, num_systems=2), on_lost=lambda: ended.append(1))
+        harness.reconciler.start()
+        harness.launcher.exits.put(LauncherTaken())
         wait_for(lambda: ended)
 
 
 def test_nothing_is_lost_of_more_than_one_turn_takes(tmp_path):
     with opened_state(tmp_path) as state:
-        desk = Desk(state, make_model(state, num_systems=2))
+        harness = Harness(state, make_model(state, num_systems=2))
         asked = PendingJob(
             id=JobId("wsjob-q"), type=JobType.EXECUTE, sequence=1, priority=299, num_systems=1
         )
-        answers = [desk.mailbox.would_start(asked) for _ in range(1100)]
-        desk.reconciler.start()
+        answers = [harness.mailbox.would_start(asked) for _ in range(1100)]
+        harness.reconciler.start()
         assert all(answer.result(timeout=120) for answer in answers)
-        desk.reconciler.close()
+        harness.reconciler.close()
 
 
 def test_a_driver_brought_back_after_its_launcher_was_lost_is_not_stopped_again(tmp_path):
     with opened_state(tmp_path, SystemClock()) as state:
-        desk = Desk(
+        harness = Harness(
             state, make_model(state, num_systems=2), pod_lost=lambda job, code, reason: "again"
         )
-        desk.reconciler.start()
-        driver = desk.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))
-        wait_for(lambda: desk.jobs.load(driver).phase is Phase.RUNNING)
-        desk.launcher.exits.put(LauncherLost(jobs=(driver,), reason="the node is gone"))
-        wait_for(lambda: desk.launcher.launched.count(driver) == 2)
-        other = run(desk, "wsjob-o", num_systems=1)
-        desk.jobs.end(other, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(other).phase.is_terminal)  # so every exit was taken
-        assert not desk.jobs.load(driver).phase.is_terminal
-        desk.reconciler.close()
+        harness.reconciler.start()
+        driver = harness.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))
+        wait_for(lambda: harness.jobs.load(driver).phase is Phase.RUNNING)
+        harness.launcher.exits.put(LauncherLost(jobs=(driver,), reason="the node is gone"))
+        wait_for(lambda: harness.launcher.launched.count(driver) == 2)
+        other = run(harness, "wsjob-o", num_systems=1)
+        harness.jobs.end(other, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(other).phase.is_terminal)  # so every exit was taken
+        assert not harness.jobs.load(driver).phase.is_terminal
+        harness.reconciler.close()
 
 
 def test_one_of_the_jobs_of_a_lost_launcher_that_cannot_be_lost_leaves_the_others(tmp_path):
-    with running_desk(tmp_path) as desk:
-        jobs = [run(desk, f"wsjob-{name}", num_systems=1) for name in "bg"]
-        with desk.state.database.transaction() as rows:
+    with running_harness(tmp_path) as harness:
+        jobs = [run(harness, f"wsjob-{name}", num_systems=1) for name in "bg"]
+        with harness.state.database.transaction() as rows:
             rows.connection().exec_driver_sql(
                 f"UPDATE jobs SET phase='FAILED', ended_at=created_at WHERE id='{jobs[0]}'"
             )
-        desk.launcher.exits.put(LauncherLost(jobs=tuple(jobs), reason="it ended"))
-        wait_for(lambda: desk.jobs.load(jobs[1]).phase is Phase.FAILED)
+        harness.launcher.exits.put(LauncherLost(jobs=tuple(jobs), reason="it ended"))
+        wait_for(lambda: harness.jobs.load(jobs[1]).phase is Phase.FAILED)
 
 
 def test_a_changed_priority_stays_when_a_job_is_queued_again(tmp_path):
-    with running_desk(tmp_path, policy=Policy(allows_preemption=True)) as desk:
-        victim = run(desk, "wsjob-v", requirements=Requirements(is_preemptible=True))
-        desk.state.jobs.set_priority(victim, 250)
-        desk.mailbox.reprioritise(victim, 250)
-        urgent = desk.submit(new_job("wsjob-u", priority=99))
-        wait_for(lambda: desk.jobs.load(urgent).phase is Phase.INITIALIZING)
-        rival = desk.submit(new_job("wsjob-r", priority=270))
-        wait_for(lambda: desk.is_queued(victim) and desk.is_queued(rival))
-        desk.jobs.end(urgent, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(victim).phase is Phase.INITIALIZING)
-        assert rival not in desk.launcher.launched
+    with running_harness(tmp_path, policy=Policy(allows_preemption=True)) as harness:
+        victim = run(harness, "wsjob-v", requirements=Requirements(is_preemptible=True))
+        harness.state.jobs.set_priority(victim, 250)
+        harness.mailbox.reprioritise(victim, 250)
+        urgent = harness.submit(new_job("wsjob-u", priority=99))
+        wait_for(lambda: harness.jobs.load(urgent).phase is Phase.INITIALIZING)
+        rival = harness.submit(new_job("wsjob-r", priority=270))
+        wait_for(lambda: harness.is_queued(victim) and harness.is_queued(rival))
+        harness.jobs.end(urgent, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(victim).phase is Phase.INITIALIZING)
+        assert rival not in harness.launcher.launched
 
 
-def arrive(desk, name, keep):
-    is_kept = Future()
-    desk.mailbox.take_in(JobId(name), keep, is_kept)
-    return is_kept
+def arrive(harness, name, keep):
+    committed = Future()
+    harness.mailbox.take_in(JobId(name), keep, committed)
+    return committed
 
 
 def test_a_job_that_cannot_be_kept_is_refused_and_others_of_its_turn_are_taken(tmp_path):
     def keep_with_a_strangers_event():
-        record = desk.state.jobs.create(new_job("wsjob-b"))
-        desk.state.jobs.add_event(
+        record = harness.state.jobs.create(new_job("wsjob-b"))
+        harness.state.jobs.add_event(
             EventRecord(
                 job=JobId("wsjob-no"), at=record.created_at, reason="R", message="m", subject="s"
             )
@@ -354,24 +356,24 @@ def test_a_job_that_cannot_be_kept_is_refused_and_others_of_its_turn_are_taken(t
     def fail():
         raise OSError("No space left on device")
 
-    with running_desk(tmp_path) as desk:
-        refused = arrive(desk, "wsjob-b", keep_with_a_strangers_event)
-        failed = arrive(desk, "wsjob-f", fail)
-        taken = arrive(desk, "wsjob-g", lambda: desk.state.jobs.create(new_job("wsjob-g")))
+    with running_harness(tmp_path) as harness:
+        refused = arrive(harness, "wsjob-b", keep_with_a_strangers_event)
+        failed = arrive(harness, "wsjob-f", fail)
+        taken = arrive(harness, "wsjob-g", lambda: harness.state.jobs.create(new_job("wsjob-g")))
         assert taken.result(timeout=120).phase is Phase.QUEUED
         assert isinstance(refused.exception(timeout=120), IntegrityError)
         assert isinstance(failed.exception(timeout=120), OSError)
-        wait_for(lambda: desk.jobs.load(taken.result().id).phase is Phase.INITIALIZING)
-        assert desk.jobs.find(JobId("wsjob-b")) is None
-        assert desk.launcher.launched == ["wsjob-g"]
+        wait_for(lambda: harness.jobs.load(taken.result().id).phase is Phase.INITIALIZING)
+        assert harness.jobs.find(JobId("wsjob-b")) is None
+        assert harness.launcher.launched == ["wsjob-g"]
 
 
 def test_a_coordinator_that_registers_opens_its_job_with_its_address(tmp_path):
-    with running_desk(tmp_path) as desk:
-        job, is_kept = run(desk, "wsjob-1"), Future()
-        desk.jobs.coordinator_registered(job, "localhost:7", is_kept)
-        is_kept.result(timeout=120)
-        record = desk.jobs.load(job)
+    with running_harness(tmp_path) as harness:
+        job, committed = run(harness, "wsjob-1"), Future()
+        harness.jobs.coordinator_registered(job, "localhost:7", committed)
+        committed.result(timeout=120)
+        record = harness.jobs.load(job)
         assert (record.phase, record.service_address) == (Phase.RUNNING, "localhost:7")
 
 
@@ -384,21 +386,23 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
     tmp_path, caplog, pragma, complaint, takes_less
 ):
     def keep_much():
-        desk.mailbox.post(job, machine.CoordinatorReady())  # so this is of the same turn
+        harness.mailbox.post(job, machine.CoordinatorReady())  # so this is of the same turn
         return state.jobs.create(new_job("wsjob-2", client_workdir="/w" * 50_000))
 
     with opened_state(tmp_path, SystemClock()) as state:
         ended = []
-        desk = Desk(state, make_model(state, num_systems=2), on_refused=lambda: ended.append(1))
-        desk.reconciler.start()
-        job = run(desk, "wsjob-1", num_systems=1)
+        harness = Harness(
+            state, make_model(state, num_systems=2), on_refused=lambda: ended.append(1)
+        )
+        harness.reconciler.start()
+        job = run(harness, "wsjob-1", num_systems=1)
         engine = state.database.engine
 
         def harm(connection):
             connection.exec_driver_sql(f"PRAGMA {pragma}")
 
         event.listen(engine, "begin", harm)
-        answer = arrive(desk, "wsjob-2", keep_much)
+        answer = arrive(harness, "wsjob-2", keep_much)
         wait_for(lambda: "The database has refused" in caplog.text)
         assert state.database.takes_writes() == takes_less  # what fits into pages that are there
         assert takes_less or not ended
@@ -411,8 +415,8 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
         assert complaint in line.error
         assert state.jobs.load(job).phase is Phase.INITIALIZING
         with opened_state(tmp_path, SystemClock()) as kept:
-            successor = Desk(kept, make_model(kept, num_systems=2))
-            successor.launcher.known = desk.launcher.known
+            successor = Harness(kept, make_model(kept, num_systems=2))
+            successor.launcher.known = harness.launcher.known
             successor.reconciler.start()
             successor.mailbox.post(job, machine.CoordinatorReady())
             wait_for(lambda: successor.jobs.load(job).phase is Phase.RUNNING)
@@ -421,16 +425,16 @@ def test_a_management_whose_database_refuses_a_turn_begins_anew_once_it_writes_a
 
 def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
     launcher = FarLauncher("wsjob-s")
-    with running_desk(tmp_path, num_systems=4, launcher=launcher) as desk:
-        silent = desk.submit(new_job("wsjob-s"))
+    with running_harness(tmp_path, num_systems=4, launcher=launcher) as harness:
+        silent = harness.submit(new_job("wsjob-s"))
         assert launcher.orders.get(timeout=120) == ("launch", silent)
-        desk.jobs.end(silent, Phase.CANCELLED, "changed my mind")  # while it is launched
-        other = run(desk, "wsjob-o")
-        desk.jobs.end(other, Phase.SUCCEEDED, "")
-        wait_for(lambda: desk.jobs.load(other).phase is Phase.SUCCEEDED)
-        assert desk.jobs.load(silent).phase is Phase.SCHEDULED
+        harness.jobs.end(silent, Phase.CANCELLED, "changed my mind")  # while it is launched
+        other = run(harness, "wsjob-o")
+        harness.jobs.end(other, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(other).phase is Phase.SUCCEEDED)
+        assert harness.jobs.load(silent).phase is Phase.SCHEDULED
         launcher.answers.set()
-        wait_for(lambda: desk.jobs.load(silent).phase is Phase.CANCELLED)
+        wait_for(lambda: harness.jobs.load(silent).phase is Phase.CANCELLED)
         wait_for(lambda: launcher.orders.qsize() == 5)
         orders = [launcher.orders.get() for _ in range(5)]
         assert [kind for kind, job in orders if job == other] == ["launch", "stop", "forget"]
@@ -438,41 +442,41 @@ def test_a_launch_that_waits_delays_its_own_job_alone(tmp_path):
 
 
 def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
-    with running_desk(tmp_path) as desk:
-        running = run(desk, "wsjob-r", num_systems=1)
-        desk.mailbox.stop_admissions("the disk of /data has 1 MiB free")
-        waiting = desk.submit(new_job("wsjob-w", num_systems=1))
-        wait_for(lambda: desk.is_queued(waiting))
-        assert desk.queue.explain(waiting).kind is WaitReason.STOPPED
-        assert desk.queue.page().stopped == "the disk of /data has 1 MiB free"
-        assert desk.jobs.load(running).phase is Phase.INITIALIZING
-        desk.mailbox.stop_admissions("")
-        wait_for(lambda: desk.jobs.load(waiting).phase is Phase.INITIALIZING)
-        events = desk.state.system_events.list(SystemEventFilter())
+    with running_harness(tmp_path) as harness:
+        running = run(harness, "wsjob-r", num_systems=1)
+        harness.mailbox.stop_admissions("the disk of /data has 1 MiB free")
+        waiting = harness.submit(new_job("wsjob-w", num_systems=1))
+        wait_for(lambda: harness.is_queued(waiting))
+        assert harness.queue.explain(waiting).kind is WaitReason.STOPPED
+        assert harness.queue.page().stopped == "the disk of /data has 1 MiB free"
+        assert harness.jobs.load(running).phase is Phase.INITIALIZING
+        harness.mailbox.stop_admissions("")
+        wait_for(lambda: harness.jobs.load(waiting).phase is Phase.INITIALIZING)
+        events = harness.state.system_events.list(SystemEventFilter())
         assert [(each.details["state"], each.note) for each in events] == [
             ("admissions-stopped", "the disk of /data has 1 MiB free"),
             ("admissions-resumed", "again possible: the disk of /data has 1 MiB free"),
         ]
-        assert desk.queue.page().stopped == ""
+        assert harness.queue.page().stopped == ""
 
 
 def test_what_cannot_happen_to_a_job_is_logged_with_its_story(tmp_path, caplog):
-    with running_desk(tmp_path) as desk:
-        job = run(desk, "wsjob-r", num_systems=1)
-        desk.mailbox.post(job, machine.Admitted(systems=("systemf0",)))
+    with running_harness(tmp_path) as harness:
+        job = run(harness, "wsjob-r", num_systems=1)
+        harness.mailbox.post(job, machine.Admitted(systems=("systemf0",)))
         wait_for(lambda: "does not allow" in caplog.text)
         (line,) = [each for each in caplog.records if "does not allow" in each.message]
         assert (line.job, line.phase, line.levelno) == (job, "INITIALIZING", logging.ERROR)
         assert "Admitted" in line.event
         assert len(line.story) >= 2
-        assert desk.jobs.load(job).phase is Phase.INITIALIZING
+        assert harness.jobs.load(job).phase is Phase.INITIALIZING
 
 
 def test_lines_that_a_scheduling_cycle_leads_to_carry_its_number(tmp_path, log_lines):
-    with running_desk(tmp_path) as desk:
-        run(desk, "wsjob-r", num_systems=1)
-        first = desk.mailbox.published.cycle
-        run(desk, "wsjob-s", num_systems=1)
+    with running_harness(tmp_path) as harness:
+        run(harness, "wsjob-r", num_systems=1)
+        first = harness.mailbox.published.cycle
+        run(harness, "wsjob-s", num_systems=1)
     lines = log_lines()
     admitted = [
         (line["job"], line["scheduling_cycle"])

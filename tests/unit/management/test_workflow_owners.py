@@ -53,7 +53,7 @@ def ask(state, database, clock):
         metadata = (("auth-token", tokens[user]), ("workflow-id", workflow))
         entered = gate.enter_call(f"{SERVICE}/{method}", caller(metadata), "peer", lambda: 0)
         with entered.hold:
-            gate.decide(entered, partial(getattr, request), door="grpc", detail=method)
+            gate.decide(entered, partial(getattr, request), entry_point="grpc", detail=method)
 
     return ask
 

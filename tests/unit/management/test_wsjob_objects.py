@@ -95,10 +95,11 @@ def test_an_edit_asks_for_what_has_changed_since_it_was_taken_over():
     status = {"observedGeneration": 1, "taken": taken}
     edited = wsjob(generation=2, status=status, priority="P1", labels={"b": "3", "c": "4"})
     edited["spec"]["labels"] = {"b": "3", "c": "4"}
-    wish = objects.read_wish(edited)
-    assert wish == objects.Wish(priority=None, labels={"a": None, "b": "3", "c": "4"})
+    requested = objects.read_requested_edit(edited)
+    assert requested == objects.RequestedEdit(priority=None, labels={"a": None, "b": "3", "c": "4"})
     assert (
-        objects.read_wish({**edited, "metadata": {**edited["metadata"], "generation": 1}}) is None
+        objects.read_requested_edit({**edited, "metadata": {**edited["metadata"], "generation": 1}})
+        is None
     )
 
 

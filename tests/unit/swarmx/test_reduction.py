@@ -43,7 +43,7 @@ def reduce(slots):
     return LAYOUT.views(total)
 
 
-def test_neighbours_of_one_element_type_are_added_in_one_go():
+def test_adjacent_spans_of_one_element_type_are_added_in_one_go():
     assert (
         Part(span=Span(dtype=np.dtype("float32"), start=0, end=92), target=0),
         Part(span=Span(dtype=np.dtype("int64"), start=128, end=136), target=128),

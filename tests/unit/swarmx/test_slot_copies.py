@@ -17,7 +17,7 @@ def with_loads(plan, index, loads):
     return dataclasses.replace(plan, layer_steps=tuple(steps))
 
 
-def test_tensors_that_are_neighbours_in_store_and_slot_are_copied_in_one_go():
+def test_tensors_that_are_adjacent_in_store_and_slot_are_copied_in_one_go():
     plan = with_loads(two_layer_plan(), 0, ("w1", "scale", "w2"))
     (copy,) = copies(plan)[0]
     assert (copy.segment, copy.source, copy.target) == ("state", 0, 0)

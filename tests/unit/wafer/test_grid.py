@@ -14,15 +14,15 @@ WORK = described_transformer(layers=4, hidden=512, heads=8, sequence=128, vocab=
 
 
 @given(st.integers(0, 5000), st.integers(48, 1200), st.integers(1, 48))
-def test_loads_are_shares_of_the_fullest_lane_and_nothing_is_lost(
-    count: int, lanes: int, cells: int
+def test_loads_are_shares_of_the_fullest_line_and_nothing_is_lost(
+    count: int, lines: int, cells: int
 ) -> None:
-    loads = cell_loads(count, lanes, cells)
-    fullest = -(-count // lanes)
+    loads = cell_loads(count, lines, cells)
+    fullest = -(-count // lines)
     assert len(loads) == cells
     assert all(0 <= load <= 1 for load in loads)
-    held = sum(load * lanes / cells * fullest for load in loads)
-    assert held == pytest.approx(count, abs=1e-3 * lanes * max(fullest, 1))
+    held = sum(load * lines / cells * fullest for load in loads)
+    assert held == pytest.approx(count, abs=1e-3 * lines * max(fullest, 1))
 
 
 def test_few_features_leave_columns_empty() -> None:

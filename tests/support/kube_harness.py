@@ -1,4 +1,4 @@
-"""Management's services over a Kubernetes API server: all but the doors and the pods' programs."""
+"""Management over a Kubernetes API server: all but the listeners and the programs of pods."""
 
 import contextlib
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.support.management import make_model, opened_state
 from tests.support.reconciling import SilentCoordinators
 
 
-class KubeDesk:
+class KubeHarness:
     """The services around one reconciler whose pods are pods of a cluster."""
 
     def __init__(self, state, model, api, options, directory: Path) -> None:
@@ -91,7 +91,7 @@ class KubeDesk:
         """Keep a job and hand it to the reconciler, as the submission service does."""
         record = self.state.jobs.create(new)
         self.mailbox.submit(record)
-        self.watch.tell(Topic.JOB, record.id)  # as the doors do, when they write the audit trail
+        self.watch.tell(Topic.JOB, record.id)  # as servicers do with the audit record
         return record.id
 
     def close(self) -> None:
@@ -121,13 +121,15 @@ class KubeDesk:
 
 
 @contextlib.contextmanager
-def running_kube_desk(directory, api, options, *, num_systems=2):
+def running_kube_harness(directory, api, options, *, num_systems=2):
     """Yield the services, begun; as often as wished over one directory."""
     with opened_state(directory, SystemClock()) as state:
         state.database.claim()
-        desk = KubeDesk(state, make_model(state, num_systems=num_systems), api, options, directory)
-        desk.start()
+        harness = KubeHarness(
+            state, make_model(state, num_systems=num_systems), api, options, directory
+        )
+        harness.start()
         try:
-            yield desk
+            yield harness
         finally:
-            desk.close()
+            harness.close()
