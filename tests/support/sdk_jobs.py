@@ -21,6 +21,7 @@ from protos.cluster.cluster_pb2 import (
 )
 from protos.sdk import sdk_appliance_pb2 as pb
 from protos.sdk.sdk_appliance_pb2_grpc import sdk_applianceStub
+from protos.sdk.sdk_common_pb2 import StatusCode
 from tests.support.appliance_process import USER, ApplianceProcess
 
 
@@ -65,6 +66,15 @@ class SdkJob:
         """Send an artifact of these files."""
         return self.upload((f"{target}.tar.gz", archive(members.items())), target=target)
 
+    def compile(self, target: str, options: str, **sources: bytes):
+        """Send sources and compile them; returns the compiler's answer."""
+        files = tuple((f"{name}.csl", text) for name, text in sources.items())
+        taken = self.upload(*files, target=target, mode="SDK_COMPILE")
+        if taken.code == StatusCode.SDK_RT_ALREADY_COMPILED:
+            return taken
+        arguments = pb.SdkCompilerArgs(compile_hash=target, options=options.split())
+        return self.stub.sdk_compile(arguments, timeout=120)
+
     def run(self, *commands: str, target: str):
         """Run commands; returns the answer."""
         messages = (pb.SdkRunCommandParams(app_hash=target, command=each) for each in commands)
@@ -77,9 +87,13 @@ class SdkJob:
         )
         return answer
 
-    def cancel(self, status: "JobStatus.ValueType" = JobStatus.JOB_STATUS_SUCCEEDED) -> None:
+    def cancel(
+        self,
+        status: "JobStatus.ValueType" = JobStatus.JOB_STATUS_SUCCEEDED,
+        message: str = "None",
+    ) -> None:
         """End the job as its client does; returns when nothing of it runs any more."""
-        request = CancelJobRequest(job_id=self.id, job_status=status, message="None")
+        request = CancelJobRequest(job_id=self.id, job_status=status, message=message)
         self.appliance.cluster.CancelJobV2(request, metadata=OWNER, timeout=120)
 
     @property

@@ -2,7 +2,7 @@
 
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 from appliance.core.errors import UserError
@@ -27,13 +27,19 @@ class Compilation:
         files: Where sources lie.
         cache: What was compiled before.
         limits: How long and how much.
+        keep: Stores a program with the job, by its hash.
     """
 
     def __init__(
-        self, programs: Programs, files: JobFiles, cache: ProgramCache, limits: SdkLimits
+        self,
+        programs: Programs,
+        files: JobFiles,
+        cache: ProgramCache,
+        limits: SdkLimits,
+        keep: Callable[[str, bytes], None],
     ) -> None:
         self._programs, self._files, self._cache = programs, files, cache
-        self._limits = limits
+        self._limits, self._keep = limits, keep
         self._lock = threading.Lock()
         self._uploads: dict[str, Upload] = {}
         self._compiled: dict[str, bytes] = {}
@@ -45,6 +51,8 @@ class Compilation:
             self._uploads[upload.target] = upload
             if found is not None:
                 self._compiled[upload.target] = found
+        if found is not None:
+            self._keep(upload.target, found)
         return found is not None
 
     def find(self, target: str) -> bytes | None:
@@ -72,6 +80,7 @@ class Compilation:
         self._files.write_beside_sources(target, _NAME_FILE, f"{output}\n".encode())
         data = self._files.pack(target, (_NAME_FILE, output))
         self._cache.keep(upload, options, data)
+        self._keep(target, data)
         with self._lock:
             self._compiled[target] = data
         return text

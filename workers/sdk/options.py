@@ -26,6 +26,7 @@ class SdkLimits:
         unpacked_files: Number of files likewise.
         message_bytes: Bytes of a file that is downloaded, as one message carries it.
         trace_bytes: Bytes of a trace of the fabric that is kept with the job.
+        kept_bytes: Bytes of compiled programs that are kept with the job.
         output_bytes: Bytes of a command's output that are answered; the rest is in the log.
         compile_seconds: How long one compile may take.
         cache_bytes: Bytes that compiled programs may take in the cache of all users.
@@ -38,6 +39,7 @@ class SdkLimits:
     unpacked_files: int = 200_000
     message_bytes: int = 2 * _GIB - 1024
     trace_bytes: int = 256 << 20
+    kept_bytes: int = 256 << 20
     output_bytes: int = 16 << 20
     compile_seconds: float = 1800.0
     cache_bytes: int = 8 * _GIB

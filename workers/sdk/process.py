@@ -24,6 +24,7 @@ from appliance.streams.network.server import NetworkServer
 from appliance.streams.network.tunnel import CONTROL, TunnelService
 from protos.sdk import sdk_appliance_pb2_grpc
 from protos.wsc.v1 import management_pb2_grpc
+from workers.sdk.artifacts import Artifacts
 from workers.sdk.cache import ProgramCache
 from workers.sdk.commands import Commands
 from workers.sdk.compiler import Compilation
@@ -79,9 +80,12 @@ class SdkPod:
             options.limits,
             self._note_event,
         )
+        artifacts = Artifacts(spec.work_dir, options.limits, self._note_event)
         self._handlers = Handlers(
             files=self._files,
-            compilation=Compilation(self._programs, self._files, cache, options.limits),
+            compilation=Compilation(
+                self._programs, self._files, cache, options.limits, artifacts.keep
+            ),
             commands=Commands(self._programs, self._files, options.limits, options.system_address),
             device=Device(self._programs, self._files, options.system_address),
             keep_trace=traces.take,

@@ -188,10 +188,16 @@ class JobService:
     def end(self, job: JobId, phase: Phase, message: str) -> None:
         """Let a job end as its client says; nothing happens to a job that has ended."""
         record = self.load(job)
-        if record.type.is_sdk and phase is Phase.FAILED and message in NO_REASONS:
-            told = self.warnings(job)
-            message = told[-1].message if told else ""
+        if record.type.is_sdk and message in NO_REASONS:
+            message = self._sdk_verdict(job, phase)
         self._mailbox.post(job, machine.EndRequested(phase=phase, message=message))
+
+    def _sdk_verdict(self, job: JobId, phase: Phase) -> str:
+        """Return why an SDK job ends whose client does not say: what failed last, if that is it."""
+        if phase is not Phase.FAILED:
+            return _UNSAID_ENDS.get(phase, "")
+        told = self.warnings(job)
+        return told[-1].message if told else _UNSAID_ENDS[phase]
 
     def cancel(self, job: JobId, why: str) -> None:
         """Cancel a job from outside its client; with a driver, the jobs of its script too.
@@ -351,6 +357,13 @@ class JobService:
 
 NO_REASONS = ("", "None")
 """What a client says of a failure without a reason: the SDK's the second, whatever has failed."""
+
+_UNSAID_ENDS: Mapping[Phase, str] = {
+    Phase.SUCCEEDED: "Success",
+    Phase.FAILED: "The client's program failed; no request of this job did.",
+    Phase.CANCELLED: "Cancelled",
+}
+"""What an SDK job's message is when its client names no reason: as the client would say it."""
 
 
 def _waiting(status: str, message: str) -> str:

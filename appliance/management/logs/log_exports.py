@@ -27,6 +27,8 @@ from appliance.core.ids import JobId, Role
 from appliance.files.beneath import Beneath, is_file, open_file, read_file
 from appliance.management.logs.log_files import kept_from, tail_offset
 from appliance.management.store.state import State
+from appliance.wire.fabric_traces import TRACE_FILE
+from appliance.wire.sdk_artifacts import ARTIFACTS
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class ExportRequest:
         job: Whose logs.
         tasks: Only of these roles, as in `coordinator`; empty for all.
         num_lines: Only so many last lines of each log; 0 for all.
-        has_artifacts: What the compiler left, too.
+        has_artifacts: What the compiler left, too; of an SDK job also its trace of the fabric.
         has_pod_logs: The pods' logs; without, only events and request.
     """
 
@@ -259,8 +261,12 @@ class LogExports:
         return count
 
     def _artifacts(self, job: JobRecord, request: ExportRequest) -> Iterator[Beneath]:
-        if request.has_artifacts and job.artifact_dir:
+        if not request.has_artifacts:
+            return
+        if job.artifact_dir:
             yield from ArtifactStore(self._compile_root, job.user.uid).files(job.artifact_dir)
+        if job.type.is_sdk:
+            yield from _sdk_artifacts(job)
 
     def _fail_interrupted(self) -> None:
         for path in self._directory.glob("export-*.json"):
@@ -292,6 +298,17 @@ def _last_lines(path: Beneath, num_lines: int) -> bytes:
     with open(open_file(path), "rb") as file:
         file.seek(start)
         return file.read()
+
+
+def _sdk_artifacts(job: JobRecord) -> Iterator[Beneath]:
+    """Yield the compiled programs of an SDK job, and its trace of the fabric if it has one."""
+    work_dir = Beneath(root=Path(job.work_dir), parts=())
+    directory = work_dir / ARTIFACTS
+    for name in sorted(os.listdir(directory.path)) if directory.path.is_dir() else ():
+        if not name.startswith(".") and is_file(directory / name):
+            yield directory / name
+    if is_file(work_dir / TRACE_FILE):
+        yield work_dir / TRACE_FILE
 
 
 def _logs(job: JobRecord, request: ExportRequest) -> Iterator[Beneath]:

@@ -45,7 +45,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
       {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
       {job.type === "execute" && <SwarmxTree id={id} />}
-      {job.type.startsWith("sdk-") && <FabricCard id={id} />}
+      {job.type.startsWith("sdk-") && <FabricCard job={job} />}
       <Pods job={job} shown={shown} onShow={setShown} />
       <Logs id={id} pod={shown} onChoose={setShown} />
       <Events events={job.events} />
@@ -169,7 +169,18 @@ function Simulated({ pods, id }: { pods: readonly Pod[]; id: string }): JSX.Elem
   );
 }
 
-function FabricCard({ id }: { id: string }): JSX.Element {
+const TRACED = "SdkTraced";
+
+function FabricCard({ job }: { job: JobView }): JSX.Element {
+  if (job.events.some((event) => event.reason === TRACED)) return <KeptTrace id={job.id} />;
+  return (
+    <Card title="Trace of the fabric">
+      <Empty>None was asked for: run the program with WSC_FABRIC_TRACE=1, or compile it with --fabric-trace.</Empty>
+    </Card>
+  );
+}
+
+function KeptTrace({ id }: { id: string }): JSX.Element {
   const { value, problem } = useLive<Schemas["FabricTrace"]>(`/jobs/${id}/fabric`, { topics: ["job"], id });
   const last = value?.blocks[value.blocks.length - 1];
   return (
@@ -183,7 +194,7 @@ function FabricCard({ id }: { id: string }): JSX.Element {
         )
       }
     >
-      {!value && <Empty>{problem && problem.status !== 404 ? problem.message : "None was asked for: run the program with WSC_FABRIC_TRACE=1, or compile it with --fabric-trace."}</Empty>}
+      {!value && <Empty>{problem ? problem.message : "Loading"}</Empty>}
       {value && last && (
         <Facts
           of={[
