@@ -10,12 +10,20 @@ from pathlib import Path
 import pytest
 
 from tests.support.containers import Compose
-from tests.support.csl_examples import BANDWIDTH_TEST, repositories
-from tests.support.sdk_client import PROGRAMS
+from tests.support.csl_examples import (
+    BANDWIDTH_TEST,
+    ON_AN_APPLIANCE,
+    Example,
+    examples,
+    repositories,
+)
+from tests.support.sdk_client import OWN_EXAMPLES, PROGRAMS
 
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 DIRECTORY = os.environ.get("EXAMPLES", "")
+ALL = list(examples(Path(DIRECTORY))) if DIRECTORY else []
+PUBLIC = [each for each in ALL if each.program in ON_AN_APPLIANCE]
 SHIPPED = [
     repository / "benchmarks" / "bandwidth-test"
     for repository in (repositories(Path(DIRECTORY)) if DIRECTORY else [])
@@ -36,6 +44,30 @@ def test_the_sdk_client_does_all_that_it_can_do(project: Compose) -> None:
     listed = project.execute("user-node", "csctl", "get", "jobs", "-a", "-o", "json")
     kinds = [job["spec"]["type"] for job in json.loads(listed)["items"]]
     assert kinds.count("sdk-compile") >= 5
+
+
+def run_example(project: Compose, name: str, commands: Path) -> None:
+    """Run a copy of an example on the user's node as its command file says."""
+    target = f"~/{name}"
+    unpack = f"mkdir -p {target} && base64 -d | tar -x -C {target}"
+    project.feed("user-node", "sh", "-c", unpack, text=archived(commands.parent))
+    program = (PROGRAMS / "example.py").read_text()
+    project.feed("user-node", "sh", "-c", f"cat > {target}/example.py", text=program)
+    run = f"cd {target} && python example.py {commands.parent.name}/{commands.name}"
+    assert "SUCCESS!" in project.execute("user-node", "sh", "-c", run, timeout_seconds=600)
+
+
+@pytest.mark.parametrize(
+    "commands", OWN_EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_an_example_of_ours_runs_as_its_commands_say(project: Compose, commands: Path) -> None:
+    run_example(project, f"own-{commands.parent.name}-{commands.stem}", commands)
+
+
+@pytest.mark.parametrize("example", PUBLIC, ids=lambda example: example.name)
+def test_a_public_example_runs_as_its_commands_say(project: Compose, example: Example) -> None:
+    name = example.name.replace("/", "-").replace(" ", "-")
+    run_example(project, name, example.commands.resolve())
 
 
 @pytest.mark.parametrize("directory", SHIPPED, ids=str)

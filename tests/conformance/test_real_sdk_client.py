@@ -9,7 +9,7 @@ from appliance.fabric.tracing.trace import read_trace
 from appliance.wire.fabric_traces import TRACE_FILE, TraceFile
 from tests.support.appliance import ROOT, running_appliance
 from tests.support.appliance_process import processes_of
-from tests.support.sdk_client import artifact_in, result_of, start_sdk_client
+from tests.support.sdk_client import OWN_EXAMPLES, artifact_in, result_of, start_sdk_client
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -116,6 +116,15 @@ def test_runs_are_traced_as_the_client_can_ask_for_it(found, appliance, tmp_path
     assert told["bytes"] in [path.stat().st_size for path in kept if path.exists()]
     lines = [line for trace in traces for line in trace.header["classes"][1]["lines"].values()]
     assert any("from_east" in line[4] for line in lines)
+
+
+@pytest.mark.parametrize(
+    "commands", OWN_EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_an_example_runs_as_its_commands_say(commands, appliance, tmp_path):
+    run = start_sdk_client("example.py", tmp_path, appliance.config_path, str(commands))
+    assert run.wait() == 0, run.text()[-4000:]
+    assert "SUCCESS!" in run.text()
 
 
 def test_a_config_file_is_all_the_client_needs_for_tls(tmp_path):

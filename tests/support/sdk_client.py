@@ -10,6 +10,9 @@ from tests.support.client import ClientRun
 
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "sdk_client"
 
+OWN_EXAMPLES = sorted(PROGRAMS.glob("programs/*/commands_wse[23].sh"))
+"""Command files of examples like the simplest public ones: vectors of memory, 16-bit numbers."""
+
 
 def sdk_client_venv() -> Path:
     """Return the client's environment; `WSC_SDK_CLIENT_VENV` says where it is."""
