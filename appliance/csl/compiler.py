@@ -88,7 +88,9 @@ def compile_program(main: str, options: CompileOptions, loader: SourceLoader) ->
 def _end_without_memory(session: Session) -> None:
     session.units.clear()
     session.printed.clear()
-    text = "the program needs more memory at compile time than there is"
+    limit = session.options.max_memory_mib
+    allowed = "there is" if limit is None else f"{limit} MiB; --max-memory-mib gives it more"
+    text = f"the program needs more memory at compile time than {allowed}"
     session.diagnostics.append(Diagnostic(Severity.ERROR, text, None))
 
 

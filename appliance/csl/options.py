@@ -36,6 +36,8 @@ class CompileOptions:
     """Most loop turns and calls at compile time, all together; a runaway loop ends here."""
     max_errors: int = 20
     """Errors after which the compilation stops."""
+    max_memory_mib: int | None = None
+    """What the caller lets the process take, for the error; None where nobody limits it."""
     warnings_as_errors: bool = False
 
 

@@ -14,6 +14,8 @@ DEFAULT_OUTPUT = "out"
 DEFAULT_EVENTS = 1 << 20
 """Events that a trace of the fabric keeps."""
 MAX_EVENTS = 1 << 24
+DEFAULT_SECONDS = 1800
+DEFAULT_MEBIBYTES = 8192
 _MAX_CHANNELS = 16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -28,6 +30,7 @@ class Arguments:
         options: What the compiler is told.
         json_path: A copy of `out.json` goes here; None for none.
         trace_events: Events that a trace of each run keeps; 0 for no trace.
+        max_seconds: Most processor time that the compile may take.
         is_verbose: Whether to say what is written.
     """
 
@@ -36,6 +39,7 @@ class Arguments:
     options: CompileOptions
     json_path: Path | None = None
     trace_events: int = 0
+    max_seconds: int = DEFAULT_SECONDS
     is_verbose: bool = False
 
 
@@ -60,6 +64,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         options=_options(found),
         json_path=None if json_path is None else Path(json_path or output / "out.json"),
         trace_events=_events(found.fabric_trace),
+        max_seconds=_positive(found.max_seconds, "--max-seconds"),
         is_verbose=found.verbose,
     )
 
@@ -86,6 +91,7 @@ def _options(found: argparse.Namespace) -> CompileOptions:
         width_east_buf=_natural(found.width_east_buf, "--width-east-buf"),
         import_paths=tuple(found.import_path),
         fp16_format=found.fp16_format,
+        max_memory_mib=_positive(found.max_memory_mib, "--max-memory-mib"),
         warnings_as_errors=found.warnings_as_errors,
         **{name: value for name, value in limits.items() if value is not None},
     )
@@ -94,6 +100,12 @@ def _options(found: argparse.Namespace) -> CompileOptions:
 def _natural(number: int, option: str) -> int:
     if number < 0:
         raise UserError(f"{option} is {number}; it cannot be below 0.")
+    return number
+
+
+def _positive(number: int, option: str) -> int:
+    if not 1 <= number <= 1 << 30:
+        raise UserError(f"{option} is {number}; it is a number from 1 to {1 << 30}.")
     return number
 
 
@@ -161,6 +173,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--out-routes", action="store_true", help="accepted; routes are always in the output")
     add("--max-inlined-iterations", type=int, metavar="N", help="most turns of an unrolled loop")
     add("--comptime-func-depth-limit", type=int, metavar="N", help="most nested comptime calls")
+    add("--max-seconds", type=int, metavar="N", default=DEFAULT_SECONDS, help="processor time")
+    add("--max-memory-mib", type=int, metavar="N", default=DEFAULT_MEBIBYTES, help="memory")
     add("--max-parallelism", type=int, metavar="N", help="accepted; one thread compiles")
     add("--link-section-start-address-bytes", metavar="N", help="accepted; addresses are ours")
     add("-g0", dest="is_bare", action="store_true", help="accepted; symbols are always kept")

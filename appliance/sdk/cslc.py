@@ -6,6 +6,7 @@ from pathlib import Path
 
 from appliance.core.errors import UserError
 from appliance.sdk.arguments import Arguments, parse
+from appliance.sdk.bounds import OutOfTimeError, bounded
 
 _EXIT_ERRORS = 1
 
@@ -38,12 +39,28 @@ class FileSources:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line; 1 for errors in the program, 2 for one in the command."""
     try:
-        return compile_to_directory(parse(sys.argv[1:] if argv is None else argv))
+        arguments = parse(sys.argv[1:] if argv is None else argv)
+        return _compile_within_bounds(arguments)
     except UserError as error:
         sys.stderr.write(f"cslc: error: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+
+
+def _compile_within_bounds(arguments: Arguments) -> int:
+    mebibytes = arguments.options.max_memory_mib
+    assert mebibytes is not None
+    try:
+        with bounded(seconds=arguments.max_seconds, memory_bytes=mebibytes << 20):
+            return compile_to_directory(arguments)
+    except OutOfTimeError:
+        text = f"the compile took more than {arguments.max_seconds} s of processor time"
+        sys.stderr.write(f"error: {text}; --max-seconds gives it more\n")
+    except MemoryError:
+        text = f"the compile needs more than {mebibytes} MiB of memory"
+        sys.stderr.write(f"error: {text}; --max-memory-mib gives it more\n")
+    return _EXIT_ERRORS
 
 
 def compile_to_directory(arguments: Arguments) -> int:

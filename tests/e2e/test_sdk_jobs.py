@@ -64,7 +64,7 @@ def test_a_page_shows_phases_pods_logs_and_events(
     appliance: ApplianceProcess, executed: str, opener: Opener
 ) -> None:
     page = opener(appliance.state.rest_url).open(f"/jobs/{executed}")
-    expect(page.get_by_text("Success", exact=True)).to_be_visible()
+    expect(page.get_by_text("Success", exact=True).first).to_be_visible()
     steps = page.get_by_role("listitem")
     for phase in ("QUEUED", "RUNNING", "SUCCEEDED"):
         expect(steps.filter(has_text=phase).first).to_be_visible()

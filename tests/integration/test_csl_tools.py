@@ -104,6 +104,38 @@ def test_a_wrong_command_is_told_from_a_wrong_program(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+MANY_CLASSES = """
+layout {
+  @set_rectangle(250, 200);
+  for (@range(u16, 250)) |x| {
+    for (@range(u16, 200)) |y| { @set_tile_code(x, y, "pe.csl", .{ .x = x, .y = y }); }
+  }
+}
+"""
+ONE_CLASS = 'layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{ .x = 0, .y = 0 }); }'
+LARGE = "".join(f"const a{at} = @zeros([1 << 22]u32);\n" for at in range(40))
+USED = "comptime { " + " ".join(f"_ = a{at};" for at in range(40)) + " }\n"
+
+
+@pytest.mark.parametrize(
+    ("layout", "pe", "option", "text"),
+    [
+        (MANY_CLASSES, "", "--max-seconds=2", "more than 2 s of processor time; --max-seconds"),
+        (ONE_CLASS, LARGE + USED, "--max-memory-mib=400", "than 400 MiB; --max-memory-mib"),
+    ],
+)
+def test_a_program_without_bounds_ends_with_the_number_and_the_option(
+    tmp_path, layout, pe, option, text
+):
+    (tmp_path / "layout.csl").write_text(layout)
+    (tmp_path / "pe.csl").write_text("param x: u16; param y: u16;\n" + pe)
+    done = tool("cslc", "layout.csl", option, cwd=tmp_path)
+    assert done.returncode == 1
+    assert text in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_output_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "taken").write_text("")
     done = compiled(tmp_path, "-o", "taken/out")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from appliance.csl.compiler import Compilation, compile_program
+from appliance.csl.diagnostics import Diagnostic, Severity
 from appliance.csl.options import CompileOptions
 from appliance.csl.program import Block, CodeClass, Function, Instruction, Program
 
@@ -82,14 +83,59 @@ def check_error(marked: str, text: str, *, body: bool = False, **options: object
     """
     if body:
         marked = f"fn main() void {{\n{marked}\n}}\ncomptime {{ @export_symbol(main); }}\n"
-    before, after = marked.split("$$")
-    place = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-    compilation = compile_pe(before + after, **options)
-    found = [(item.line, item.column, item.text) for item in compilation.diagnostics]
-    assert any(item[:2] == place and text in item[2] for item in found), (
-        f"no error at {place} with {text!r}; found\n{compilation.render()}"
-    )
-    assert compilation.program is None, "this is only a warning"
+    check_error_in({"layout.csl": LAYOUT, "pe.csl": marked}, text, **options)
+
+
+def check_error_in(marked: dict[str, str], text: str, **options: object) -> None:
+    """Asserts that files have an error at the mark `$$` in one of them; without one, nowhere."""
+    compilation, found = _at_the_mark(marked, text, **options)
+    assert errors(found), f"no error with {text!r} there; found\n{compilation.render()}"
+    assert compilation.program is None
+
+
+def check_warning_in(marked: dict[str, str], text: str, **options: object) -> None:
+    """Asserts that files have a warning at the mark `$$`, and that they compile."""
+    compilation, found = _at_the_mark(marked, text, **options)
+    assert found, f"no warning with {text!r} there; found\n{compilation.render()}"
+    assert compilation.program is not None, compilation.render()
+
+
+def errors(found: list[Diagnostic]) -> list[Diagnostic]:
+    """The errors among diagnostics."""
+    return [item for item in found if item.severity is Severity.ERROR]
+
+
+def _at_the_mark(
+    marked: dict[str, str], text: str, **options: object
+) -> tuple[Compilation, list[Diagnostic]]:
+    texts, wanted = {}, ("", 0, 0)
+    for path, source in marked.items():
+        before, mark, after = source.partition("$$")
+        texts[path] = before + after
+        if mark:
+            column = len(before) - (before.rfind("\n") + 1) + 1
+            wanted = (path, before.count("\n") + 1, column)
+    compilation = compile_files(texts, **options)
+    found = [
+        item for item in compilation.diagnostics if wanted in _places(item) and text in item.text
+    ]
+    return compilation, seen(found)
+
+
+def _places(item: Diagnostic) -> list[tuple[str, int, int]]:
+    """The place of a diagnostic; of one in a library also the calls that led there."""
+    spans = [item.span]
+    if item.span is not None and item.span.source.path.startswith("<"):
+        spans += [note.span for note in item.notes]
+    return [
+        (span.source.path, *span.source.line_column(span.start)) if span else ("", 0, 0)
+        for span in spans
+    ]
+
+
+def seen(found: list[Diagnostic]) -> list[Diagnostic]:
+    """Returns what was looked at; `csl_diagnostics` counts it."""
+    return found
 
 
 def check_right(source: str, *, body: bool = False, **options: object) -> CodeClass:

@@ -122,8 +122,16 @@ def calls_of(module: ModuleType) -> Iterator[Callable[[], None]]:
         rows = [[_named(mark.args[0], row) for row in mark.args[1]] for mark in marks]
         for row in itertools.product(*rows):
             fields = {key: value for each in row for key, value in each.items()}
-            if set(code.co_varnames[: code.co_argcount]) == set(fields):
+            wanted = set(code.co_varnames[: code.co_argcount])
+            if wanted == {"monkeypatch"}:
+                yield lambda function=function: _patched(function)
+            elif wanted == set(fields):
                 yield lambda function=function, fields=fields: function(**fields)
+
+
+def _patched(function: Callable[[pytest.MonkeyPatch], None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        function(patch)
 
 
 def _named(names: Any, row: Any) -> dict[str, object]:

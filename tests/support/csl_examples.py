@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,8 @@ class Outcome:
     words: str
     seconds: float
     output: str = ""
+    is_tried: bool = True
+    """False where the commands name nothing that this could do."""
 
 
 def repositories(directory: Path) -> list[Path]:
@@ -126,7 +128,7 @@ def sources(directory: Path) -> Iterator[Path]:
 def run(example: Example, scratch: Path) -> Outcome:
     """Run a command file in a copy of its repository."""
     if not example.has_layout:
-        return Outcome(True, "is laid out in Python: not part of the compiler's tests", 0.0)
+        return Outcome(True, "no compile in its commands (SdkLayout, part 3)", 0.0, is_tried=False)
     copy = scratch / example.name.replace("/", "_").replace(" ", "_")
     shutil.copytree(example.repository, copy, ignore=shutil.ignore_patterns(".git"))
     tools = scratch / ("run" if example.runs else "compile")
@@ -202,11 +204,23 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="csl-examples-") as scratch:
         make_tools(Path(scratch))
         with ThreadPoolExecutor(arguments.jobs) as pool:
-            outcomes = pool.map(lambda each: run(each, Path(scratch)), chosen)
-            for example, outcome in zip(chosen, outcomes, strict=True):
-                num_bad += not outcome.is_good
+            outcomes = []
+            for example, outcome in zip(
+                chosen, pool.map(lambda each: run(each, Path(scratch)), chosen), strict=True
+            ):
+                outcomes.append(outcome)
                 _print(example.name, outcome)
-    return 1 if num_bad else 0
+    print(summary(outcomes), flush=True)
+    return 1 if num_bad or not all(each.is_good for each in outcomes) else 0
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return how many command files did what they should, and how many name nothing to do."""
+    tried = [each for each in outcomes if each.is_tried]
+    good = sum(each.is_good for each in tried)
+    text = f"{good} of {len(tried)} command files compile and run"
+    others = len(outcomes) - len(tried)
+    return f"{text}; {others} name no compile (SdkLayout, part 3)" if others else text
 
 
 def _report_sources(directory: Path) -> int:
@@ -219,7 +233,7 @@ def _report_sources(directory: Path) -> int:
 
 
 def _print(name: str, outcome: Outcome) -> None:
-    mark = "ok  " if outcome.is_good else "FAIL"
+    mark = ("ok  " if outcome.is_tried else "--  ") if outcome.is_good else "FAIL"
     print(f"{mark} {name:55} {outcome.words} ({outcome.seconds:.1f} s)", flush=True)
     if not outcome.is_good:
         print("\n".join(f"     {line}" for line in outcome.output.splitlines()[-12:]), flush=True)

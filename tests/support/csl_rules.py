@@ -26,10 +26,10 @@ def whole(body: str, top: str = "") -> str:
     return f"{TOP}{top}\nfn main() void {{\n  {body}\n}}\ncomptime {{ @export_symbol(main); }}\n"
 
 
-def check_in_code(right: str, wrong: str, text: str, **options: object) -> None:
-    """Asserts a rule of what stands in a function."""
-    check_right(whole(right), **options)
-    check_error(whole(wrong), text, **options)
+def check_in_code(right: str, wrong: str, text: str, *, top: str = "", **options: object) -> None:
+    """Asserts a rule of what stands in a function, behind more declarations."""
+    check_right(whole(right, top), **options)
+    check_error(whole(wrong, top), text, **options)
 
 
 def check_at_the_top(right: str, wrong: str, text: str, **options: object) -> None:

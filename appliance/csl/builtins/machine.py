@@ -45,7 +45,7 @@ def _known_function(
 ) -> float:
     try:
         return numbers.round_float(KNOWN_FUNCTIONS[name](*arguments), result)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, TypeError):
         frame.fail(node, f"'{name}' of {', '.join(map(str, arguments))} is no number")
 
 

@@ -7,29 +7,7 @@ error has to be shown. Rules that have a test of their own elsewhere are not rep
 
 import pytest
 
-from tests.support.csl import check_error, check_right
-
-TOP = """
-const red = @get_color(3);
-const iq = @get_input_queue(2);
-const oq = @get_output_queue(3);
-const range = @range(u16, 4);
-var a: [8]u16; var b: [8]u16; var f: [8]f32; var m: [4, 4]f32; var s: struct { p: u16, q: u16 };
-var x: u16 = 1; var i: i16 = 1; var y: f32 = 1.0; var ok: bool; var p: *u16 = &x;
-const d = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> a[k] });
-const e = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> b[k] });
-const g = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{8} -> f[k] });
-const dest = @get_dsr(dsr_dest, 1);
-const E = enum { A, B };
-fn twice(n: u16) u16 { return n + n; }
-fn nothing() void {}
-task work() void {}
-"""
-
-
-def whole(body: str, top: str = "") -> str:
-    return f"{TOP}{top}\nfn main() void {{\n  {body}\n}}\ncomptime {{ @export_symbol(main); }}\n"
-
+from tests.support.csl_rules import check_at_the_top, check_in_code
 
 IN_CODE = [
     # Values and conversions.
@@ -153,16 +131,9 @@ AT_THE_TOP = [
 
 @pytest.mark.parametrize(("right", "wrong", "text"), IN_CODE, ids=lambda text: text[:40])
 def test_a_rule_of_statements_and_expressions(right: str, wrong: str, text: str) -> None:
-    check_right(whole(right))
-    check_error(whole(wrong), text)
+    check_in_code(right, wrong, text)
 
 
 @pytest.mark.parametrize(("right", "wrong", "text"), AT_THE_TOP, ids=lambda text: text[:40])
 def test_a_rule_of_declarations(right: str, wrong: str, text: str) -> None:
-    use = "" if right.startswith("comptime") else "comptime { _ = z; }"
-    if right.startswith("const T"):
-        use = "comptime { _ = T; }"
-    if right.startswith(("export var z", "const n")):
-        use = f"comptime {{ _ = {right.split()[1].rstrip(':')}; }}" if right[0] == "c" else ""
-    check_right(whole("", f"{right}\n{use}"))
-    check_error(whole("", f"{wrong}\n{use}"), text)
+    check_at_the_top(right, wrong, text)

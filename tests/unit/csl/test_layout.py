@@ -3,7 +3,7 @@
 import pytest
 
 from appliance.csl.program import NO_CODE, ColorConfiguration, Direction, Filter, SwitchPosition
-from tests.support.csl import compile_files, program_of
+from tests.support.csl import check_error_in, check_warning_in, compile_files, program_of
 
 PE = "param n = 0; var v: [3]f32; var p: [*]f32 = &v; fn f() void { }"
 WEST, EAST, SOUTH, NORTH, RAMP = (
@@ -13,12 +13,7 @@ WEST, EAST, SOUTH, NORTH, RAMP = (
 
 def check_layout(marked: str, text: str, pe: str = PE, **options: object) -> None:
     """Asserts that a layout has an error at the mark `$$` that says a text."""
-    before, after = marked.split("$$")
-    place = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-    compilation = compile_files({"layout.csl": before + after, "pe.csl": pe}, **options)
-    found = [(item.line, item.column, item.text) for item in compilation.diagnostics]
-    assert any(item[:2] == place and text in item[2] for item in found), compilation.render()
-    assert compilation.program is None
+    check_error_in({"layout.csl": marked, "pe.csl": pe}, text, **options)
 
 
 ONE = '@set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{}); const c = @get_color(1);'
@@ -90,10 +85,7 @@ def test_wrong_exports(comptime: str, text: str) -> None:
     pe = f"{PE} var q: [*]const f32 = &v; comptime {{ {comptime} }}"
     if "g)" in comptime:
         pe = pe.replace("$$", "").replace("@export_symbol(g)", "@export_symbol($$g)")
-    before, after = pe.split("$$")
-    compilation = compile_files({"layout.csl": layout, "pe.csl": before + after})
-    found = [(item.column, item.text) for item in compilation.diagnostics]
-    assert any(c == len(before) + 1 and text in said for c, said in found), compilation.render()
+    check_error_in({"layout.csl": layout, "pe.csl": pe}, text)
 
 
 def routes(config: str, **options: object) -> ColorConfiguration:
@@ -166,8 +158,7 @@ def test_a_color_is_configured_by_the_layout_or_by_the_code() -> None:
         "layout.csl": f"layout {{ {ONE} @set_color_config(0, 0, c, {config}); }}",
         "pe.csl": f"comptime {{ @set_local_color_config(@get_color(1), {config}); }}",
     }
-    text = compile_files(files).render()
-    assert "color 1 of PE (0, 0) is configured by the layout and by its code" in text
+    check_error_in(files, "color 1 of PE (0, 0) is configured by the layout and by its code")
 
 
 def test_a_pe_may_have_no_code() -> None:
@@ -188,20 +179,18 @@ def test_a_pe_may_have_no_code() -> None:
     ],
 )  # fmt: skip
 def test_the_rectangle_must_fit_the_fabric(options: dict[str, object], text: str) -> None:
-    compilation = compile_files({"layout.csl": f"layout {{ {ONE} }}", "pe.csl": PE}, **options)
-    assert text in compilation.render()
+    check_error_in({"layout.csl": f"layout {{ {ONE} }}", "pe.csl": PE}, text, **options)
 
 
 def test_unknown_parameters_are_a_warning() -> None:
     files = {
         "layout.csl": "layout { @set_rectangle(1, 1);"
-        ' @set_tile_code(0, 0, "pe.csl", .{ .m = 1 }); }',
+        ' $$@set_tile_code(0, 0, "pe.csl", .{ .m = 1 }); }',
         "pe.csl": PE,
     }
-    compilation = compile_files(files, parameters=(("zz", 3),))
-    assert compilation.program is not None
-    assert "warning: 'pe.csl' has no param 'm'" in compilation.render()
-    assert "warning: 'layout.csl' has no param 'zz' (--params)" in compilation.render()
+    check_warning_in(files, "'pe.csl' has no param 'm'")
+    files = {path: text.replace("$$", "") for path, text in files.items()}
+    check_warning_in(files, "'layout.csl' has no param 'zz' (--params)", parameters=(("zz", 3),))
     assert compile_files(files, warnings_as_errors=True).program is None
 
 

@@ -156,7 +156,6 @@ def _block(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value
     if frame.builder is not None:
         frame.builder.emit(SetBlocked(target, blocked, frame.position(node)))
         return VOID
-    if not isinstance(target.id, Constant):
-        frame.fail(node, f"'@{node.name}' at compile time needs a known id")
+    assert isinstance(target.id, Constant), "what is evaluated at compile time is known"
     world.blocked[target.kind, int(target.id.value)] = blocked
     return VOID

@@ -114,8 +114,7 @@ def _made(
 ) -> Value:
     """A DSD of which something is computed at run time."""
     builder = frame.builder
-    if builder is None:
-        frame.fail(node, "the properties of a DSD must be known here")
+    assert builder is not None, "what is evaluated at compile time is known"
     dest = builder.register(kind)
 
     def operand(value: Value | None, type_: Type) -> Operand | None:
@@ -336,8 +335,7 @@ def _updated(
     dsd: Value, field: str, value: Value, element_bytes: int, node: tree.BuiltinCall, frame: Frame
 ) -> Value:
     builder = frame.builder
-    if builder is None:
-        frame.fail(node, f"the arguments of '@{node.name}' must be known here")
+    assert builder is not None, "what is evaluated at compile time is known"
     assert isinstance(dsd.type, t.DsdType)
     kind = dsd.type.descriptor
     dest: Register = builder.register(kind)

@@ -45,5 +45,5 @@ def _plain_text(type_: Type, value: Any) -> str:  # noqa: ANN401 - see Const
     if isinstance(type_, t.PointerType):
         return f"&{value.variable.name}" if value.variable else f"{type_}({value.offset})"
     if type_ is t.MODULE:
-        return f"module {value.source.path}"
+        return f"module {value.unit.source.path}"
     return str(value)

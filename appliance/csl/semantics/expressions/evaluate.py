@@ -67,15 +67,6 @@ def known(node: tree.Expression, frame: Frame, what: str, expected: Type | None 
     return value
 
 
-def known_int(node: tree.Expression, frame: Frame, what: str) -> int:
-    """A known integer of any integer type."""
-    value = known(node, frame, what)
-    if not is_integer(value.type):
-        frame.fail(node, f"{what} must be an integer, got '{value.type}'")
-    number: int = value.value
-    return number
-
-
 def is_integer(type_: Type) -> bool:
     """Whether a type is `comptime_int` or an integer of fixed width."""
     return type_ is t.COMPTIME_INT or isinstance(type_, t.IntType)
@@ -293,9 +284,8 @@ def operand_of(value: Value, node: tree.Node, frame: Frame) -> Operand:
     """A scalar, pointer or DSD value as an operand of an instruction."""
     if isinstance(value, Runtime):
         return value.operand
-    if isinstance(value, Const):
-        return _constant_operand(value, node, frame)
-    frame.fail(node, f"a value of type '{value.type}' cannot be used here")
+    assert isinstance(value, Const), f"a value of type {value.type} is taken apart before"
+    return _constant_operand(value, node, frame)
 
 
 def _constant_operand(value: Const, node: tree.Node, frame: Frame) -> Operand:
@@ -309,10 +299,9 @@ def _constant_operand(value: Const, node: tree.Node, frame: Frame) -> Operand:
     if isinstance(type_, t.DsdType):
         return DescriptorConstant(raw)
     machine = type_.machine
-    if not isinstance(machine, Scalar):
-        if type_ is t.COMPTIME_INT or type_ is t.COMPTIME_FLOAT:
-            frame.fail(node, f"'{text_of(value)}' needs a type at run time; write @as(TYPE, ...)")
-        frame.fail(node, f"a value of type '{type_}' exists only at compile time")
+    if type_ is t.COMPTIME_INT or type_ is t.COMPTIME_FLOAT:
+        frame.fail(node, f"'{text_of(value)}' needs a type at run time; write @as(TYPE, ...)")
+    assert isinstance(machine, Scalar), f"a value of type {type_} is refused before"
     return Constant(machine, raw)
 
 

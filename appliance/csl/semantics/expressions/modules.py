@@ -57,6 +57,7 @@ class Module(Scope):
             declaration = self.unit.declarations[name]
             value = self._globals[name]
             assert isinstance(value, Const)
+            assert not t.is_comptime_only(value.type), "`in_memory` refuses these"
             found = GlobalVariable(
                 self.world.place,
                 self.world.unique_name(self.qualified(name)),
@@ -154,8 +155,7 @@ class Module(Scope):
             return POISON
         if declared is not None:
             value = coerce(value, declared, node.value, self.frame, f"'{node.name}'")
-        if not isinstance(value, Const):
-            self.frame.fail(node.value, f"the value of '{node.name}' is not known at compile time")
+        assert isinstance(value, Const), "what is evaluated at compile time is known"
         return value
 
     def _declared(self, node: tree.Declaration) -> Binding:

@@ -198,8 +198,8 @@ def _arithmetic(
             frame.fail(node, str(problem))
         return Const(type_, value)
     machine = type_.machine
-    if not isinstance(machine, Scalar) or frame.builder is None:
-        frame.fail(node, f"'{op}' on '{type_}' is not possible at run time")
+    assert isinstance(machine, Scalar), "no other number is in a register"
+    assert frame.builder is not None
     a, b = operand_of(left, node, frame), operand_of(right, node, frame)
     result = frame.builder.binary(_NAMES[op], machine, a, b, frame.position(node))
     return Runtime(type_, result)
@@ -284,8 +284,9 @@ def _runtime_shift(op: str, left: Value, right: Value, node: tree.Node, frame: F
     if left.type is t.COMPTIME_INT:
         frame.fail(node, f"the left side of '{op}' needs a type at run time; write @as(TYPE, ...)")
     machine, counts = left.type.machine, right.type.machine
-    if not isinstance(machine, Scalar) or not isinstance(counts, Scalar) or frame.builder is None:
-        frame.fail(node, f"'{op}' on '{left.type}' is not possible at run time")
+    assert isinstance(machine, Scalar), "no other number is in a register"
+    assert isinstance(counts, Scalar)
+    assert frame.builder is not None
     if counts != machine:
         assert isinstance(left.type, t.IntType)
         unsigned = t.int_type(left.type.bits, False)

@@ -254,9 +254,10 @@ def in_memory(operand: Place, node: tree.Node, frame: Frame) -> Memory:
         value = operand.value
         if isinstance(value, InMemory):
             return Memory(value.type, None, value.base, value.offset, is_const=True)
-        if isinstance(value, Const) and operand.variable is not None:
+        is_placeable = isinstance(value, Const) and not t.is_comptime_only(value.type)
+        if is_placeable and operand.variable is not None:
             return Memory(value.type, operand.variable(), None, 0, is_const=True)
-        if isinstance(value, Const) and not t.is_comptime_only(value.type):
+        if isinstance(value, Const) and is_placeable:
             placed = frame.world.pooled(value, frame, node)
             return Memory(value.type, placed, None, 0, is_const=True)
     frame.fail(node, f"a value of type '{operand.type}' has no address")

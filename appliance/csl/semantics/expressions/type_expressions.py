@@ -114,8 +114,7 @@ def _enum_type(node: tree.EnumType, frame: Frame, expected: Type | None) -> Valu
                 frame,
                 member.name,
             )
-            if not isinstance(value, Const):
-                frame.fail(member.value, "a member's value must be known at compile time")
+            assert isinstance(value, Const), "what is evaluated at compile time is known"
             given[member.name] = value.value
     taken = set(given.values())
     following = 0

@@ -97,8 +97,7 @@ class TileWorld(World):
 
     def pooled(self, value: Const, frame: Frame, node: tree.Node) -> GlobalVariable:
         """A constant in memory; equal ones are one."""
-        if t.is_comptime_only(value.type):
-            frame.fail(node, f"a value of type '{value.type}' exists only at compile time")
+        assert not t.is_comptime_only(value.type), "`in_memory` and `flattened` refuse these"
         found = self._pool.get(value.key)
         if found is None:
             name = self.unique_name(frame.module.qualified("constant"))

@@ -167,8 +167,7 @@ def _check_redefinition(node: tree.Declaration, frame: Frame) -> None:
 
 def _variable(node: tree.Declaration, value: Value, frame: Frame) -> None:
     if frame.builder is None:
-        if not isinstance(value, Const):
-            frame.fail(node, f"the value of '{node.name}' is not known at compile time")
+        assert isinstance(value, Const), "what is evaluated at compile time is known"
         frame.spend_value(node, value.type)
         raw = copied(value.type, value.value)
         frame.declare(node.name, Cell(value.type, [Const(value.type, raw)]))

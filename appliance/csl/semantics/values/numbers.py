@@ -144,11 +144,8 @@ def arithmetic(op: str, type_: Type, a: Any, b: Any) -> Number:  # noqa: ANN401 
         return value
     if type_ is t.COMPTIME_INT:
         return INT_OPERATIONS[op](a, b)
-    operation = FLOAT_OPERATIONS.get(op)
-    if operation is None:
-        raise ArithmeticProblemError(f"'{op}' does not apply to {type_}")
     try:
-        return round_float(operation(a, b), type_)
+        return round_float(FLOAT_OPERATIONS[op](a, b), type_)
     except OverflowError:
         return math.inf
 

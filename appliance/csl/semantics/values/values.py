@@ -69,21 +69,6 @@ class InMemory:
 Value = Const | Runtime | Mixed | InMemory
 
 
-class TensorOperand:
-    """The value of a tensor access before `@get_dsd` sees it: an affine walk over an array."""
-
-    __slots__ = ("base", "element", "extents", "offset", "strides")
-
-    def __init__(
-        self, base: Value, element: Type, offset: Value, extents: list[Value], strides: list[int]
-    ) -> None:
-        self.base = base
-        self.element = element
-        self.offset = offset
-        self.extents = extents
-        self.strides = strides
-
-
 VOID = Const(t.VOID, None)
 TRUE = Const(t.BOOL, True)
 FALSE = Const(t.BOOL, False)
