@@ -35,6 +35,7 @@ AT_THE_TOP = [
     ("comptime { @set_teardown_handler(nothing, red); }",
      "comptime { @set_teardown_handler(nothing, red); $$@set_teardown_handler(nothing, red); }", "color 3 already has a teardown handler"),
     ("const z = @get_filter_id(red);", "const z = @get_filter_id($$3);", "'@get_filter_id' needs a color, got 'comptime_int'"),
+    ("comptime { @set_config(0x7f20, 0); }", "comptime { @set_config($$3, 0); }", "there is no configuration register at word address 0x0003"),
     # Tasks.
     ("comptime { @block(red); }", "comptime { @block($$x); }", "is not known"),
     ("task take(v: u16) void {}\ncomptime { @bind_data_task(take, @get_data_task_id(red)); }",
