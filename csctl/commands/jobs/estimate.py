@@ -1,5 +1,6 @@
 """`csctl estimate`: what N systems would do with a model; contacts no cluster."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -178,10 +179,7 @@ def estimate_model(
         model, traced_batch = _load_program(program)
         batch = batch or traced_batch
     elif layers is None or hidden is None:
-        raise UserError(
-            "There is no model to estimate.",
-            hint="Describe a transformer with --layers and --hidden, or give a --program.",
-        )
+        raise _no_model()
     else:
         model = described_transformer(
             layers=layers,
@@ -199,7 +197,7 @@ def estimate_model(
             decoder_layers=decoder_layers,
             decoder_sequence=decoder_sequence,
         )
-    table = _load_machine(machine)
+    table, inputs = _load_machine(machine), InputPipeline(num_workers=workers)
     estimates = [
         estimate(
             model,
@@ -208,18 +206,35 @@ def estimate_model(
             batch_size=batch,
             micro_batch=micro_batch,
             tokens=tokens,
-            inputs=InputPipeline(num_workers=workers),
+            inputs=inputs,
             execution=parse_execution(execution),
         )
         for count in _counts(systems)
     ]
     largest = max(estimates, key=lambda each: each.step.num_systems)
     _draw(largest, plot=plot, loss_plot=loss_plot)
+    _write(invocation, estimates, output, is_batch_fixed=batch is not None)
+
+
+def _no_model() -> UserError:
+    return UserError(
+        "There is no model to estimate.",
+        hint="Describe a transformer with --layers and --hidden, or give a --program.",
+    )
+
+
+def _write(
+    invocation: Invocation,
+    estimates: Sequence[Estimate],
+    output: OutputFormat,
+    *,
+    is_batch_fixed: bool,
+) -> None:
     reports = [report(each) for each in estimates]
     invocation.write(
         format_document(
             estimate_document(reports),
-            text=lambda: estimate_text(reports, is_batch_fixed=batch is not None),
+            text=lambda: estimate_text(reports, is_batch_fixed=is_batch_fixed),
             output=output,
         )
     )
