@@ -43,8 +43,9 @@ SHARED = (
     "appliance/cluster",
     "appliance/observability",
 )
-NODES_OWN = {"stream_host"}
-"""Given by the node of a pod, once it knows its address (`PodSpec.at`)."""
+NODES_OWN = {"stream_host", "path"}
+"""Given by the node of a pod, once it knows its address (`PodSpec.at`), and by the launcher that
+knows its image (`manifests.fitted`)."""
 
 
 def by_kind(kinds=KINDS):

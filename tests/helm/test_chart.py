@@ -30,6 +30,7 @@ MATRIX = {
             "postgresql.external.authoritySecret=db-authority",
         )
     ),
+    "given password": Settings(values=("postgresql.password=secret",)),
     "cert-manager": Settings(
         values=("tls.source=certManager", "tls.certManager.issuerRef.name=authority")
     ),
@@ -151,6 +152,23 @@ def test_every_object_is_right_for_recent_kubernetes(
         kubernetes_validate.validate(found, version, strict=True)
 
 
+@pytest.mark.parametrize("name", MATRIX)
+def test_two_renders_are_alike(
+    helm: Helm, made: dict[str, list[dict[str, Any]]], name: str
+) -> None:
+    """Else whoever compares a render with the cluster, as GitOps does, changes it for ever."""
+    assert helm.template(MATRIX[name]) == made[name]
+
+
+def test_the_password_of_the_database_is_no_object_of_the_release(
+    made: dict[str, list[dict[str, Any]]],
+) -> None:
+    for name, objects in made.items():
+        secrets = {each["metadata"]["name"] for each in of_kind(objects, "Secret")}
+        wanted = {"wsc-wsc-appliance-postgresql-password"} if name == "given password" else set()
+        assert secrets == wanted, name
+
+
 def test_names_of_objects_are_unique(made: dict[str, list[dict[str, Any]]]) -> None:
     for objects in made.values():
         names = [(found["kind"], found["metadata"]["name"]) for found in objects]
@@ -177,6 +195,7 @@ def test_every_claim_secret_and_map_that_a_pod_mounts_is_made_or_given(
     made: dict[str, list[dict[str, Any]]],
 ) -> None:
     given = {"mine", "db", "db-authority", "scraper", "registry", "wsc-wsc-appliance-tls"}
+    given |= {"wsc-wsc-appliance-postgresql"}  # which a hook's job makes
     for objects in made.values():
         there = {found["metadata"]["name"] for found in objects} | given
         for _, spec in pod_specs(objects):
@@ -312,6 +331,10 @@ def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
         ("tls.source=none", "tls.source"),
         ("tls.source=secret", "tls.secretName"),
         ("postgresql.mode=external", "postgresql.external.host"),
+        (
+            "postgresql.mode=external,postgresql.external.host=db",
+            "postgresql.existingSecret or postgresql.password",
+        ),
         ("systems.cuont=3", "cuont"),
         ("metrics.serviceMonitor.enabled=true", "tokenSecret is needed"),
         ("tls.source=certManager", "issuerRef.name is needed"),

@@ -136,6 +136,24 @@ def test_a_program_that_does_not_exist_is_named_in_the_log(terminal: Terminal) -
     assert "there is no program 'no-such-program' on PATH" in said
 
 
+def test_the_token_of_a_run_is_in_no_log_whole_or_cut_off(terminal: Terminal) -> None:
+    (terminal.work_dir / "leak.py").write_text(
+        "import os, sys\n"
+        "token = os.environ['CSAUTH_TOKEN']\n"
+        "print('whole', token, 'other', os.environ['MY_PASSWORD'], flush=True)\n"
+        "sys.exit(f'start {token[:40]}')\n"
+    )
+    variable = "MY_PASSWORD=hunter2-hunter2"
+
+    said = terminal.run(
+        *("submit", "--attach", "-e", variable, "--", sys.executable, "leak.py"), code=1
+    )
+
+    assert "whole [redacted] other [redacted]\n" in said
+    assert "start [redacted]\n" in said
+    assert "eyJ" not in said
+
+
 def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Terminal) -> None:
     job = terminal.submit("wait")
     follower = terminal.start("attach", job)

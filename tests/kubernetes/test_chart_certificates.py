@@ -6,6 +6,7 @@ would run, with the rights of its service account, and says how it ended.
 
 import base64
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cryptography import x509
 
 from tests.support.helm import CHART, ROOT, Helm
@@ -163,16 +165,44 @@ def test_certificates_last_as_long_as_they_will_do_and_nothing_stays(
 
     run("uninstall", RELEASE)
     assert jobs.ran == [
-        *[f"{NAME}-certificates-make"] * 3,
+        *[f"{NAME}-certificates-make", f"{NAME}-password"] * 3,
         f"{NAME}-end-jobs",
         f"{NAME}-certificates-remove",
     ]
     kinds = "deployments,statefulsets,services,roles,rolebindings,serviceaccounts,configmaps"
     kinds += ",secrets,pdb,networkpolicies,jobs,persistentvolumeclaims"
-    # No controller collects what hooks own there; the data volume is kept on purpose.
+    # No controller collects what hooks own there; the data and what opens it are kept on purpose.
+    kept = {f"persistentvolumeclaim/{NAME}-data", f"secret/{NAME}-postgresql"}
     wait_until(
-        lambda: names(kube, namespace, kinds) <= {f"persistentvolumeclaim/{NAME}-data"},
+        lambda: names(kube, namespace, kinds) <= kept,
         seconds=120,
         what="the end of all objects",
         seen=lambda: str(names(kube, namespace, kinds)),
     )
+
+    run("install", RELEASE, str(CHART))
+    assert password(kube, namespace) == first_password
+
+
+def test_a_password_that_an_earlier_chart_made_survives_the_upgrade_to_this_one(
+    kube: KubeServer, namespace: str, jobs: JobRunner, tmp_path: Path
+) -> None:
+    """That chart had it among its objects; Helm removes what a new one does not have."""
+    program = find_tool("helm")
+    assert program
+    helm = Helm(Path(program), home=tmp_path / "helm", kubeconfig=kube.kubeconfig)
+    earlier = tmp_path / "chart"
+    shutil.copytree(CHART, earlier)
+    secret = yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"{NAME}-postgresql"},
+            "stringData": {"password": "of an earlier chart"},
+        }
+    )
+    (earlier / "templates/postgresql-password.yaml").write_text(secret)
+    for command, chart in (("install", earlier), ("upgrade", CHART)):
+        done = helm.run(command, RELEASE, str(chart), "--namespace", namespace)
+        assert done.returncode == 0, f"{done.stderr}{jobs.output}"
+    assert base64.b64decode(password(kube, namespace)) == b"of an earlier chart"

@@ -7,27 +7,34 @@ end before it goes.
 
 import os
 import subprocess
+import sys
 import threading
 
 import pytest
 import yaml
 
-from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, WSJOB, Kind, name_of
+from appliance.cluster.kubernetes.leadership import Leadership
+from appliance.cluster.kubernetes.object_kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    LEASE,
+    WSJOB,
+    Kind,
+    name_of,
+)
 from appliance.cluster.kubernetes.options import parse_options
-from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
-from tests.support.kube_server import CRDS, account_token, find_tool, new_namespace
+from tests.support.kube_server import CRDS, ROOT, account_token, find_tool, new_namespace
 from tests.support.management import new_job
 from tests.support.waiting import wait_until
 
 RELEASE = "wsc"
 NAME = "wsc-wsc-appliance"
-DEPLOYMENT = Kind(group="apps", version="v1", plural="deployments", name="Deployment")
 JOB = Kind(group="batch", version="v1", plural="jobs", name="Job")
-VALUES = ("tls.source=secret", "tls.secretName=tls")
+VALUES = ("tls.source=secret", "tls.secretName=tls", "postgresql.existingSecret=database")
 
 
 @pytest.fixture
@@ -66,16 +73,54 @@ def settings_of(admin):
     return admin.find(CONFIG_MAP, f"{NAME}-jobs")["data"]["settings.yaml"]
 
 
-def play_hook(admin, kube):
+def play_hook(admin, kube, directory):
     """Do what the pod of the hook's job would, and say that it has succeeded."""
     wait_until(lambda: admin.find(JOB, f"{NAME}-end-jobs"), seconds=60, what="the hook")
     hook = admin.find(JOB, f"{NAME}-end-jobs")
-    (container,) = hook["spec"]["template"]["spec"]["containers"]
+    pod = hook["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
     assert container["command"] == ["python", "-m", "appliance.cluster.kubernetes.uninstall"]
-    api = kube.as_account(admin.namespace, account_token(admin, NAME))
-    end_jobs(api, SystemClock(), patience_seconds=120)
+    token = account_token(admin, pod["serviceAccountName"])
+    config = kube.write_kubeconfig(directory / "hook", token, admin.namespace)
+    words = [sys.executable, *container["command"][1:], *container["args"]]
+    variables = {"KUBECONFIG": str(config), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    played = subprocess.run(
+        words, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    assert played.returncode == 0, played.stderr
     done = {"type": "Complete", "status": "True"}
     admin.patch(JOB, name_of(hook), {"status": {"conditions": [done]}}, subresource="status")
+
+
+class PlayedManagement:
+    """Holds the Lease until its Deployment is scaled to zero, as the pod of one does."""
+
+    def __init__(self, admin, api):
+        self._admin = admin
+        self.has_lost = threading.Event()
+        self._leadership = Leadership(
+            api,
+            name=NAME,
+            identity="management",
+            seconds=60.0,
+            clock=SystemClock(),
+            on_lost=self.has_lost.set,
+        )
+        assert self._leadership.acquire()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self):
+        wait_until(
+            lambda: self._admin.find(DEPLOYMENT, NAME)["spec"]["replicas"] == 0,
+            seconds=240,
+            what="management without replicas",
+        )
+        self._leadership.release()
+
+    def join(self):
+        self._thread.join(240)
+        assert not self.has_lost.is_set()
 
 
 def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
@@ -88,6 +133,7 @@ def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
         FakeNodes(admin) as nodes,
         running_kube_harness(tmp_path, api, make_options(tmp_path)) as harness,
     ):
+        management = PlayedManagement(admin, api)
         job = harness.submit(new_job("wsjob-a"))
         wait_until(lambda: len(nodes.started) == 2, seconds=60, what="running pods")
         helm("upgrade", RELEASE, chart, given=("jobs.placementSeconds=60", "systems.count=4"))
@@ -97,11 +143,13 @@ def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
         assert changed["metadata"]["generation"] > first["metadata"]["generation"]
         pods = {pod["status"]["phase"] for pod in nodes.pods()}
         assert pods == {"Running"}, "an upgrade ended a running job"
-        hook = threading.Thread(target=play_hook, args=(admin, kube))
+        hook = threading.Thread(target=play_hook, args=(admin, kube, tmp_path))
         hook.start()
         helm("uninstall", RELEASE)
         hook.join(300)
+        management.join()
         assert harness.jobs.load(job).phase.is_terminal
     left = yaml.safe_load(kube.kubectl("get", "all", "-o", "yaml", namespace=admin.namespace))
     assert left["items"] == []
-    assert not admin.list(WSJOB)[0]
+    for kind in (WSJOB, LEASE):
+        assert not admin.list(kind)[0]

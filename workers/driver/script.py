@@ -3,11 +3,13 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.observability.redaction import Redaction, secrets_of
 from appliance.pods.job_user import JobUser
 from appliance.user_code import user_exec
 from appliance.user_code.user_exec import CannotStartError, Order
@@ -17,6 +19,8 @@ _NOT_EXECUTABLE = 126
 """Exit codes by which shells, too, say so."""
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+_CHUNK_BYTES = 1 << 16
+_LAST_WORDS_SECONDS = 10.0
 
 
 class Script:
@@ -43,8 +47,10 @@ class Script:
             run at all.
         """
         environment = self._environment(restart_count)
+        reader, writer = os.pipe()
+        process = None
         try:
-            process = user_exec.start(self._order(environment))
+            process = user_exec.start(self._order(environment), output=writer)
         except CannotStartError as error:
             if error.is_missing and "/" not in self._driver.argv[0]:
                 say(f"there is no program {self._driver.argv[0]!r} on PATH {environment['PATH']}")
@@ -54,8 +60,16 @@ class Script:
         except OSError as error:
             say(f"the appliance cannot start programs here, which is no fault of yours: {error}")
             return _NOT_EXECUTABLE
+        finally:
+            os.close(writer)
+            if process is None:
+                os.close(reader)
+        redaction = Redaction(secrets_of(environment))
+        copying = threading.Thread(target=_copy, args=(reader, redaction), daemon=True)
+        copying.start()
         code = process.wait()
         _end_group(process.pid)
+        copying.join(_LAST_WORDS_SECONDS)  # what has left the group may hold the other end for ever
         return 128 - code if code < 0 else code
 
     def _order(self, environment: Mapping[str, str]) -> Order:
@@ -83,17 +97,40 @@ class Script:
         }
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
-        theirs = {"PATH": _PATH, "LANG": "C.UTF-8", **self._driver.environment}
-        if config := self._pod.told(DriverPodOptions).client_config:
-            theirs.setdefault("CSCONFIG_PATH", str(config))
-        user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._user.home}
+        told = self._pod.told(DriverPodOptions)
+        theirs = {"LANG": "C.UTF-8", **self._driver.environment}
+        paths = (theirs.get("PATH", "") or ("" if told.path else _PATH), told.path)
+        theirs["PATH"] = ":".join(filter(None, paths))
+        if told.client_config is not None:  # the way to the cluster from here, not from a terminal
+            theirs["CSCONFIG_PATH"] = str(told.client_config)
+        user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._home()}
         return {**theirs, **user, **ours}
+
+    def _home(self) -> str:
+        """Return the user's home; of a user unknown here, what the run says it is."""
+        if self._user.home != "/":
+            return self._user.home
+        return self._driver.environment.get("HOME") or self._driver.work_dir
 
 
 def say(text: str) -> None:
     """Write a line of ours into the script's log."""
     sys.stdout.write(f"[driver] {text}\n")
     sys.stdout.flush()
+
+
+def _copy(reader: int, redaction: Redaction) -> None:
+    """Copy what a script prints to our own output, its secrets taken out."""
+    with os.fdopen(reader, "rb", buffering=0) as source:
+        while data := source.read(_CHUNK_BYTES):
+            _show(redaction.feed(data))
+    _show(redaction.rest())
+
+
+def _show(data: bytes) -> None:
+    sys.stdout.flush()
+    while data:
+        data = data[os.write(sys.stdout.fileno(), data) :]
 
 
 def _end_group(group: int) -> None:

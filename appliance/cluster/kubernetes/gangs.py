@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from appliance.cluster.kubernetes import pod_words
 from appliance.cluster.kubernetes.manifests import (
     LAUNCH_ANNOTATION,
     PODS_KEY,
@@ -40,9 +41,6 @@ from appliance.core.ids import JobId, PodName, Role
 STOP = "true"
 STOP_DONE = "done"
 """Values of the record's annotation."""
-
-_LOST_EXIT = 137
-"""What a process ends with that is killed; for pods of which nobody can say."""
 
 _UNRECORDED = "the record of its gang was deleted or damaged, and not by the appliance"
 
@@ -171,7 +169,7 @@ def unrecorded_pod(pod: Resource) -> PodExit:
         job=JobId(job_label(pod)),
         pod=PodName(name_of(pod)),
         role=Role(pod["metadata"]["labels"].get(ROLE_LABEL, Role.COORDINATOR)),
-        exit_code=_LOST_EXIT,
+        exit_code=pod_words.LOST_EXIT,
         detail=_UNRECORDED,
     )
 
@@ -179,7 +177,11 @@ def unrecorded_pod(pod: Resource) -> PodExit:
 def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     pods = seen.pods
     if exits := tuple(
-        end for name in gang.manifests if name in pods and (end := _end_of(gang, name, pods[name]))
+        end
+        for name in gang.manifests
+        if name in pods
+        and not is_being_deleted(pods[name])  # then it is created again
+        and (end := _end_of(gang, name, pods[name]))
     ):
         return Decision(exits=exits)  # refused by its node: the job fails, and its pods are stopped
     creates = [each for name, each in gang.manifests.items() if name not in pods]
@@ -190,7 +192,7 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     if left > 0:
         return Decision(creates=creates, look_again_seconds=left)
     num_placed = len(gang.manifests) - len(unplaced)
-    why = _why_unplaced(pods.get(unplaced[0]))
+    why = _in_brackets(pod_words.why_unplaced(pods.get(unplaced[0])))
     detail = (
         f"no node has taken it within {options.placement_seconds:g} seconds{why}; "
         f"{num_placed} of the job's {len(gang.manifests)} pods had one, and none was started"
@@ -209,7 +211,8 @@ def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         return Decision(exits=exits, look_again_seconds=left)
     for pod in unstarted:
         if name_of(pod) in gang.manifests:
-            detail = f"it has not started within {options.start_seconds:g} seconds{_why_idle(pod)}"
+            why = _in_brackets(pod_words.why_not_started(pod))
+            detail = f"it has not started within {options.start_seconds:g} seconds{why}"
             exits.append(_exit(gang, name_of(pod), detail=detail))
     return Decision(exits=exits)
 
@@ -250,23 +253,14 @@ def _is_unstarted(pod: Resource) -> bool:
 
 
 def _end_of(gang: Gang, name: str, pod: Resource | None) -> PodExit | None:
-    """Return how a pod has ended; None if it has not."""
+    """Return how a pod has ended, or is being ended by others; None if it goes on."""
     if pod is None:
-        return _exit(gang, name, detail="it was deleted, and not by the appliance")
-    status = _status(pod)
-    if status.get("phase") not in ("Succeeded", "Failed"):
-        return None
-    for container in status.get("containerStatuses") or ():
-        if ended := container.get("state", {}).get("terminated"):
-            code = int(ended.get("exitCode", _LOST_EXIT))
-            what = _words(ended.get("reason", ""), ended.get("message", "")) if code else ""
-            if what == "Error":
-                what = ""
-            return _exit(gang, name, code=code, detail=what)
-    return _exit(gang, name, detail=_words(status.get("reason", ""), status.get("message", "")))
+        return _exit(gang, name, detail=pod_words.DELETED)
+    end = pod_words.end_of(pod)
+    return _exit(gang, name, code=end[0], detail=end[1]) if end else None
 
 
-def _exit(gang: Gang, name: str, *, code: int = _LOST_EXIT, detail: str) -> PodExit:
+def _exit(gang: Gang, name: str, *, code: int = pod_words.LOST_EXIT, detail: str) -> PodExit:
     role = Role(gang.manifests[name]["metadata"]["labels"][ROLE_LABEL])
     return PodExit(
         job=gang.job,
@@ -278,24 +272,8 @@ def _exit(gang: Gang, name: str, *, code: int = _LOST_EXIT, detail: str) -> PodE
     )
 
 
-def _why_unplaced(pod: Resource | None) -> str:
-    if pod is None:
-        return ""
-    for condition in _status(pod).get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("message"):
-            return f" ({condition['message']})"
-    return ""
-
-
-def _why_idle(pod: Resource) -> str:
-    for container in _status(pod).get("containerStatuses") or ():
-        if waiting := container.get("state", {}).get("waiting"):
-            return f" ({_words(waiting.get('reason', ''), waiting.get('message', ''))})"
-    return ""
-
-
-def _words(*parts: str) -> str:
-    return ": ".join(" ".join(part.split()) for part in parts if part)
+def _in_brackets(words: str) -> str:
+    return f" ({words})" if words else ""
 
 
 # `Any`: part of an object.

@@ -69,6 +69,13 @@ def may_take(seen: Observation, identity: str, *, now_seconds: float) -> bool:
     return now_seconds - seen.since_seconds > seen.seconds
 
 
+def left_seconds(seen: Observation, identity: str, *, now_seconds: float) -> float:
+    """Return for how long another's lease holds without news of it; 0 if nobody else has it."""
+    if not seen.holder or seen.holder == identity:
+        return 0.0
+    return max(0.0, seen.seconds - (now_seconds - seen.since_seconds))
+
+
 class Leadership:
     """One candidate.
 
@@ -79,6 +86,7 @@ class Leadership:
         seconds: Length of the lease.
         clock: Times it.
         on_lost: Called once, in a thread of its own, when the lead is lost; must end the process.
+        on_wait: Told, at each look, for how many seconds another's lease holds without news of it.
     """
 
     def __init__(
@@ -90,9 +98,11 @@ class Leadership:
         seconds: float,
         clock: Clock,
         on_lost: Callable[[], None],
+        on_wait: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._api, self._name, self._identity = api, name, identity
         self._seconds, self._clock, self._on_lost = seconds, clock, on_lost
+        self._on_wait = on_wait
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -108,6 +118,7 @@ class Leadership:
                 seen = observe(lease, seen, now_seconds=now)
                 if may_take(seen, self._identity, now_seconds=now) and self._take(lease):
                     break
+                self._on_wait(left_seconds(seen, self._identity, now_seconds=now))
             except ClusterError as error:
                 logger.warning("Lease cannot be looked at", extra={"why": error.message})
             self._stopping.wait(self._seconds / _RENEWALS_PER_LEASE)

@@ -29,6 +29,7 @@ from appliance.cluster.kubernetes.object_kinds import (
 from appliance.cluster.kubernetes.options import USER_ROLES, KubernetesOptions
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role
+from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
 
 START_KEY = "start"
@@ -90,7 +91,13 @@ def service_account(job: JobId, owner: Resource) -> Resource:
 
 
 def fitted(spec: PodSpec, options: KubernetesOptions) -> PodSpec:
-    """Return a pod's spec with as many threads as it asks cores for, at least one."""
+    """Return a pod's spec as its container is.
+
+    It has as many threads as it asks cores for, at least one, and a driver's script finds the
+    image's programs.
+    """
+    if isinstance(spec.options, DriverPodOptions):
+        spec = replace(spec, options=replace(spec.options, path=options.user_path))
     if spec.options.torch_threads is None:
         return spec
     threads = max(1, int(_num_cores(_cpu(spec, options))))
@@ -182,15 +189,21 @@ def _user_of(spec: PodSpec, options: KubernetesOptions) -> tuple[int, int]:
 
 
 def _pod_security(spec: PodSpec, options: KubernetesOptions) -> Resource:
+    """Return whom a pod runs as.
+
+    It has the data volume's group and no `fsGroup`: management's pod has given that volume to the
+    group, and the users' own volumes are to stay the users'. The client in a driver pings the
+    appliance, without the capability that it would need elsewhere.
+    """
     uid, gid = _user_of(spec, options)
+    pings = [{"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}]
     return {
         "runAsNonRoot": True,
         "runAsUser": uid,
         "runAsGroup": gid,
-        "fsGroup": options.group_id,
-        "fsGroupChangePolicy": "OnRootMismatch",
         "supplementalGroups": [options.group_id],
         "seccompProfile": {"type": "RuntimeDefault"},
+        **({"sysctls": pings} if spec.role is Role.DRIVER else {}),
     }
 
 
@@ -268,7 +281,7 @@ def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
     yield {
         "name": "spec",
         "projected": {
-            "defaultMode": 0o440,
+            "defaultMode": 0o444,  # in a volume that this pod alone mounts
             "sources": [
                 {"secret": {"name": secret_name(spec.job), "items": items}},
                 {"configMap": {"name": record_name(spec.job), "items": [start]}},

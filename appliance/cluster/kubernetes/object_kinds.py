@@ -59,6 +59,7 @@ CONFIG_MAP = Kind(group="", version="v1", plural="configmaps", name="ConfigMap")
 SECRET = Kind(group="", version="v1", plural="secrets", name="Secret")
 SERVICE_ACCOUNT = Kind(group="", version="v1", plural="serviceaccounts", name="ServiceAccount")
 LEASE = Kind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
+DEPLOYMENT = Kind(group="apps", version="v1", plural="deployments", name="Deployment")
 WSJOB = Kind(group=GROUP, version=VERSION, plural="wsjobs", name="WsJob")
 WSCSYSTEM = Kind(group=GROUP, version=VERSION, plural="wscsystems", name="WscSystem")
 

@@ -76,6 +76,7 @@ class KubernetesOptions:
         pull_secrets: Names of secrets by which they are.
         data_volume: What management and pods share.
         user_volumes: The users' own files.
+        user_path: Where the user image has the client and the system's programs, as in PATH.
         node_selectors: Labels of the nodes that pods of a role need, by role.
         tolerations: Taints that pods bear, as in a pod's spec.
         resources: Requests and limits of pods by role, unless their job says more.
@@ -88,6 +89,8 @@ class KubernetesOptions:
         runtime_root: Where pods have their sockets, in a volume of their own.
         lease_name: Name of the lease by which management's replicas agree who leads.
         lease_seconds: A leader that has not been heard of for so long is replaced.
+        standby_file: Where a management that waits for the lead says so to its container's
+            probes; None says it nowhere.
         kept_seconds: A wsjob that nobody created with kubectl goes so long after its job's end.
         runtime_class: RuntimeClass of pods; empty for the cluster's own.
     """
@@ -98,6 +101,7 @@ class KubernetesOptions:
     pull_policy: str = "IfNotPresent"
     pull_secrets: Sequence[str] = ()
     user_volumes: Sequence[UserVolume] = ()
+    user_path: str = "/opt/client/bin:/usr/local/bin:/usr/bin:/bin"
     node_selectors: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
     resources: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
@@ -110,6 +114,7 @@ class KubernetesOptions:
     runtime_root: PurePosixPath = field(default_factory=lambda: PurePosixPath("/run/wsc"))
     lease_name: str = "wsc-appliance"
     lease_seconds: float = 15.0
+    standby_file: PurePosixPath | None = None
     kept_seconds: float = 86_400.0
     runtime_class: str = ""
 
@@ -162,7 +167,7 @@ def _parsed(name: str, value: Any) -> Any:  # noqa: ANN401
             return tuple(map(_user_volume, value))
         case "node_selectors" | "resources":
             return {Role(role): dict(each) for role, each in value.items()}
-        case "runtime_root":
+        case "runtime_root" | "standby_file":
             return PurePosixPath(value)
         case _:
             return value

@@ -1,7 +1,10 @@
-"""`python -m appliance.cluster.kubernetes.uninstall`: ends all jobs before removal.
+"""`python -m appliance.cluster.kubernetes.uninstall`: ends all jobs and management before removal.
 
-The chart runs it before it is uninstalled. Without it, wsjobs of running jobs would retain their
-finalizers with nothing left to remove them, and their namespace could never be deleted.
+The chart runs it before it is uninstalled. Helm deletes management's rights together with its pods,
+so whatever is to be given back is given back before: running jobs end, management is scaled to zero
+and gives up its Lease, and what management alone has made (its Lease, the systems, the wsjobs of
+clients' jobs) is removed. Without it, wsjobs of running jobs would retain their finalizers with
+nothing left to remove them, and their namespace could never be deleted.
 """
 
 import argparse
@@ -11,7 +14,16 @@ import threading
 from collections.abc import Sequence
 
 from appliance.cluster.kubernetes.api import ApiServer
-from appliance.cluster.kubernetes.object_kinds import FINALIZER, WSJOB, Resource, name_of
+from appliance.cluster.kubernetes.object_kinds import (
+    DEPLOYMENT,
+    FINALIZER,
+    LEASE,
+    WSCSYSTEM,
+    WSJOB,
+    Resource,
+    job_label,
+    name_of,
+)
 from appliance.core.clock import Clock, SystemClock
 from appliance.observability.logging import configure_logging
 
@@ -45,20 +57,76 @@ def end_jobs(api: ApiServer, clock: Clock, *, patience_seconds: float) -> int:
     return len(left)
 
 
+def stop_management(
+    api: ApiServer, clock: Clock, *, deployment: str, lease: str, patience_seconds: float
+) -> bool:
+    """Scale management to zero and wait until nobody leads.
+
+    Args:
+        api: The Kubernetes API.
+        clock: Times the wait.
+        deployment: Management's Deployment.
+        lease: The Lease of the one that leads.
+        patience_seconds: A Lease that is held for longer is taken away all the same.
+
+    Returns:
+        Whether the Lease was given back in time.
+    """
+    pause = threading.Event()
+    deadline = clock.monotonic_seconds() + patience_seconds
+    api.patch(DEPLOYMENT, deployment, {"spec": {"replicas": 0}}, subresource="scale")
+    num_free = 0
+    # Once more than once: one that waited for the lead may have it for a moment on its way down.
+    while num_free < 2 and clock.monotonic_seconds() < deadline:
+        pause.wait(_LOOK_SECONDS)
+        num_free = 0 if _holder(api, lease) else num_free + 1
+    if holder := _holder(api, lease):
+        logger.warning("Management has not given back its Lease", extra={"holder": holder})
+    return not holder
+
+
+def clear(api: ApiServer, *, lease: str) -> None:
+    """Remove what a management that is gone has made, and the next one makes anew."""
+    for kind in (WSCSYSTEM, WSJOB):
+        for found in api.list(kind)[0]:
+            if kind is WSCSYSTEM or job_label(found) == name_of(found):
+                api.delete(kind, name_of(found))
+    api.delete(LEASE, lease)
+
+
 def _held(api: ApiServer) -> Sequence[Resource]:
     wsjobs, _ = api.list(WSJOB)
     return [each for each in wsjobs if FINALIZER in each["metadata"].get("finalizers", ())]
 
 
+def _holder(api: ApiServer, lease: str) -> str:
+    spec = (api.find(LEASE, lease) or {}).get("spec") or {}
+    return str(spec.get("holderIdentity") or "")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m appliance.cluster.kubernetes.uninstall")
-    parser.add_argument("--patience-seconds", type=float, default=60.0, help="for the controller")
+    parser.add_argument("--patience-seconds", type=float, default=60.0, help="for each wait")
+    parser.add_argument("--deployment", required=True, help="management's")
+    parser.add_argument("--lease", required=True, help="of the management that leads")
     parser.add_argument("--namespace", default="", help="where; empty for our own")
     arguments = parser.parse_args(argv)
     configure_logging(as_json=True, level=logging.INFO, stream=sys.stderr)
-    api = ApiServer.connect(arguments.namespace)
-    end_jobs(api, SystemClock(), patience_seconds=arguments.patience_seconds)
+    api, clock, patience = (
+        ApiServer.connect(arguments.namespace),
+        SystemClock(),
+        arguments.patience_seconds,
+    )
+    end_jobs(api, clock, patience_seconds=patience)
+    stop_management(
+        api,
+        clock,
+        deployment=arguments.deployment,
+        lease=arguments.lease,
+        patience_seconds=patience,
+    )
+    clear(api, lease=arguments.lease)
     return 0
 
 

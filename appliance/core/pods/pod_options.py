@@ -260,12 +260,15 @@ class DriverPodOptions(PodOptions):
         user_name: Name of the user whose script it is.
         client_config: The client's configuration file, for scripts that do not name one; None where
             they have another way to it.
+        path: Folders of programs, as in PATH, for scripts whose own PATH has none; empty for the
+            system's.
     """
 
     driver: str = ""
     token: str = field(default="", repr=False)
     user_name: str = ""
     client_config: Path | None = None
+    path: str = ""
 
     def files(self) -> Mapping[str, Path]:
         """Return the configuration file, too."""

@@ -4,6 +4,7 @@ import logging
 import platform
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
@@ -31,6 +32,7 @@ class Candidacy:
 
     def __init__(self, text: str, clock: Clock) -> None:
         self.options: KubernetesOptions = parse_options(text, source="The Kubernetes settings")
+        self._clock = clock
         self.api = ApiServer.connect(self.options.namespace)
         self._own_pod = platform.node()
         self._leadership = Leadership(
@@ -40,6 +42,7 @@ class Candidacy:
             seconds=self.options.lease_seconds,
             clock=clock,
             on_lost=end_at_once,
+            on_wait=self._say_waits,
         )
 
     def lead(self) -> bool:
@@ -47,6 +50,7 @@ class Candidacy:
         self._say_leads(leads=False)
         if not self._leadership.acquire():
             return False
+        self._say_waits(0.0)
         self._say_leads(leads=True)
         return True
 
@@ -59,6 +63,18 @@ class Candidacy:
         finally:
             self._leadership.release()
             self.api.close()
+
+    def _say_waits(self, seconds: float) -> None:
+        """Tell the probes of our container for how long a live leader is known to be there.
+
+        They may be another process of the same kernel: its monotonic clock is theirs, too.
+        """
+        if (file := self.options.standby_file) is None:
+            return
+        until = self._clock.monotonic_seconds() + seconds
+        fresh = Path(f"{file}.new")
+        fresh.write_text(f"{until if seconds else 0.0}\n")
+        fresh.replace(file)
 
     def _say_leads(self, *, leads: bool) -> None:
         """Label our own pod, which a Service picks the leader by; without a pod nothing is said."""

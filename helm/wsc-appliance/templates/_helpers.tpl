@@ -93,8 +93,55 @@ app.kubernetes.io/component: job
 {{- printf "%s-postgresql" (include "wsc-appliance.fullname" .) -}}
 {{- end -}}
 
+{{/*
+Secret with the key `password`, by one rule for the bundled and an external database: one that exists,
+else one with `postgresql.password`, else (bundled alone) one that a job makes and that is never
+rendered, so that it is the same after a removal and in every render.
+*/}}
 {{- define "wsc-appliance.postgresqlSecret" -}}
-{{- default (include "wsc-appliance.postgresqlName" .) .Values.postgresql.existingSecret -}}
+{{- $db := .Values.postgresql -}}
+{{- if $db.existingSecret -}}
+{{- $db.existingSecret -}}
+{{- else if $db.password -}}
+{{- printf "%s-password" (include "wsc-appliance.postgresqlName" .) -}}
+{{- else if eq $db.mode "external" -}}
+{{- fail "postgresql.existingSecret or postgresql.password is needed with postgresql.mode external" -}}
+{{- else -}}
+{{- include "wsc-appliance.postgresqlName" . -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Account, role and binding of one hook, before its job and gone with it.
+Takes root, name, when (the hook) and rules (YAML).
+*/}}
+{{- define "wsc-appliance.hookAccount" -}}
+{{- $annotations := dict "helm.sh/hook" .when "helm.sh/hook-weight" "-10" "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name }}
+  labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
+  annotations: {{- toYaml $annotations | nindent 4 }}
+automountServiceAccountToken: false
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .name }}
+  labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
+  annotations: {{- toYaml $annotations | nindent 4 }}
+rules: {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .name }}
+  labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
+  annotations: {{- toYaml $annotations | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ .name }}, namespace: {{ .root.Release.Namespace }}}
 {{- end -}}
 
 {{/* SQLAlchemy URL; the password comes to libpq by PGPASSWORD. */}}

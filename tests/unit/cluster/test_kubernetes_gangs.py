@@ -114,6 +114,66 @@ def test_a_pod_without_a_container_ended_for_its_node_s_reason(record, options):
     assert end.reason == "exited with code 137 (killed by signal 9): Evicted"
 
 
+def disrupted(gang, name, reason, message="", **fields):
+    body = pod(gang, name, **fields)
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    body["status"]["conditions"] = [condition]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("EvictionByEvictionAPI", "it was evicted, as by a drain of its node"),
+        ("PreemptionByScheduler", "the scheduler has preempted it for a more urgent pod"),
+        ("DeletionByTaintManager", "its node has a taint that it does not bear"),
+        ("SomethingNew", "SomethingNew: said why"),
+    ],
+)
+def test_a_pod_that_others_take_away_says_who_before_it_has_ended(record, options, reason, words):
+    gang = gang_of(record, started=True)
+    name = f"{gang.job}-weight-0"
+    there = seen(gang)
+    there.pods[name] = disrupted(gang, name, reason, "said why", phase="Running", deleting=NOW)
+    (end,) = gangs.decide(gang, there, options).exits
+    assert (end.pod, end.exit_code) == (name, 143)
+    assert words in end.reason
+    there.pods[name] = disrupted(gang, name, reason, "said why", phase="Failed", code=137)
+    (end,) = gangs.decide(gang, there, options).exits
+    assert words in end.reason
+
+
+def test_a_server_that_knows_no_disruptions_tells_that_others_delete_a_pod(record, options):
+    gang = gang_of(record, started=True)
+    there = seen(gang, weight_0={"phase": "Running", "deleting": NOW})
+    (end,) = gangs.decide(gang, there, options).exits
+    assert "it was deleted, and not by the appliance" in end.reason
+
+
+def test_a_pod_that_takes_too_much_memory_says_how_much_it_had(record, options):
+    gang = gang_of(record, started=True)
+    there = seen(gang, weight_0={"phase": "Failed", "code": 137, "reason": "OOMKilled"})
+    (container,) = there.pods[f"{gang.job}-weight-0"]["spec"]["containers"]
+    container["resources"]["limits"] = {"memory": "8Gi"}
+    (end,) = gangs.decide(gang, there, options).exits
+    assert end.reason.endswith("OOMKilled: it took more than its limit of 8Gi of memory")
+
+
+def test_what_a_container_printed_last_is_told_without_tokens(record, options):
+    gang = gang_of(record, started=True)
+    there = seen(gang, weight_0={"phase": "Failed", "code": 1})
+    (container,) = there.pods[f"{gang.job}-weight-0"]["status"]["containerStatuses"]
+    token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3Mi"
+    lines = [
+        *("  File x, line 3" for _ in range(60)),
+        f"ValueError: no {token}" + " and so on" * 99,
+    ]
+    container["state"]["terminated"]["message"] = "\n".join([*lines, ""])
+    (end,) = gangs.decide(gang, there, options).exits
+    assert end.detail.startswith("ValueError: no [redacted] and so on")
+    assert len(end.detail) < 260
+
+
 def test_a_pod_that_does_not_start_in_time_fails_with_the_kubelet_s_reason(record, options):
     gang = gang_of(record, started=True)
     now = NOW + dt.timedelta(seconds=options.start_seconds + 1)
@@ -191,6 +251,24 @@ def test_a_gang_too_large_for_one_object_is_refused(tmp_path, options):
     members = [(Role.CHIEF, index) for index in range(600)]
     with pytest.raises(ClusterError, match=r"600 pods of job .* bytes to describe"):
         manifests.gang_record(make_gang(tmp_path, members=members), OWNER, options)
+
+
+def test_a_driver_s_pod_may_ping_and_its_script_finds_the_image_s_client(tmp_path, options):
+    (driver,) = make_gang(tmp_path, members=((Role.DRIVER, 0),))
+    driver = replace(driver, options=DriverPodOptions(user_uid=1000))
+    assert manifests.fitted(driver, options).told(DriverPodOptions).path == options.user_path
+    body = manifests.pod(driver, OWNER, options)
+    ping = {"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}
+    assert body["spec"]["securityContext"]["sysctls"] == [ping]
+    others = [manifests.pod(spec, OWNER, options) for spec in make_gang(tmp_path)]
+    assert not any("sysctls" in each["spec"]["securityContext"] for each in others)
+
+
+def test_no_pod_of_a_job_changes_the_group_of_a_user_s_volume(tmp_path, options):
+    for spec in make_gang(tmp_path):
+        security = manifests.pod(spec, OWNER, options)["spec"]["securityContext"]
+        assert "fsGroup" not in security
+        assert security["supplementalGroups"] == [options.group_id]
 
 
 def test_a_pod_sees_its_own_job_s_directories_alone(tmp_path, options):
