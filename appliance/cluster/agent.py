@@ -25,6 +25,7 @@ from appliance.cluster.launcher import (
     LauncherLost,
     LauncherTaken,
     PodExit,
+    PodsWait,
     Survivor,
 )
 from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
@@ -281,6 +282,8 @@ class Agent:
                 for job in jobs:
                     self._held.pop(job, None)
                 self._report(pb.NodeReport(pods_lost=pb.PodsLost(jobs=jobs, reason=reason)))
+            case PodsWait():  # of processes none waits
+                pass
             case LauncherTaken():  # another agent of this node; it reports from now on
                 os.kill(os.getpid(), signal.SIGTERM)
 

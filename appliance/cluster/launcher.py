@@ -79,7 +79,20 @@ class LauncherTaken:
     """Another management holds the pods now; this one will hear of none of them again."""
 
 
-Exit = PodExit | JobStopped | LauncherLost | LauncherTaken
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsWait:
+    """Pods of a job that were launched do not run yet, for a reason that somebody may remove.
+
+    Attributes:
+        job: The job.
+        reason: Which pods, and why; empty once none waits any more.
+    """
+
+    job: JobId
+    reason: str
+
+
+Exit = PodExit | JobStopped | LauncherLost | LauncherTaken | PodsWait
 
 
 class Exits(queue.SimpleQueue[Exit]):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -14,7 +15,7 @@ from appliance.management.access.certificates import AUTHORITY_NAMES
 from appliance.management.cluster.cluster_file import parse_cluster
 from tests.support.helm import CHART, ROOT, Helm, Settings
 
-VERSIONS = all_versions()[-3:]
+VERSIONS = ("1.28", "1.32", all_versions()[-1])
 FOREIGN = {"Certificate", "ServiceMonitor", "PrometheusRule", "TLSRoute"}
 """Kinds that are not Kubernetes' own."""
 
@@ -86,6 +87,10 @@ MATRIX = {
             "jobs.userVolumes[0].nfs.path=/export",
             "jobs.nodeSelectors.chief.accelerator=cs2",
             "jobs.resources.chief.memory=8Gi",
+            "jobs.onDrain=fail",
+            "jobs.podLabels.team=a",
+            "jobs.extraVolumes[0].name=scratch",
+            "jobs.extraVolumeMounts[0].name=scratch",
             "jobs.streams=network",
             "storage.accessModes={ReadWriteMany}",
         )
@@ -150,6 +155,35 @@ def test_every_object_is_right_for_recent_kubernetes(
     assert own
     for found in own:
         kubernetes_validate.validate(found, version, strict=True)
+
+
+def test_a_drain_waits_for_jobs_by_a_number_that_needs_no_scale_unless_jobs_are_to_fail(
+    made: dict[str, list[dict[str, Any]]],
+) -> None:
+    """A percentage, and maxUnavailable, are computed from a controller that pods of jobs lack."""
+    budgets = {
+        name: {each["metadata"]["name"]: each["spec"] for each in of_kind(objects, kind)}
+        for name, objects in made.items()
+        for kind in ("PodDisruptionBudget",)
+    }
+    of_jobs = budgets["defaults"]["wsc-wsc-appliance-jobs"]
+    assert isinstance(of_jobs["minAvailable"], int)
+    assert "maxUnavailable" not in of_jobs
+    assert "wsc-wsc-appliance-jobs" not in budgets["jobs"]
+    assert "wsc-wsc-appliance-proxy" in budgets["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("number", "tag"), [("15", "15"), ("20241231", "20241231"), ("1.2", "1.2")]
+)
+def test_a_tag_may_be_a_number(helm: Helm, tmp_path: Path, number: str, tag: str) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(f"image: {{tag: {number}}}\npostgresql: {{image: {{tag: {number}}}}}\n")
+    done = helm.run("template", "wsc", str(CHART), "--values", str(values))
+    assert done.returncode == 0, done.stderr
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    images = {each["containers"][0]["image"] for _, each in pod_specs(objects)}
+    assert images == {f"wsc-appliance/input-node:{tag}", f"postgres:{tag}"}
 
 
 @pytest.mark.parametrize("name", MATRIX)
@@ -336,6 +370,9 @@ def test_what_grafana_and_prometheus_get_is_what_is_in_the_tree(
             "postgresql.existingSecret or postgresql.password",
         ),
         ("systems.cuont=3", "cuont"),
+        ("jobs.resources.chief.cpus=4", "cpus"),
+        ("jobs.onDrain=checkpoint", "onDrain"),
+        ("management.replicas=2,postgresql.mode=none", "SQLite has one"),
         ("metrics.serviceMonitor.enabled=true", "tokenSecret is needed"),
         ("tls.source=certManager", "issuerRef.name is needed"),
         ("ingress.enabled=true", "ingress.host is needed"),

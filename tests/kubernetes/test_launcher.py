@@ -22,6 +22,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     WSJOB,
     name_of,
 )
+from appliance.cluster.launcher import PodsWait
 from appliance.core.ids import Role
 from appliance.core.pods.pod_spec import PodSpec
 from tests.support.fake_nodes import FakeNodes
@@ -185,7 +186,8 @@ def test_a_pod_that_somebody_deletes_before_the_start_is_made_again(api, admin, 
         admin.delete(POD, next(iter(nodes.bound)))
         nodes.capacity = 4
         wait_running(admin, gang)
-        assert launcher.exits.empty()
+        told = [launcher.exits.get() for _ in range(launcher.exits.qsize())]
+        assert all(isinstance(each, PodsWait) for each in told), told
 
 
 def test_a_pod_that_loses_its_label_does_not_outlive_its_job(api, admin, options, gang):

@@ -5,12 +5,14 @@ and the one thing that the appliance needs it for is tried.
 """
 
 import copy
+import secrets
 
 import pytest
 
 from appliance.cluster.kubernetes.api import ApiError
 from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
+    EVENT,
     LEASE,
     POD,
     SECRET,
@@ -23,7 +25,7 @@ from tests.support.waiting import wait_until
 
 KINDS = {
     kind.plural: kind
-    for kind in (POD, CONFIG_MAP, SECRET, SERVICE_ACCOUNT, LEASE, WSJOB, WSCSYSTEM)
+    for kind in (POD, EVENT, CONFIG_MAP, SECRET, SERVICE_ACCOUNT, LEASE, WSJOB, WSCSYSTEM)
 }
 CONTAINER = {"name": "pod", "image": "none"}
 BODIES = {
@@ -58,7 +60,10 @@ def attempt(api, admin, resource, verb):
     """Do the one thing that a verb is for."""
     plural, _, part = resource.partition("/")
     kind = KINDS[plural]
-    if verb == "list":
+    if plural == "events":
+        name = f"made-{secrets.token_hex(4)}"
+        api.create(kind, {**body_of(plural, name), "involvedObject": {"namespace": api.namespace}})
+    elif verb == "list":
         api.list(kind)
     elif verb == "watch":
         _, version = admin.list(kind)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from appliance.cluster.kubernetes.api import ApiError
-from appliance.cluster.kubernetes.object_kinds import FINALIZER, WSCSYSTEM, WSJOB
+from appliance.cluster.kubernetes.object_kinds import EVENT, FINALIZER, WSCSYSTEM, WSJOB
 from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
@@ -153,6 +153,71 @@ def test_kubectl_apply_submits_a_driver(kube, account, admin, harness, nodes):
     assert (row.user, row.entry_point, row.action, row.name) == ("ada", "kubernetes", "submit", job)
 
 
+def conditions_of(admin, name):
+    found = status_of(admin, name).get("conditions") or ()
+    return {each["type"]: (each["status"], each["reason"]) for each in found}
+
+
+def wait_for(kube, account, name, condition):
+    kube.kubectl(
+        *("wait", f"--for=condition={condition}", f"wsjob/{name}", "--timeout=120s"),
+        namespace=account.namespace,
+    )
+
+
+def test_kubectl_waits_for_conditions_and_describes_events(kube, account, admin, harness, nodes):
+    apply(kube, account, DRIVER)
+    wait_for(kube, account, "my-run", "Running")
+    job = status_of(admin, "my-run")["job"]
+    assert conditions_of(admin, "my-run")["Queued"] == ("False", "Running")
+    wait_until(lambda: f"{job}-driver-0" in nodes.started, seconds=120, what="a running driver")
+    nodes.end(f"{job}-driver-0", 0)
+    wait_for(kube, account, "my-run", "Complete")
+    done = conditions_of(admin, "my-run")
+    assert [done[each][0] for each in ("Running", "Failed", "PodsPlaced")] == [
+        "False",
+        "False",
+        "True",
+    ]
+    told = kube.kubectl("describe", "wsjob", "my-run", namespace=account.namespace)
+    assert "Succeeded" in told[told.index("Events:") :]
+    assert kube.kubectl("explain", "wsjob.status.conditions", namespace=account.namespace)
+
+
+def test_a_wsjob_goes_after_the_time_that_its_spec_says(kube, account, admin, harness):
+    spec = {**DRIVER["spec"], "numSystems": 9, "ttlSecondsAfterFinished": 1}
+    apply(kube, account, {**DRIVER, "spec": spec})
+    wait_gone(admin, "my-run")
+
+
+def test_pods_that_wait_say_why_in_the_wsjob_its_events_and_csctl(api, admin, tmp_path):
+    options = make_options(tmp_path)
+    with (
+        FakeNodes(admin, capacity=1) as nodes,
+        running_kube_harness(tmp_path, api, options) as harness,
+    ):
+        job = harness.submit(new_job("wsjob-a"))
+        said = "nodes are available"
+        wait_until(
+            lambda: said in status_of(admin, job).get("message", ""),
+            seconds=120,
+            what="the scheduler's reason",
+            seen=lambda: json.dumps(admin.find(WSJOB, job), indent=1),
+        )
+        assert conditions_of(admin, job)["PodsPlaced"] == ("False", "PodsWait")
+        assert said in harness.jobs.ingress(job).message
+        assert any(said in each.message for each in harness.jobs.events(job))
+        told = [each for each in admin.list(EVENT)[0] if each["involvedObject"]["name"] == job]
+        assert any(said in each["message"] for each in told)
+        nodes.capacity = 9
+        wait_until(
+            lambda: not status_of(admin, job).get("message"),
+            seconds=120,
+            what="a wsjob without a reason",
+            seen=lambda: json.dumps(admin.find(WSJOB, job), indent=1),
+        )
+
+
 def test_kubectl_delete_cancels(kube, account, admin, harness):
     apply(kube, account, DRIVER)
     wait_for_status(admin, "my-run", phase="RUNNING")
@@ -256,6 +321,14 @@ def test_an_edited_status_is_set_right_again(kube, account, admin, harness):
         seconds=120,
         what="the finalizer",
     )
+
+
+def test_a_wsjob_of_a_job_that_nobody_knows_expires(api, admin, tmp_path):
+    labels = {"wsc.open-appliance.org/job": "wsjob-lost"}
+    metadata = {"name": "wsjob-lost", "labels": labels, "finalizers": [FINALIZER]}
+    admin.create(WSJOB, {"metadata": metadata, "spec": {"type": "execute"}})
+    with running_kube_harness(tmp_path, api, make_options(tmp_path, kept_seconds=1.0)):
+        wait_gone(admin, "wsjob-lost")
 
 
 def test_a_wsjob_of_an_unknown_job_can_be_deleted(admin, harness, kube, account):

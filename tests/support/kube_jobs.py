@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.cluster.kubernetes.object_kinds import WSJOB
 from appliance.cluster.kubernetes.options import DataVolume, KubernetesOptions
-from appliance.cluster.launcher import JobStopped, PodExit
+from appliance.cluster.launcher import JobStopped, PodExit, PodsWait
 from appliance.core.clock import SystemClock
 from appliance.core.ids import JobId, Role, new_job_id
 from appliance.core.pods.pod_options import PodOptions
@@ -73,10 +73,14 @@ def running_launcher(api, options, clock=None):
 
 
 def next_exit(launcher, *, seconds=120) -> PodExit | JobStopped:
-    try:
-        return launcher.exits.get(timeout=seconds)
-    except queue.Empty:
-        raise AssertionError("nothing has ended") from None
+    """Return what ends next, whatever has waited before."""
+    while True:
+        try:
+            end = launcher.exits.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError("nothing has ended") from None
+        if not isinstance(end, PodsWait):
+            return end
 
 
 def wait_stopped(launcher, job, *, seconds=120) -> list[PodExit]:

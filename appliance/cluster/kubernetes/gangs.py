@@ -89,6 +89,7 @@ class Decision:
         starts: Whether the pods may start.
         is_stopped: Whether the gang was to stop, and nothing of it is left.
         exits: Pods that have ended or will never run, and how; told once each.
+        waits: Why pods do not run yet, if somebody has said so; else empty.
         look_again_seconds: When to look again, even if nothing happens; None for never.
     """
 
@@ -97,6 +98,7 @@ class Decision:
     starts: bool = False
     is_stopped: bool = False
     exits: Sequence[PodExit] = ()
+    waits: str = ""
     look_again_seconds: float | None = None
 
 
@@ -190,7 +192,8 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         return Decision(starts=True)
     left = options.placement_seconds - (seen.now - gang.launched_at).total_seconds()
     if left > 0:
-        return Decision(creates=creates, look_again_seconds=left)
+        waits = _waits(gang, pods, unplaced)
+        return Decision(creates=creates, waits=waits, look_again_seconds=left)
     num_placed = len(gang.manifests) - len(unplaced)
     why = _in_brackets(pod_words.why_unplaced(pods.get(unplaced[0])))
     detail = (
@@ -208,7 +211,9 @@ def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     if not unstarted:
         return Decision(exits=exits)
     if left > 0:
-        return Decision(exits=exits, look_again_seconds=left)
+        names = [name_of(pod) for pod in unstarted if name_of(pod) in gang.manifests]
+        waits = "" if exits else _waits(gang, seen.pods, names)
+        return Decision(exits=exits, waits=waits, look_again_seconds=left)
     for pod in unstarted:
         if name_of(pod) in gang.manifests:
             why = _in_brackets(pod_words.why_not_started(pod))
@@ -270,6 +275,15 @@ def _exit(gang: Gang, name: str, *, code: int = pod_words.LOST_EXIT, detail: str
         signal=code - 128 if code > 128 else None,
         detail=detail,
     )
+
+
+def _waits(gang: Gang, pods: Mapping[str, Resource], names: Sequence[str]) -> str:
+    """Return why pods of a gang wait; empty while nobody has said it."""
+    for name in names:
+        pod = pods.get(name)
+        if why := pod_words.why_unplaced(pod) or (pod_words.why_not_started(pod) if pod else ""):
+            return f"{len(names)} of {len(gang.manifests)} pods wait; {name}: {why}"
+    return ""
 
 
 def _in_brackets(words: str) -> str:

@@ -32,7 +32,7 @@ from appliance.cluster.kubernetes.object_kinds import (
 )
 from appliance.cluster.kubernetes.options import KubernetesOptions
 from appliance.cluster.kubernetes.workqueue import WorkQueue
-from appliance.cluster.launcher import Exits, JobStopped, PodExit, Survivor
+from appliance.cluster.launcher import Exits, JobStopped, PodExit, PodsWait, Survivor
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName
@@ -93,6 +93,7 @@ class KubernetesLauncher:
         self._exits = Exits()
         self._work = WorkQueue(clock)
         self._told: dict[JobId, set[str]] = {}
+        self._waits: dict[JobId, str] = {}
         self._gangs: dict[JobId, Gang] = {}
         self._uids: dict[JobId, str] = {}
         self._forgotten = Forgotten()
@@ -166,6 +167,7 @@ class KubernetesLauncher:
         """Remove what is left of a stopped job: its record, its secret, its account."""
         self._disown_record(job)
         self._told.pop(job, None)
+        self._waits.pop(job, None)
         self._gangs.pop(job, None)
         with self._objects_lock:
             self._unremoved.add(job)
@@ -304,6 +306,9 @@ class KubernetesLauncher:
             self._api.delete(POD, name, uid=uid, grace_seconds=0 if is_forced else None)
         for end in decision.exits:
             self._tell(end)
+        if decision.waits != self._waits.get(gang.job, ""):
+            self._waits[gang.job] = decision.waits
+            self._exits.put(PodsWait(job=gang.job, reason=decision.waits))
         if decision.is_stopped:
             self._finish_stop(gang)
         if decision.look_again_seconds is not None:

@@ -55,6 +55,14 @@ _CORES_OF_OTHERS = "50m"
 """Cores that pods ask for unless the settings say it: so few that a job of two systems finds room
 on a laptop with two. Pods use what nobody else does, and share what is short by these numbers."""
 
+_MEMORY = {Role.CHIEF: "512Mi", Role.WEIGHT: "512Mi", Role.COORDINATOR: "512Mi"}
+_MEMORY_OF_OTHERS = "256Mi"
+"""Memory that pods ask for unless the settings or their job say more: what a pod has when it has
+loaded its libraries and no model. It is no limit."""
+
+_EPHEMERAL_STORAGE = "256Mi"
+"""Disk of the node that pods ask for: logs of the container, and /tmp."""
+
 _MAX_RECORD_BYTES = 1_000_000
 """An object holds at most 1 MiB in etcd."""
 
@@ -172,8 +180,15 @@ def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> Resource:
         "imagePullSecrets": [{"name": name} for name in options.pull_secrets],
         "topologySpreadConstraints": _spread(spec),
     }
-    if options.runtime_class:
-        body["runtimeClassName"] = options.runtime_class
+    asked_for = {
+        "runtimeClassName": options.runtime_class,
+        "schedulerName": options.scheduler_name,
+        "priorityClassName": options.priority_class,
+        "affinity": dict(options.affinity),
+    }
+    body |= {name: value for name, value in asked_for.items() if value}
+    if options.pod_annotations:
+        metadata["annotations"] = dict(options.pod_annotations)
     return {"metadata": {**metadata, "labels": labels}, "spec": body}
 
 
@@ -222,6 +237,7 @@ def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
                 "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
             },
             {"name": "HOME", "value": "/tmp"},
+            *map(dict, options.extra_env),
         ],
         "resources": _resources(spec, options),
         "securityContext": {
@@ -240,12 +256,16 @@ def _resources(spec: PodSpec, options: KubernetesOptions) -> Resource:
     Memory is a limit too, since a pod that takes more would take it from others. Cores are not:
     what nobody else uses is there to be used. Devices have to be both, as in `nvidia.com/gpu`.
     """
-    asked = dict(options.resources.get(spec.role, {}))
+    asked = {name: str(amount) for name, amount in options.resources.get(spec.role, {}).items()}
     if memory := spec.options.pod_memory_bytes:
         asked["memory"] = str(memory)
-    asked["cpu"] = _cpu(spec, options)
     limits = {name: amount for name, amount in asked.items() if name == "memory" or "/" in name}
-    return {"requests": asked, "limits": limits}
+    by_itself = {
+        "cpu": _cpu(spec, options),
+        "memory": _MEMORY.get(spec.role, _MEMORY_OF_OTHERS),
+        "ephemeral-storage": _EPHEMERAL_STORAGE,
+    }
+    return {"requests": {**by_itself, **asked}, "limits": limits}
 
 
 def _cpu(spec: PodSpec, options: KubernetesOptions) -> str:
@@ -291,7 +311,9 @@ def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
     yield {"name": "data", "persistentVolumeClaim": {"claimName": options.data_volume.claim}}
     yield {"name": "runtime", "emptyDir": {}}
     yield {"name": "tmp", "emptyDir": {}}
-    yield {"name": "shm", "emptyDir": {"medium": "Memory"}}
+    yield from map(dict, options.extra_volumes)
+    limit = _resources(spec, options)["limits"].get("memory", options.shared_memory)
+    yield {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}
     if spec.role not in USER_ROLES:
         return
     for volume in options.user_volumes:
@@ -311,6 +333,7 @@ def _mounts(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
     yield {"name": "runtime", "mountPath": str(options.runtime_root)}
     yield {"name": "tmp", "mountPath": "/tmp"}
     yield {"name": "shm", "mountPath": "/dev/shm"}
+    yield from map(dict, options.extra_mounts)
     if spec.role not in USER_ROLES:
         return
     for volume in options.user_volumes:

@@ -60,6 +60,7 @@ SECRET = Kind(group="", version="v1", plural="secrets", name="Secret")
 SERVICE_ACCOUNT = Kind(group="", version="v1", plural="serviceaccounts", name="ServiceAccount")
 LEASE = Kind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
 DEPLOYMENT = Kind(group="apps", version="v1", plural="deployments", name="Deployment")
+EVENT = Kind(group="", version="v1", plural="events", name="Event")
 WSJOB = Kind(group=GROUP, version=VERSION, plural="wsjobs", name="WsJob")
 WSCSYSTEM = Kind(group=GROUP, version=VERSION, plural="wscsystems", name="WscSystem")
 

@@ -11,6 +11,7 @@ A YAML file with the fields of `KubernetesOptions`; `helm/wsc-appliance` writes 
     resources: {chief: {cpu: "4", memory: 8Gi}}
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -23,6 +24,11 @@ from appliance.core.ids import Role
 
 USER_ROLES = frozenset({Role.COORDINATOR, Role.ACTIVATION, Role.WORKER, Role.DRIVER})
 """Pods in which code of the user's runs, and which so see the user's volumes."""
+
+_RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+|.+/.+")
+
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+"""Label with the name of the release that an object belongs to."""
 
 _EXAMPLE = "Its docstring in appliance/cluster/kubernetes/options.py has an example."
 
@@ -80,7 +86,16 @@ class KubernetesOptions:
         node_selectors: Labels of the nodes that pods of a role need, by role.
         tolerations: Taints that pods bear, as in a pod's spec.
         resources: Requests and limits of pods by role, unless their job says more.
-        labels: Further labels of pods, for network policies and budgets.
+        shared_memory: Limit of a pod's /dev/shm unless its memory has a limit, as a quantity.
+        pod_annotations: Annotations of pods.
+        scheduler_name: Scheduler of pods; empty for the cluster's own.
+        priority_class: PriorityClass of pods; empty for the cluster's own.
+        affinity: Affinity of pods, as in a pod's spec.
+        extra_env: Further environment variables of pods, as in a container's spec.
+        extra_volumes: Further volumes of pods, as in a pod's spec.
+        extra_mounts: Where these are, as in a container's spec.
+        labels: Further labels of pods, for network policies and budgets; the release's among them
+            is also that of what shows jobs and systems.
         default_uid: Whom pods run as whose job names nobody, or root.
         group_id: Group that may write into the data volume.
         namespace: Where pods run; empty for management's own.
@@ -105,6 +120,14 @@ class KubernetesOptions:
     node_selectors: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
     resources: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
+    shared_memory: str = "32Gi"
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    scheduler_name: str = ""
+    priority_class: str = ""
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    extra_env: Sequence[Mapping[str, Any]] = ()
+    extra_volumes: Sequence[Mapping[str, Any]] = ()
+    extra_mounts: Sequence[Mapping[str, Any]] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     default_uid: int = 65532
     group_id: int = 65532
@@ -118,9 +141,20 @@ class KubernetesOptions:
     kept_seconds: float = 86_400.0
     runtime_class: str = ""
 
+    @property
+    def object_labels(self) -> Mapping[str, str]:
+        """Labels of what shows jobs and systems: those of the release, by which it is removed."""
+        return {k: v for k, v in self.labels.items() if k == INSTANCE_LABEL}
+
     def __post_init__(self) -> None:
         if not self.image:
             raise UserError("The Kubernetes settings name no image for pods.", hint=_EXAMPLE)
+        for role, asked in self.resources.items():
+            if unknown := [name for name in asked if not _RESOURCE.fullmatch(name)]:
+                raise UserError(
+                    f"The resources of {role.value} pods name {unknown[0]}, which no node has.",
+                    hint="There are cpu, memory, ephemeral-storage, hugepages-... and devices.",
+                )
         if self.default_uid < 1:
             raise UserError(f"Pods cannot run as uid {self.default_uid}; it must not be root.")
         for name in ("placement_seconds", "start_seconds", "lease_seconds"):

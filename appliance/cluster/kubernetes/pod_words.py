@@ -31,19 +31,6 @@ _DISRUPTIONS = {
 }
 """Reasons of the condition DisruptionTarget, which Kubernetes sets from 1.26 on."""
 
-_IMAGE_TROUBLE = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "ImageInspectError",
-        "RegistryUnavailable",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-    }
-)
-
 
 def end_of(pod: Resource) -> tuple[int, str] | None:
     """Return how a pod has ended or is being ended by others: exit code and why; None if not."""
@@ -71,12 +58,6 @@ def why_not_started(pod: Resource) -> str:
         if waiting.get("reason") not in ("ContainerCreating", "PodInitializing", None):
             return _words(waiting.get("reason", ""), waiting.get("message", ""))
     return ""
-
-
-def has_image_trouble(pod: Resource) -> bool:
-    """Whether a pod cannot start as it is described, so that somebody has to act."""
-    waits = _container_states(pod, "waiting")
-    return any(waiting.get("reason") in _IMAGE_TROUBLE for waiting in waits)
 
 
 def _disruption(pod: Resource) -> str:

@@ -80,6 +80,9 @@ class JobService:
         compile_root: The compile cache.
         watch: Told of new readings.
         shared_address: host:port by which clients reach every coordinator; empty if each has one.
+
+    Attributes:
+        pod_waits: Why pods of a job that were launched do not run yet, by job.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class JobService:
         self._compile_root = compile_root
         self._state = state
         self._mailbox = mailbox
+        self.pod_waits: Mapping[JobId, str] = mailbox.pod_waits
         self._dashboard_root = dashboard_root
         self._shared_address = shared_address
 
@@ -161,7 +165,9 @@ class JobService:
                     message=_waiting("Scheduled", f"job scheduled{on}."), is_scheduled=True
                 )
             case Phase.INITIALIZING:
-                return Ingress(message="Waiting for job ingress readiness.", is_scheduled=True)
+                waits = self.pod_waits.get(job, "")
+                message = f"{_READINESS[:-1]}: {waits}" if waits else _READINESS
+                return Ingress(message=message, is_scheduled=True)
             case Phase.RUNNING:
                 return Ingress(
                     message=f"Job ingress ready, dashboard: {self.dashboard(job)}",
@@ -364,6 +370,9 @@ _UNSAID_ENDS: Mapping[Phase, str] = {
     Phase.CANCELLED: "Cancelled",
 }
 """What an SDK job's message is when its client names no reason: as the client would say it."""
+
+
+_READINESS = "Waiting for job ingress readiness."
 
 
 def _waiting(status: str, message: str) -> str:

@@ -96,7 +96,9 @@ class KubernetesSide:
     def __init__(self, candidacy: Candidacy, state: State, clock: Clock) -> None:
         self._api, self._options, self._clock = candidacy.api, candidacy.options, clock
         kept_seconds = self._options.kept_seconds
-        self.wsjobs = WsJobs(self._api, state, clock, kept_seconds=kept_seconds)
+        self.wsjobs = WsJobs(
+            self._api, state, clock, kept_seconds=kept_seconds, labels=self._options.object_labels
+        )
         self.launcher = KubernetesLauncher(
             self._api, self._options, self.wsjobs.owner_of, self._clock
         )
@@ -118,7 +120,9 @@ class KubernetesSide:
             systems: Changes them.
             listen: Takes whom to tell of each job that changes.
         """
-        self._systems = WscSystems(self._api, inventory, systems, self._clock)
+        self._systems = WscSystems(
+            self._api, inventory, systems, self._clock, labels=self._options.object_labels
+        )
         listen(self.wsjobs.look_at)
         listen(self._systems.look)
         self.wsjobs.start(services, stop_pods=self.launcher.stop)

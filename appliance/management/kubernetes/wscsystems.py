@@ -5,6 +5,7 @@ Whoever may edit wscsystems may drain a system or take it away; Kubernetes decid
 
 import logging
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
@@ -33,11 +34,19 @@ class WscSystems:
         inventory: Which systems there are, and who holds them.
         systems: Changes them.
         clock: Source of time.
+        labels: Labels of all that the appliance makes.
     """
 
     def __init__(
-        self, api: ApiServer, inventory: Inventory, systems: SystemService, clock: Clock
+        self,
+        api: ApiServer,
+        inventory: Inventory,
+        systems: SystemService,
+        clock: Clock,
+        *,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
+        self._labels = dict(labels or {})
         self._api, self._inventory, self._systems = api, inventory, systems
         self._work = WorkQueue(clock)
         self._informer = Informer(api, WSCSYSTEM, "", lambda _: self._work.add(_ALL))
@@ -79,7 +88,8 @@ class WscSystems:
         for name, use in uses.items():
             resource = present.get(name)
             if resource is None:
-                body = {"metadata": {"name": name}, "spec": {"state": use.system.state.value}}
+                metadata = {"name": name, "labels": self._labels}
+                body = {"metadata": metadata, "spec": {"state": use.system.state.value}}
                 resource = self._api.create(WSCSYSTEM, body)
             self._sync_one(use, resource)
         for name in present.keys() - uses.keys():

@@ -30,6 +30,7 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import DEFAULT_PRIORITY, JobRecord, User
 from appliance.core.errors import UserError
 from appliance.core.ids import JOB_PREFIX, JobId
+from appliance.management.kubernetes.wsjob_conditions import conditions_of
 from appliance.wire.requests.submissions import parse_priority
 from appliance.wire.resources import duration_text, priority_text
 
@@ -102,12 +103,15 @@ def owner_reference(resource: Resource) -> Resource:
     }
 
 
-def new_object(job: JobRecord, driver: DriverSpec | None) -> Resource:
+def new_object(
+    job: JobRecord, driver: DriverSpec | None, labels: Mapping[str, str] | None = None
+) -> Resource:
     """Return the wsjob of a job that did not come from one.
 
     Args:
         job: The job.
         driver: What a driver runs. Its environment is not shown: it may hold secrets.
+        labels: Labels of all that the appliance makes.
     """
     spec: dict[str, Any] = {
         "type": job.type.value,
@@ -121,9 +125,9 @@ def new_object(job: JobRecord, driver: DriverSpec | None) -> Resource:
         spec["user"] = _user_fields(job.user)
     if driver is not None:
         spec["driver"] = {"command": list(driver.argv), "workingDir": driver.work_dir}
-    labels = {**labels_of(job.id), **tags_of(job.labels)}
+    all_labels = {**(labels or {}), **labels_of(job.id), **tags_of(job.labels)}
     return {
-        "metadata": {"name": job.id, "labels": labels, "finalizers": [FINALIZER]},
+        "metadata": {"name": job.id, "labels": all_labels, "finalizers": [FINALIZER]},
         "spec": spec,
     }
 
@@ -194,14 +198,21 @@ def status_of(
         "duration": duration_text(end - job.started_at) if job.started_at else "",
         "observedGeneration": resource["metadata"].get("generation", 0),
         "taken": _taken(resource),
+        "conditions": conditions_of(job.phase, resource, message=job.message or why_waits, now=now),
     }
 
 
-def refused_status(resource: Resource, message: str) -> dict[str, Any]:
-    """Return the status of a wsjob from which no job could be made."""
+def refused_status(
+    resource: Resource, message: str, *, now: dt.datetime, reason: str = "Refused"
+) -> dict[str, Any]:
+    """Return the status of a wsjob from which no job could be made, or whose job is unknown."""
     return {
         "phase": Phase.FAILED.value,
         "message": message,
+        "endedAt": (resource.get("status") or {}).get("endedAt") or _time_text(now),
+        "conditions": conditions_of(
+            Phase.FAILED, resource, message=message, now=now, reason=reason
+        ),
         "observedGeneration": resource["metadata"].get("generation", 0),
     }
 
@@ -226,14 +237,42 @@ def status_changes(resource: Resource, wanted: Mapping[str, Any]) -> dict[str, A
     return {} if set(changes) <= {"duration"} and not wanted.get("endedAt") else changes
 
 
-def label_changes(job: JobRecord, resource: Resource) -> dict[str, str | None]:
-    """Return what is to be merged into a wsjob's labels, so that they show the job's tags."""
+def label_changes(
+    job: JobRecord, resource: Resource, labels: Mapping[str, str] | None = None
+) -> dict[str, str | None]:
+    """Return what is to be merged into a wsjob's labels, so that they show the job's tags.
+
+    Args:
+        job: The job.
+        resource: The wsjob as it is.
+        labels: Labels of all that the appliance makes.
+    """
+    ours = {**(labels or {}), **labels_of(job.id)}
     present = {
         key: value
         for key, value in (resource["metadata"].get("labels") or {}).items()
-        if key.startswith(TAG_PREFIX) or key in labels_of(job.id)
+        if key.startswith(TAG_PREFIX) or key in ours
     }
-    return _merge(present, {**labels_of(job.id), **tags_of(job.labels)})
+    return _merge(present, {**ours, **tags_of(job.labels)})
+
+
+def kept_seconds(resource: Resource, default: float) -> float | None:
+    """Return for how long a wsjob is kept after its job's end; None for ever.
+
+    Args:
+        resource: The wsjob.
+        default: Of those that the appliance has made.
+    """
+    seconds = (resource.get("spec") or {}).get("ttlSecondsAfterFinished")
+    if seconds is not None:
+        return float(seconds)
+    return default if is_ours(resource) else None
+
+
+def ended_at(resource: Resource) -> dt.datetime | None:
+    """Return when a wsjob says that its job ended; None if it does not."""
+    text = (resource.get("status") or {}).get("endedAt")
+    return dt.datetime.fromisoformat(text) if text else None
 
 
 def read_requested_edit(resource: Resource) -> RequestedEdit | None:

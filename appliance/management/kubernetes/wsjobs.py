@@ -15,6 +15,7 @@ from typing import Any
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.informer import Informer
 from appliance.cluster.kubernetes.object_kinds import (
+    EVENT,
     FINALIZER,
     WSJOB,
     Resource,
@@ -34,6 +35,7 @@ from appliance.management.jobs.driver_service import DriverService, DriverSubmis
 from appliance.management.jobs.job_edits import JobEdit, JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes import wsjob_objects as objects
+from appliance.management.kubernetes.wsjob_conditions import event_of, news_of
 from appliance.management.store.state import State
 
 logger = logging.getLogger(__name__)
@@ -74,9 +76,19 @@ class WsJobs:
         state: What is kept.
         clock: Source of time.
         kept_seconds: A wsjob that we have made goes so long after its job's end.
+        labels: Labels of all that the appliance makes.
     """
 
-    def __init__(self, api: ApiServer, state: State, clock: Clock, *, kept_seconds: float) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        state: State,
+        clock: Clock,
+        *,
+        kept_seconds: float,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self._labels = labels or {}
         self._api, self._state, self._clock = api, state, clock
         self._kept_seconds = kept_seconds
         self._services: JobServices | None = None
@@ -170,7 +182,7 @@ class WsJobs:
     def _make(self, record: JobRecord) -> Resource:
         driver = _driver_of(self._state, record)
         try:
-            return self._api.create(WSJOB, objects.new_object(record, driver))
+            return self._api.create(WSJOB, objects.new_object(record, driver, self._labels))
         except ApiError as error:
             found = self._api.find(WSJOB, record.id) if error.is_conflict else None
             if found is None:
@@ -185,9 +197,14 @@ class WsJobs:
         if objects.has_finalizer(resource):
             self._stop_pods(job)
             self._let_go(resource)
-        phase = (resource.get("status") or {}).get("phase")
-        if not is_being_deleted(resource) and not _is_final(phase):
-            self._write_status(resource, objects.refused_status(resource, objects.UNKNOWN_JOB))
+        if is_being_deleted(resource):
+            return
+        if not _is_final((resource.get("status") or {}).get("phase")):
+            status = objects.refused_status(
+                resource, objects.UNKNOWN_JOB, now=self._clock.now(), reason="UnknownJob"
+            )
+            resource = self._write_status(resource, status) or resource
+        self._expire(job, resource, objects.ended_at(resource))
 
     def _submit(self, job: JobId, resource: Resource) -> None:
         if not objects.has_finalizer(resource):
@@ -201,7 +218,8 @@ class WsJobs:
             self._submit_request(job, request)
         except UserError as error:
             logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(error)})
-            self._write_status(resource, objects.refused_status(resource, str(error)))
+            status = objects.refused_status(resource, str(error), now=self._clock.now())
+            self._write_status(resource, status)
             self._let_go(resource)
             return
         self._work.add(job)
@@ -237,8 +255,8 @@ class WsJobs:
         changed = self._show(record, resource)
         if is_over and objects.has_finalizer(changed):
             self._let_go(changed)
-        if is_over and objects.is_ours(resource) and not is_being_deleted(resource):
-            self._expire(record, resource)
+        if is_over and not is_being_deleted(resource):
+            self._expire(record.id, resource, record.ended_at or record.created_at)
 
     def _take_request(self, record: JobRecord, resource: Resource) -> JobRecord:
         """Change a job as an edit of its wsjob's spec asks for."""
@@ -281,11 +299,11 @@ class WsJobs:
             resource,
             now=self._clock.now(),
             dashboard=services.jobs.dashboard(record.id),
-            why_waits=wait.reason if wait else "",
+            why_waits=wait.reason if wait else services.jobs.pod_waits.get(record.id, ""),
         )
         resource = self._write_status(resource, wanted) or resource
         metadata: dict[str, Any] = {}
-        if labels := objects.label_changes(record, resource):
+        if labels := objects.label_changes(record, resource, self._labels):
             metadata["labels"] = labels
         is_held = objects.has_finalizer(resource) or is_being_deleted(resource)
         if not is_held and not record.phase.is_terminal:
@@ -295,13 +313,16 @@ class WsJobs:
             return self._api.patch(WSJOB, name_of(resource), change) or resource
         return resource
 
-    def _expire(self, record: JobRecord, resource: Resource) -> None:
-        ended_at = record.ended_at or record.created_at
-        left = self._kept_seconds - (self._clock.now() - ended_at) / dt.timedelta(seconds=1)
+    def _expire(self, job: JobId, resource: Resource, ended_at: dt.datetime | None) -> None:
+        """Remove the wsjob of a job that has ended, once it has been kept for long enough."""
+        kept = objects.kept_seconds(resource, self._kept_seconds)
+        if kept is None or ended_at is None:
+            return
+        left = kept - (self._clock.now() - ended_at) / dt.timedelta(seconds=1)
         if left <= 0:
             self._api.delete(WSJOB, name_of(resource), uid=resource["metadata"]["uid"])
         elif left < _RESYNC_SECONDS:
-            self._work.add_after(record.id, left)
+            self._work.add_after(job, left)
 
     def _let_go(self, resource: Resource) -> None:
         """Take our finalizer away, as nothing of the job runs any more."""
@@ -314,7 +335,25 @@ class WsJobs:
         if not changes:
             return None
         name = name_of(resource)
-        return self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
+        shown = self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
+        if shown is not None and (news := news_of(resource, wanted)) is not None:
+            self._tell(shown, *news)
+        return shown
+
+    def _tell(self, resource: Resource, reason: str, message: str, is_warning: bool) -> None:
+        """Write an event of a wsjob; one that is lost changes nothing."""
+        event = event_of(
+            resource,
+            reason=reason,
+            message=message,
+            is_warning=is_warning,
+            now=self._clock.now(),
+        )
+        try:
+            self._api.create(EVENT, event)
+        except ApiError as error:
+            story = {"job": name_of(resource), "why": error.message}
+            logger.info("Event of a wsjob is not written", extra=story)
 
     def _owner(self, record: JobRecord) -> Principal:
         return self._present().access.vouched(record.user)

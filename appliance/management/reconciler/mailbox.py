@@ -26,10 +26,12 @@ class Mailbox:
     Attributes:
         inbox: What waits for the reconciler.
         published: What the last scheduling cycle saw and found; replaced as a whole after each.
+        pod_waits: Why pods that were launched do not run yet, by job; the reconciler's to change.
     """
 
     def __init__(self) -> None:
         self.published = Published()
+        self.pod_waits: dict[JobId, str] = {}
         self.inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
 
     def pods_launched(self, job: JobId, pids: dict[PodName, int]) -> None:

@@ -1,9 +1,10 @@
 """The launcher's reports of pods, including those that outlived an earlier management."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from typing import assert_never
 
-from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit, Survivor
+from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit, PodsWait, Survivor
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, PodName
@@ -31,6 +32,7 @@ class PodEvents:
         reminders: When jobs are looked at again.
         state: What is kept.
         clock: Source of time.
+        waits: Why pods of a job that were launched do not run yet, by job; for whoever asks.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class PodEvents:
         reminders: Reminders,
         state: State,
         clock: Clock,
+        waits: MutableMapping[JobId, str],
     ) -> None:
+        self._waits = waits
         self._jobs = jobs
         self._transitions = transitions
         self._launching = launching
@@ -57,6 +61,20 @@ class PodEvents:
         self._state.pods.set_running(dict(pids))
         logger.info("Pods launched", extra={"job": job, "pods": len(pids)})
         self._transitions.apply(job, machine.Launched())
+
+    def take(self, item: PodExit | JobStopped | LauncherLost | PodsWait) -> None:
+        """Handle what a launcher reports."""
+        match item:
+            case PodExit():
+                self.exited(item)
+            case JobStopped():
+                self.stopped(item)
+            case LauncherLost():
+                self.lost(item)
+            case PodsWait():
+                self.wait(item)
+            case _:
+                assert_never(item)
 
     def exited(self, end: PodExit) -> None:
         """Record that a pod has ended."""
@@ -77,8 +95,23 @@ class PodEvents:
         )
         self._transitions.apply(end.job, event)
 
+    def wait(self, news: PodsWait) -> None:
+        """Take note why pods of a job do not run yet, or that none waits any more."""
+        live = self._jobs.find(news.job)
+        is_past = live is None or live.state.is_stopping
+        reason = "" if is_past else news.reason
+        if self._waits.get(news.job, "") == reason:
+            return
+        if not reason:
+            del self._waits[news.job]
+        else:
+            self._waits[news.job] = reason
+            self._transitions.tell(news.job, "PodsWait", reason)
+        self._transitions.show(news.job)
+
     def stopped(self, end: JobStopped) -> None:
         """Record that nothing of a job runs any more."""
+        self._waits.pop(end.job, None)
         self._state.pods.set_stopped(end.job, at=self._clock.now())
         if end.job in self._jobs:
             self._transitions.apply(end.job, machine.Stopped())

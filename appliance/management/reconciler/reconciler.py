@@ -24,6 +24,7 @@ from appliance.cluster.launcher import (
     LauncherLost,
     LauncherTaken,
     PodExit,
+    PodsWait,
 )
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
@@ -162,6 +163,7 @@ class Reconciler:
             reminders=self._reminders,
             state=state,
             clock=clock,
+            waits=mailbox.pod_waits,
         )
         self._admissions = Admissions(
             jobs=self._jobs,
@@ -287,12 +289,8 @@ class Reconciler:
                 self._turn.answer(committed)
             case inbox.PodsLaunched(job=job, pids=pids):
                 self._pods.launched(job, pids)
-            case PodExit():
-                self._pods.exited(item)
-            case JobStopped():
-                self._pods.stopped(item)
-            case LauncherLost():
-                self._pods.lost(item)
+            case PodExit() | JobStopped() | LauncherLost() | PodsWait():
+                self._pods.take(item)
             case LauncherTaken():
                 raise StaleWriterError("Another management has taken this one's pods over.")
             case inbox.Question(job=pending, answer=answer):

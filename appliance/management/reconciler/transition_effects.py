@@ -156,6 +156,10 @@ class TransitionEffects:
         )
         self._state.jobs.add_event(event)
 
+    def show(self, job: JobId) -> None:
+        """Tell whoever watches a job to look at it, once this turn is committed."""
+        self._turn.job_changed(job)
+
     def _with_revival(self, live: Live, end: machine.PodExited) -> machine.PodExited:
         """Return the end of a driver's pod with why it is started again, if it is."""
         if end.exit_code == 0 or live.state.is_ending or live.state.phase.is_terminal:

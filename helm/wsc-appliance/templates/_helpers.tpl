@@ -39,7 +39,12 @@ app.kubernetes.io/component: job
 {{- end -}}
 
 {{- define "wsc-appliance.image" -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" .Values.image.repository (include "wsc-appliance.tag" (.Values.image.tag | default .Chart.AppVersion)) -}}
+{{- end -}}
+
+{{/* A tag that may be written as a number, which YAML reads as a float. */}}
+{{- define "wsc-appliance.tag" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ printf "%.0f" . }}{{ else }}{{ toString . }}{{ end -}}
 {{- end -}}
 
 {{- define "wsc-appliance.dataClaim" -}}

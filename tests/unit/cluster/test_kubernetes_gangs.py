@@ -264,6 +264,71 @@ def test_a_driver_s_pod_may_ping_and_its_script_finds_the_image_s_client(tmp_pat
     assert not any("sysctls" in each["spec"]["securityContext"] for each in others)
 
 
+def test_a_waiting_gang_says_which_pods_wait_and_what_the_scheduler_says(record, options):
+    gang = gang_of(record)
+    assert gangs.decide(gang, seen(gang, weight_0={"node": ""}), options).waits == ""
+    there = seen(gang, weight_0={"node": ""}, chief_1={"node": ""})
+    said = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+    condition = {"type": "PodScheduled", "status": "False", "message": said}
+    there.pods[f"{gang.job}-chief-1"]["status"]["conditions"] = [condition]
+    waits = gangs.decide(gang, there, options).waits
+    assert waits == f"2 of 4 pods wait; {gang.job}-chief-1: {said}"
+
+
+def test_a_started_gang_says_why_a_container_does_not_start(record, options):
+    gang = gang_of(record, started=True)
+    there = seen(gang, **{each: {"phase": "Running"} for each in ("weight_0", "chief_0")})
+    name = f"{gang.job}-chief-1"
+    waiting = {"reason": "ContainerCreating"}
+    there.pods[name]["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
+    assert gangs.decide(gang, there, options).waits == ""
+    waiting |= {"reason": "ImagePullBackOff", "message": "no such image"}
+    waits = gangs.decide(gang, there, options).waits
+    assert waits == f"2 of 4 pods wait; {name}: ImagePullBackOff: no such image"
+
+
+def test_every_pod_asks_for_memory_and_disk_and_its_shared_memory_has_a_limit(tmp_path, options):
+    chief = make_gang(tmp_path, members=((Role.CHIEF, 0),))[0]
+
+    def made(**resources):
+        body = manifests.pod(chief, OWNER, replace(options, resources={Role.CHIEF: resources}))
+        (shm,) = [each for each in body["spec"]["volumes"] if each["name"] == "shm"]
+        return body["spec"]["containers"][0]["resources"], shm["emptyDir"]["sizeLimit"]
+
+    by_itself = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "256Mi"}
+    assert made() == ({"requests": by_itself, "limits": {}}, "32Gi")
+    asked, limit = made(memory="8Gi", **{"nvidia.com/gpu": 1})
+    assert asked["requests"] == {**by_itself, "memory": "8Gi", "nvidia.com/gpu": "1"}
+    assert asked["limits"] == {"memory": "8Gi", "nvidia.com/gpu": "1"}
+    assert limit == "8Gi"
+
+
+def test_what_a_site_wants_of_every_pod_is_in_every_pod(tmp_path, options):
+    options = replace(
+        options,
+        labels={"team": "a"},
+        pod_annotations={"note": "b"},
+        scheduler_name="volcano",
+        priority_class="low",
+        affinity={"podAntiAffinity": {}},
+        extra_env=[{"name": "PROXY", "value": "none"}],
+        extra_volumes=[{"name": "scratch", "emptyDir": {}}],
+        extra_mounts=[{"name": "scratch", "mountPath": "/scratch"}],
+    )
+    for spec in make_gang(tmp_path):
+        owner = {**OWNER, "apiVersion": "v1", "name": "owner"}
+        body = {"apiVersion": "v1", "kind": "Pod", **manifests.pod(spec, owner, options)}
+        for version in ("1.28", "1.32"):
+            kubernetes_validate.validate(body, version, strict=True)
+        assert body["metadata"]["labels"]["team"] == "a"
+        assert body["metadata"]["annotations"] == {"note": "b"}
+        wanted = {"schedulerName": "volcano", "priorityClassName": "low"}
+        assert wanted.items() <= body["spec"].items()
+        (container,) = body["spec"]["containers"]
+        assert {"name": "PROXY", "value": "none"} in container["env"]
+        assert {"name": "scratch", "mountPath": "/scratch"} in container["volumeMounts"]
+
+
 def test_no_pod_of_a_job_changes_the_group_of_a_user_s_volume(tmp_path, options):
     for spec in make_gang(tmp_path):
         security = manifests.pod(spec, OWNER, options)["spec"]["securityContext"]
@@ -334,7 +399,7 @@ def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):
     spec = replace(make_gang(tmp_path)[1], options=PodOptions(pod_memory_bytes=123))
     (container,) = manifests.pod(spec, OWNER, options)["spec"]["containers"]
     assert container["resources"] == {
-        "requests": {"memory": "123", "cpu": "100m"},
+        "requests": {"memory": "123", "cpu": "100m", "ephemeral-storage": "256Mi"},
         "limits": {"memory": "123"},
     }
 

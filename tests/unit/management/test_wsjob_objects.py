@@ -106,7 +106,7 @@ def test_an_edit_asks_for_what_has_changed_since_it_was_taken_over():
 def test_a_wsjob_is_submitted_once_and_again_after_an_edit_of_a_refused_one():
     fresh = wsjob()
     assert objects.is_submittable(fresh)
-    refused = wsjob(status=objects.refused_status(fresh, "no"))
+    refused = wsjob(status=objects.refused_status(fresh, "no", now=NOW))
     assert not objects.is_submittable(refused)
     assert objects.is_submittable(wsjob(generation=2, status=refused["status"]))
     assert not objects.is_submittable(wsjob(generation=2, status={"job": "wsjob-x"}))

@@ -1,0 +1,122 @@
+"""Conditions and events of a wsjob, as `kubectl wait` and `kubectl describe` show them. Pure.
+
+Every job has the same five conditions from its first status on, so that whoever waits for one finds
+it: Queued, PodsPlaced, Running, Complete, Failed. Complete and Failed are final, as of a Kubernetes
+Job; a cancelled job is Failed, with reason Cancelled.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from appliance.cluster.kubernetes.object_kinds import Resource, name_of, uid_of
+from appliance.core.cluster.jobs import Phase
+
+Conditions = Sequence[Mapping[str, Any]]
+
+_QUEUED = (Phase.CREATED, Phase.QUEUED)
+_PLACED = (Phase.RUNNING, Phase.FAILING)
+_FAILED = (Phase.FAILED, Phase.CANCELLED)
+_MAX_MESSAGE = 1024
+"""Of an event; the server refuses longer ones."""
+
+
+def conditions_of(
+    phase: Phase,
+    resource: Resource,
+    *,
+    message: str,
+    now: dt.datetime,
+    reason: str = "",
+) -> Conditions:
+    """Return the conditions of a wsjob.
+
+    Args:
+        phase: Of its job.
+        resource: The wsjob as it is; what has not changed keeps its time.
+        message: Why the job has ended, or waits.
+        now: Wall time.
+        reason: Word for the phase, if there is a better one.
+    """
+    words = reason or phase.value.capitalize()
+    before = {each["type"]: each for each in (resource.get("status") or {}).get("conditions") or ()}
+    is_waiting = not phase.is_terminal and bool(message)
+    was_placed = before.get("PodsPlaced", {}).get("status") == "True"
+    is_placed = phase in _PLACED or (phase.is_terminal and was_placed)
+    wanted = {
+        "Queued": (phase in _QUEUED, words),
+        "PodsPlaced": (is_placed, "PodsWait" if is_waiting and phase not in _QUEUED else words),
+        "Running": (phase is Phase.RUNNING, words),
+        "Complete": (phase is Phase.SUCCEEDED, words),
+        "Failed": (phase in _FAILED, words),
+    }
+    generation = resource["metadata"].get("generation", 0)
+    return [
+        _condition(kind, is_true=is_true, reason=why, message=message, generation=generation)
+        | {"lastTransitionTime": _since(before.get(kind), is_true=is_true, now=now)}
+        for kind, (is_true, why) in wanted.items()
+    ]
+
+
+def event_of(
+    resource: Resource, *, reason: str, message: str, is_warning: bool, now: dt.datetime
+) -> Resource:
+    """Return the event by which `kubectl describe` shows what befell a wsjob."""
+    at = _text(now)
+    name = name_of(resource)
+    return {
+        "metadata": {"name": f"{name}.{int(now.timestamp() * 1e6):x}"},
+        "involvedObject": {
+            "apiVersion": resource["apiVersion"],
+            "kind": resource["kind"],
+            "name": name,
+            "namespace": resource["metadata"]["namespace"],
+            "uid": uid_of(resource),
+        },
+        "reason": reason,
+        "message": message[:_MAX_MESSAGE],
+        "type": "Warning" if is_warning else "Normal",
+        "count": 1,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "source": {"component": "wsc-appliance"},
+    }
+
+
+def news_of(resource: Resource, wanted: Mapping[str, Any]) -> tuple[str, str, bool] | None:
+    """Return the reason, the message and whether it is a warning, of an event for a new status.
+
+    Args:
+        resource: The wsjob as it is.
+        wanted: Its new status.
+
+    Returns:
+        None if neither the phase nor the reason of a wait has changed.
+    """
+    before = resource.get("status") or {}
+    phase, message = str(wanted["phase"]), str(wanted.get("message") or "")
+    is_warning = phase in {each.value for each in _FAILED}
+    if phase != before.get("phase"):
+        return phase.capitalize(), message or f"The job is {phase}", is_warning
+    if message and message != before.get("message"):
+        return "Waiting", message, not is_warning
+    return None
+
+
+# `Any`: part of an object.
+def _condition(
+    kind: str, *, is_true: bool, reason: str, message: str, generation: int
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {"type": kind, "status": "True" if is_true else "False"}
+    fields |= {"reason": reason, "observedGeneration": generation}
+    return {**fields, "message": message} if message else fields
+
+
+def _since(before: Mapping[str, Any] | None, *, is_true: bool, now: dt.datetime) -> str:
+    if before is not None and before.get("status") == ("True" if is_true else "False"):
+        return str(before["lastTransitionTime"])
+    return _text(now)
+
+
+def _text(time: dt.datetime) -> str:
+    return time.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

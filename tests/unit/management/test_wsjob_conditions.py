@@ -1,0 +1,74 @@
+"""Conditions of a wsjob follow from its job's phase, and keep their times."""
+
+import datetime as dt
+
+import pytest
+
+from appliance.core.cluster.jobs import Phase
+from appliance.management.kubernetes.wsjob_conditions import conditions_of, event_of, news_of
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+LATER = NOW + dt.timedelta(minutes=5)
+WSJOB = {
+    "apiVersion": "wsc.open-appliance.org/v1",
+    "kind": "WsJob",
+    "metadata": {"name": "a", "namespace": "n", "uid": "u", "generation": 3},
+}
+
+
+def after(phase, before=(), message="", now=NOW):
+    resource = {**WSJOB, "status": {"conditions": before}}
+    return conditions_of(phase, resource, message=message, now=now)
+
+
+def true_of(conditions):
+    return {each["type"] for each in conditions if each["status"] == "True"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "wanted"),
+    [
+        (Phase.CREATED, {"Queued"}),
+        (Phase.QUEUED, {"Queued"}),
+        (Phase.SCHEDULED, set()),
+        (Phase.INITIALIZING, set()),
+        (Phase.RUNNING, {"PodsPlaced", "Running"}),
+        (Phase.SUCCEEDED, {"Complete"}),
+        (Phase.FAILED, {"Failed"}),
+        (Phase.CANCELLED, {"Failed"}),
+    ],
+)
+def test_every_phase_has_its_conditions(phase, wanted):
+    conditions = after(phase)
+    assert true_of(conditions) == wanted
+    assert {each["observedGeneration"] for each in conditions} == {3}
+
+
+def test_a_cancelled_job_says_so_and_a_waiting_one_why():
+    (failed,) = [each for each in after(Phase.CANCELLED) if each["type"] == "Failed"]
+    assert failed["reason"] == "Cancelled"
+    waiting = after(Phase.INITIALIZING, message="0/3 nodes are available")
+    (placed,) = [each for each in waiting if each["type"] == "PodsPlaced"]
+    assert (placed["reason"], placed["message"]) == ("PodsWait", "0/3 nodes are available")
+
+
+def test_a_condition_keeps_its_time_until_it_changes():
+    running = after(Phase.RUNNING)
+    ended = {each["type"]: each for each in after(Phase.SUCCEEDED, running, now=LATER)}
+    times = {kind: each["lastTransitionTime"] for kind, each in ended.items()}
+    assert times["Queued"] == times["PodsPlaced"] == "2026-01-01T00:00:00Z"
+    assert times["Running"] == times["Complete"] == "2026-01-01T00:05:00Z"
+    assert ended["PodsPlaced"]["status"] == "True"
+
+
+def test_an_event_is_for_a_new_phase_or_a_new_reason_to_wait():
+    def news(before, **wanted):
+        return news_of({**WSJOB, "status": before}, wanted)
+
+    assert news({}, phase="QUEUED") == ("Queued", "The job is QUEUED", False)
+    assert news({"phase": "QUEUED"}, phase="QUEUED") is None
+    assert news({"phase": "QUEUED"}, phase="QUEUED", message="x") == ("Waiting", "x", True)
+    assert news({"phase": "RUNNING"}, phase="FAILED", message="x") == ("Failed", "x", True)
+    event = event_of(WSJOB, reason="Failed", message="x" * 2000, is_warning=True, now=NOW)
+    assert len(event["message"]) == 1024
+    assert event["involvedObject"]["uid"] == "u"
