@@ -23,7 +23,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client sdk-client test-csl demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos up down clean
+.PHONY: help setup client sdk-client test-csl demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -148,6 +148,9 @@ bench-queue: $(TOOLS) ## Measure the scheduler on simulated queues; fails if a b
 
 chaos: $(INSTALLED) ## Hurt a whole appliance a thousand times (FAULTS, SEED; hours); fails if a promise was not kept
 	$(PY) -m tests.chaos --faults $(FAULTS) --seed $(SEED)
+
+chaos-compose: $(INSTALLED) engine ## The same to the containers of docker-compose.yml (root; 20 faults unless FAULTS is given)
+	$(PY) -m tests.chaos --compose --faults $(if $(filter command line,$(origin FAULTS)),$(FAULTS),20) --seed $(SEED)
 
 up: $(INSTALLED) ## Start an appliance with two systems in the background
 	$(VENV)/bin/appliance up --systems 2

@@ -37,7 +37,7 @@ from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
-from appliance.pods.client_check import ClientCheck, by_name
+from appliance.pods.client_check import MOST_BYTES, ClientCheck, by_name
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
@@ -56,8 +56,15 @@ _NUM_CLIENT_THREADS = 64
 """The client keeps up to a dozen calls waiting; each takes a thread."""
 _NUM_INNER_THREADS = 16
 _STOP_GRACE_SECONDS = 2.0
+LARGE_METHODS = frozenset(
+    {
+        *("UnaryCheckCompileCompatibility", "UnaryCompile", "UnaryLoad", "UnaryReconfigure"),
+        *("UnaryRun", "UnarySendDeferredInput", "StartWeightIngestion"),
+    }
+)
+"""Unary methods whose messages hold programs, pickles or lists of tensors."""
 _CHANNEL_OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", MOST_BYTES),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_metadata_size", 1 << 24),  # a compile error with its stack travels as status details
     ("grpc.so_reuseport", 0),
@@ -80,7 +87,9 @@ class Coordinator:
         self._series = SeriesLog(clock)
         self._peers = Peers(spec, clock)
         target = self._peers.management()
-        self._check = ClientCheck(self._options.service_authority, self._options.owner_uid)
+        self._check = ClientCheck(
+            self._options.service_authority, self._options.owner_uid, LARGE_METHODS
+        )
         self._link = ManagementLink(
             spec, self._series, clock, target=target, has_client=self._check.was_client_here
         )

@@ -4,12 +4,17 @@ The public client sends its coordinator no credentials. What it does send, with 
 authority that management told it, so that authority is the credential: it cannot be guessed, and
 only the job's owner is told it. Beside that a connection over loopback must be the owner's own, or
 root's, or of the user that we run as, which is the SNI proxy; see docs/security.md.
+
+gRPC for Python takes the message of a unary call from the connection before it calls the method. So
+each is served as a stream of requests, which is the same on the wire: the check comes first, and
+who fails it has nothing read, nor can he keep a thread by sending nothing.
 """
 
 import hmac
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import grpc
@@ -21,10 +26,22 @@ logger = logging.getLogger(__name__)
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # messages differ from method to method
 _Method: TypeAlias = Callable[[Any, grpc.ServicerContext], Any]
 
+MOST_BYTES = (1 << 31) - 1
+"""Limit of any message; the public client sends no longer ones."""
+SMALL_BYTES = 16 << 20
+"""Limit of a message of a method that sends neither programs nor data."""
+
 _REFUSAL = (
     "This pod answers the client of its own job alone. Connect by the address and the "
     "authority that the job's ingress names, as the user who submitted it."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _TooLong:
+    """Stands for a message that is longer than its method takes, and was not decoded."""
+
+    num_bytes: int
 
 
 class ClientCheck(grpc.ServerInterceptor):
@@ -33,10 +50,12 @@ class ClientCheck(grpc.ServerInterceptor):
     Args:
         authority: By which the job's client calls.
         owner_uid: User id of the job's owner; -1 if that is the user we run as.
+        large: Names of unary methods whose messages have only the server's own limit.
     """
 
-    def __init__(self, authority: str, owner_uid: int) -> None:
+    def __init__(self, authority: str, owner_uid: int, large: frozenset[str]) -> None:
         self._authority, self._owner_uid = authority.encode(), owner_uid
+        self._large = large
         self._here: Endpoint | None = None
         self._lock = threading.Lock()
         self._num_open = 0
@@ -65,11 +84,16 @@ class ClientCheck(grpc.ServerInterceptor):
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
-        if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._checked(handler.unary_unary), **codec)
-        if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(
-                self._checked(handler.unary_stream), **codec
+        if not handler.request_streaming:
+            if handler_call_details.method.rpartition("/")[2] not in self._large:
+                codec["request_deserializer"] = _limited(handler.request_deserializer)
+            if handler.unary_unary is not None:
+                return grpc.stream_unary_rpc_method_handler(
+                    self._checked(_of_one(handler.unary_unary)), **codec
+                )
+            assert handler.unary_stream is not None
+            return grpc.stream_stream_rpc_method_handler(
+                self._checked(_of_one(handler.unary_stream)), **codec
             )
         if handler.stream_unary is not None:
             return grpc.stream_unary_rpc_method_handler(
@@ -105,6 +129,35 @@ class ClientCheck(grpc.ServerInterceptor):
     def _end(self) -> None:
         with self._lock:
             self._num_open -= 1
+
+
+def _of_one(method: _Method) -> _Method:
+    """Return a method of a stream of one request for a method of that request."""
+
+    def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401
+        request = next(requests, None)
+        if request is None:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The call has no message.")
+        if isinstance(request, _TooLong):
+            context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"A message of {request.num_bytes:,} bytes is too long for this method, which "
+                f"takes {SMALL_BYTES:,} bytes.",
+            )
+        return method(request, context)
+
+    return call
+
+
+def _limited(decode: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    """Return a decoder that leaves messages alone that are too long."""
+
+    def read(data: bytes) -> Any:  # noqa: ANN401 - whatever message the method takes
+        if len(data) > SMALL_BYTES:
+            return _TooLong(len(data))
+        return data if decode is None else decode(data)
+
+    return read
 
 
 class ByName:

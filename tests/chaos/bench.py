@@ -6,9 +6,9 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from tests.chaos import places
+from tests.chaos import compose_faults, places
+from tests.chaos.compose_world import ComposeWorld
 from tests.chaos.episodes import Finding, Run
 from tests.chaos.faults import Episode, plan
 from tests.chaos.world import Shape, World, read_story
@@ -24,13 +24,12 @@ def references(world, shapes):
     """Return the losses of an undisturbed job of every shape."""
     found = {}
     for shape in shapes:
-        out = world.directory / f"reference-{shape.num_systems}-{shape.num_shards}.jsonl"
-        Path(f"{out}.go").touch()
-        client = world.start_client(
-            out, "reference", shape, steps=REFERENCE_STEPS, seconds_per_batch=0.0
-        )
-        assert client.wait(300) == 0, out.with_suffix(".log").read_text()
-        found[shape] = [each["loss"] for each in read_story(out) if "loss" in each]
+        name = f"reference-{shape.num_systems}-{shape.num_shards}"
+        world.release(name)
+        client = world.start_client(name, shape, steps=REFERENCE_STEPS, seconds_per_batch=0.0)
+        story = world.story_path(name)
+        assert client.wait(600) == 0, (*read_story(story), story.with_suffix(".log").read_text())
+        found[shape] = [each["loss"] for each in read_story(story) if "loss" in each]
         assert len(found[shape]) == REFERENCE_STEPS
     return found
 
@@ -57,6 +56,7 @@ def run_all(directory, seed, num_faults, *, patience=1.0, say=print):
             ("disk", lambda where: places.full_disk(where, losses, rounds)),
             ("shm", places.tiny_shared_memory),
             ("network", lambda where: places.bad_network(where, losses, rounds)),
+            ("distance", lambda where: places.distant_hosts(where, losses, rounds)),
         ):
             where = directory / name
             where.mkdir()
@@ -77,6 +77,15 @@ def appliance(directory, *arguments):
         yield world
     finally:
         world.down()
+
+
+def run_on_compose(compose, engine, port, seed, num_faults, *, patience=1.0, say=print):
+    """Hurt a project of docker-compose.yml, one job at a time; return what was found."""
+    world = ComposeWorld(compose, engine, port)
+    world.patience = patience
+    episodes = compose_faults.plan(seed, num_faults)
+    reference = references(world, {Shape(), *(episode.shape for episode in episodes)})
+    return run_plan(world, episodes, reference, say=say, num_workers=1)
 
 
 def run_plan(world, episodes, reference, *, say=print, num_workers=NUM_WORKERS):

@@ -4,15 +4,15 @@ import contextlib
 import signal
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import grpc
 
 from protos.cluster import cluster_pb2
 from tests.chaos import processes
-from tests.chaos.faults import ROLES, Action, Episode, Fault, Promise
+from tests.chaos.actions import Action
+from tests.chaos.faults import ROLES, Episode, Fault, Promise
 from tests.chaos.processes import pause
-from tests.chaos.world import USER, read_story
+from tests.chaos.world import read_story
 
 SECONDS_PER_BATCH = 0.04
 HUNG_SECONDS = 30.0
@@ -20,6 +20,9 @@ _READY_SECONDS = 60.0
 """How long a job may take to begin on a machine that many share."""
 _CLEAN_SECONDS = 15.0
 NOTICED_SECONDS = 7.0
+_NAMED_SECONDS = 10.0
+_STARVED_SECONDS = 20.0
+"""How soon a pod needs another page of memory; one that does not was not met."""
 _ENDED = (
     cluster_pb2.JOB_STATUS_FAILED,
     cluster_pb2.JOB_STATUS_CANCELLED,
@@ -56,7 +59,8 @@ class Run:
 
     def __init__(self, world, episode: Episode, reference) -> None:
         self.world, self.episode, self.reference = world, episode, reference
-        self.out = world.directory / f"run-{episode.number}.jsonl"
+        self.name = f"run-{episode.number}"
+        self.out = world.story_path(self.name, is_detached=episode.is_detached)
         self.steps = 20 * (len(episode.faults) + 1)
         self.victims: list[str] = []
         self.client = None
@@ -74,22 +78,20 @@ class Run:
                     self._wait_for("streaming", self._patiently(_READY_SECONDS))
                 pause(seconds)
                 findings.append(self._strike(fault))
-            Path(f"{self.out}.go").touch()
+            self.world.release(self.name)
             self._judge(findings)
         finally:
             self._clean()
         return findings
 
     def _start(self):
-        episode, name = self.episode, f"chaos-{self.episode.number}"
+        episode, name = self.episode, self.name
         options = {"steps": self.steps, "seconds_per_batch": SECONDS_PER_BATCH}
         if episode.is_detached:
             with self.world.exclusive:  # so that management is there
-                self.driver = self.world.submit_detached(
-                    self.out, name, episode.shape, limit=5, **options
-                )
+                self.driver = self.world.submit_detached(name, episode.shape, limit=5, **options)
         else:
-            self.client = self.world.start_client(self.out, name, episode.shape, **options)
+            self.client = self.world.start_client(name, episode.shape, **options)
 
     def _patiently(self, seconds):
         return seconds * self.world.patience
@@ -133,8 +135,11 @@ class Run:
             if fault.is_common:
                 stack.enter_context(self.world.presence.absence())
             self._hit(fault, targets)
+            if not self._has_met(fault, targets):
+                finding.is_late = True
+                return finding
             begun = time.monotonic()
-            if fault.is_final and not _takes_management(fault):
+            if fault.is_final and not fault.takes_management:
                 finding.reason_seconds = self._await_reason(finding, begun)
             self._after(fault, targets, finding, begun)
         return finding
@@ -158,31 +163,33 @@ class Run:
 
     def _hit(self, fault, targets):
         for blow, pid in zip(fault.blows, targets, strict=True):
-            match blow.action:
-                case Action.STOP:
-                    processes.send(pid, processes.STOP)
-                case Action.KILL:
-                    processes.send(pid, processes.KILL)
-                case Action.SET:
-                    self.world.clock.set(int(blow.seconds))
+            self.world.hit(blow, pid)
+
+    def _has_met(self, fault, targets):
+        """Wait until the kernel has ended what has no memory; False if it never needs more."""
+        deadline = time.monotonic() + self._patiently(_STARVED_SECONDS)
+        for blow, pid in zip(fault.blows, targets, strict=True):
+            while blow.action is Action.LIMIT and processes.is_alive(pid):
+                if time.monotonic() > deadline:
+                    self.world.mend(blow, pid)
+                    return False
+                pause(0.01)
+        return True
 
     def _after(self, fault, targets, finding, begun):
         """Let go what was stopped, put back what was killed or set."""
-        stops = sorted(
-            (blow.seconds, pid)
-            for blow, pid in zip(fault.blows, targets, strict=True)
-            if blow.action is Action.STOP
-        )
-        for seconds, pid in stops:
-            pause(max(0.0, begun + seconds - time.monotonic()))
-            processes.send(pid, processes.GO)
-        if _takes_management(fault):
+        for blow, pid in sorted(
+            zip(fault.blows, targets, strict=True), key=lambda pair: _lasts(pair[0])
+        ):
+            pause(max(0.0, begun + _lasts(blow) - time.monotonic()))
+            self.world.mend(blow, pid)
+        if fault.takes_management:
             self.world.replace_management()
             if fault.is_final:
                 finding.reason_seconds = self._await_reason(finding, time.monotonic())
         if any(blow.action is Action.SET for blow in fault.blows):
             pause(1.5)  # a few looks at the leases
-            self.world.clock.set(0)
+            self.world.set_clock(0)
         stopped = [b for b in fault.blows if b.action is Action.STOP and b.target in ROLES[:6]]
         if not fault.is_final and stopped and fault.freezes_seconds >= NOTICED_SECONDS:
             finding.reason_seconds = self._await_notice(finding, begun)
@@ -190,14 +197,10 @@ class Run:
     def _pid_of(self, target):
         if target == "client":
             return self.client.pid if self.client is not None else 0
-        if target == "management":
-            return self.world.management_pid
-        if target == "fork server":
-            return self.world.fork_server_pid()
-        if target == "clock":
-            return 1 if self.world.clock.is_there else 0
         name = self.driver if target == "driver" else self.job
         pods = processes.pods_of(name) if name else {}
+        if target not in (*ROLES, "driver"):
+            return self.world.find(target, pods)
         alike = sorted(member for member in pods if member.rpartition("-")[0] == target)
         if not alike:
             return 0
@@ -208,7 +211,7 @@ class Run:
 
     def _await_reason(self, finding, begun):
         """Wait until management says why the job has ended; return how long that took."""
-        limit = self._patiently(finding.fault.reason_seconds + HUNG_SECONDS)
+        limit = self._patiently(self._reason_seconds(finding.fault) + HUNG_SECONDS)
         while time.monotonic() < begun + limit:
             answer = self.world.job(self.job)
             if answer is not None and answer.status in _ENDED and answer.message:
@@ -219,11 +222,16 @@ class Run:
         finding.misses["hung"] = f"{self.job} has no end after {limit:g} s"
         return None
 
+    def _reason_seconds(self, fault):
+        """Return how long it may take until the reason is said."""
+        is_lease = fault.promise is Promise.CANCELLED
+        return _NAMED_SECONDS + (self.world.lease_seconds if is_lease else 0.0)
+
     def _check_reason(self, finding, answer, seconds):
         words = self._names(finding.fault)
         if not any(word in answer.message for word in words):
             finding.misses["reason"] = f"{words} not in {answer.message!r}"
-        if seconds > self._patiently(finding.fault.reason_seconds):
+        if seconds > self._patiently(self._reason_seconds(finding.fault)):
             finding.misses["late reason"] = f"{seconds:.1f} s"
 
     def _names(self, fault):
@@ -233,12 +241,12 @@ class Run:
                 continue
             if blow.target == "client":
                 words.append("lease expired")
-            elif blow.target == "fork server":
-                words.append("fork server ended")
             elif blow.target == "streamer":
                 words += ["nput worker", f"{self.job}-worker"]
-            else:
+            elif blow.target in ROLES:
                 words.append(f"{self.job}-{blow.target}-")
+            else:
+                words += self.world.names(blow.target, self.job)
         return words
 
     def _await_notice(self, finding, begun):
@@ -248,7 +256,9 @@ class Run:
         while time.monotonic() < begun + self._patiently(10.0):
             events = ()
             with self.world.management() as stub, contextlib.suppress(grpc.RpcError):
-                events = stub.GetJobEvents(request, timeout=5, metadata=USER).job_events
+                events = stub.GetJobEvents(
+                    request, timeout=5, metadata=self.world.metadata
+                ).job_events
             if any("PodSilent" in e.reason and any(p in e.message for p in pods) for e in events):
                 return time.monotonic() - begun
             pause(0.1)
@@ -301,16 +311,9 @@ class Run:
 
     def _judge_rest(self, last):
         jobs = {job for job in (*self._story("job"), self.driver) if job}
-        roots = [self.world.instance.find_state().runtime_root]
         deadline = time.monotonic() + self._patiently(_CLEAN_SECONDS)
         while True:
-            left = [each for job in jobs for each in processes.left_of(job)]
-            left += [f"{root}/{job}" for root in roots for job in jobs if Path(root, job).exists()]
-            left += [
-                str(path)
-                for job in jobs
-                for path in (self.world.data_dir / "jobs" / job / "streamers").glob("*")
-            ]
+            left = self.world.left_of(jobs)
             if not left or time.monotonic() > deadline:
                 break
             pause(0.1)
@@ -326,5 +329,5 @@ class Run:
             self.client.wait()
 
 
-def _takes_management(fault):
-    return any(b.target == "management" and b.action is Action.KILL for b in fault.blows)
+def _lasts(blow):
+    return blow.seconds if blow.is_undone else 0.0

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tests.chaos.actions import Action
 from tests.chaos.world import LEASE_SECONDS, Shape
 
 ROLES = ("coordinator", "weight", "broadcastreduce", "chief", "activation", "worker", "streamer")
@@ -19,22 +20,15 @@ class Promise(StrEnum):
     RESTARTS = "the run is started again and ends with the same losses"
 
 
-class Action(StrEnum):
-    """What is done."""
-
-    STOP = "stopped"
-    KILL = "killed"
-    SET = "set"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Blow:
     """One thing done to one target.
 
     Attributes:
         action: What.
-        target: A role, `streamer`, `fork server`, `management`, `client`, `driver` or `clock`.
-        seconds: How long it stays stopped; by how much a clock is set.
+        target: A role, `streamer`, `fork server`, `management`, `client`, `driver` or `clock`; of
+            several nodes `node`, `agent`, `fork server` or `network` with `of ROLE`.
+        seconds: How long it stays stopped or cut; by how much a clock is set.
     """
 
     action: Action
@@ -44,14 +38,20 @@ class Blow:
     @property
     def is_final(self) -> bool:
         """Whether the job cannot go on after it."""
-        return self.action is Action.KILL and self.target not in ("management",)
+        is_harmless = self.target == "management"  # jobs go on
+        return self.action in (Action.KILL, Action.LIMIT) and not is_harmless
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether what is done lasts for its seconds, and is then undone."""
+        return self.action in (Action.STOP, Action.CUT, Action.LOSE)
 
     def __str__(self) -> str:
-        if self.action is Action.STOP:
-            return f"{self.target} stopped {self.seconds:g} s"
+        if self.is_undone:
+            return f"{self.target} {self.action.value} {self.seconds:g} s"
         if self.action is Action.SET:
             return f"{self.target} set by {self.seconds / 3600:+g} h"
-        return f"{self.target} killed"
+        return f"{self.target} {self.action.value}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +87,9 @@ class Fault:
         return any(blow.target in ("fork server", "management", "clock") for blow in self.blows)
 
     @property
-    def reason_seconds(self) -> float:
-        """How long it may take until the reason is said."""
-        return 10.0 + (LEASE_SECONDS if self.promise is Promise.CANCELLED else 0.0)
+    def takes_management(self) -> bool:
+        """Whether management has to be started again."""
+        return any(b.target == "management" and b.action is Action.KILL for b in self.blows)
 
     @property
     def freezes_seconds(self) -> float:
@@ -135,6 +135,12 @@ def killed(target: str, promise: Promise = Promise.FAILS) -> Fault:
     return Fault(blows=(Blow(action=Action.KILL, target=target),), promise=promise)
 
 
+def limited(role: str) -> Fault:
+    """Return the fault that leaves a pod no more memory than it has."""
+    blow = Blow(action=Action.LIMIT, target=role)
+    return Fault(blows=(blow,), promise=Promise.FAILS)
+
+
 def clock_set(hours: float) -> Fault:
     """Return the fault that sets the wall clock."""
     blow = Blow(action=Action.SET, target="clock", seconds=hours * 3600)
@@ -174,6 +180,7 @@ def final_faults(chance: random.Random) -> list[Fault]:
         *pods,
         killed("client", Promise.CANCELLED),
         killed("fork server"),
+        limited(chance.choice(ROLES[:6])),
         both(one, other),
         both(chance.choice(pods[:6]), killed("management", Promise.GOES_ON)),
         both(chance.choice(pods[:6]), stopped(chance.choice(ROLES[:6]), 2.0)),
@@ -204,16 +211,19 @@ def plan(seed: int, num_faults: int) -> list[Episode]:
             faults.append(final.pop())
         faults = faults[:left]
         left -= len(faults)
-        episodes.append(_episode(chance, len(episodes), chance.choice(shapes), faults))
+        episodes.append(episode_of(chance, len(episodes), chance.choice(shapes), faults))
         if left > 0 and len(episodes) % 8 == 0:
             faults = [chance.choice(detached_faults(chance))]
             left -= 1
-            detached = _episode(chance, len(episodes), shapes[0], faults)
+            detached = episode_of(chance, len(episodes), shapes[0], faults)
             episodes.append(replace(detached, is_detached=True))
     return episodes
 
 
-def _episode(chance: random.Random, number: int, shape: Shape, faults: Sequence[Fault]) -> Episode:
+def episode_of(
+    chance: random.Random, number: int, shape: Shape, faults: Sequence[Fault]
+) -> Episode:
+    """Return an episode with chance pauses."""
     return Episode(
         number=number,
         shape=shape,

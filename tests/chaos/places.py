@@ -4,22 +4,26 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 
 import grpc
 
 from protos.cluster import cluster_pb2
+from tests.chaos.actions import Action
 from tests.chaos.episodes import HUNG_SECONDS, Finding
-from tests.chaos.faults import Action, Blow, Fault, Promise
+from tests.chaos.faults import Blow, Fault, Promise
 from tests.chaos.processes import pause
-from tests.chaos.world import USER, Shape, World, read_story
+from tests.chaos.world import Shape, World, read_story
+from tests.support.faulty_network import Line, two_hosts
+from tests.support.nodes import NodeProcess, agent_arguments, joined_nodes, write_token
+from tests.support.ports import free_ports
 
 _DISK_MIB = 1536
 """More than the appliance keeps free by itself, so that it starts at all."""
 _STEPS = 60
 _DROP_SHARE = 0.05
 _CUT_SECONDS = 3.0
+_DELAY_SECONDS = 0.02
 
 
 def can_be_made():
@@ -35,28 +39,29 @@ def _fault(target, promise):
     return Fault(blows=(Blow(action=Action.SET, target=target),), promise=promise)
 
 
-def _finish(world, client, out, finding, reference):
+def _finish(world, client, name, finding, reference):
     """Wait for a client and see whether its losses are the reference's."""
+    story = world.story_path(name)
     try:
         client.wait(_STEPS * 0.05 + HUNG_SECONDS)
     except subprocess.TimeoutExpired:
-        finding.misses["hung"] = f"the client goes on: {read_story(out)[-1:]}"
+        finding.misses["hung"] = f"the client goes on: {read_story(story)[-1:]}"
         client.kill()
         client.wait()
         return
-    losses = [each["loss"] for each in read_story(out) if "loss" in each]
+    losses = [each["loss"] for each in read_story(story) if "loss" in each]
     if client.returncode != 0:
-        finding.misses["lost"] = str(read_story(out)[-2:])
+        finding.misses["lost"] = str(read_story(story)[-2:])
     elif losses != reference[:_STEPS]:
         finding.misses["losses differ"] = f"{len(losses)} of {_STEPS}"
 
 
-def _start(world, out):
-    (out.parent / f"{out.name}.go").touch()
-    client = world.start_client(out, out.stem, Shape(), steps=_STEPS, seconds_per_batch=0.05)
+def _start(world, name):
+    world.release(name)
+    client = world.start_client(name, Shape(), steps=_STEPS, seconds_per_batch=0.05)
     deadline = time.monotonic() + 60
     while client.poll() is None and time.monotonic() < deadline:
-        if any("loss" in each for each in read_story(out)):
+        if any("loss" in each for each in read_story(world.story_path(name))):
             break
         pause(0.05)
     return client
@@ -74,16 +79,15 @@ def full_disk(directory, reference, rounds=2):
         world.up()
         for number in range(rounds):
             finding = Finding(fault=_fault("full disk", Promise.GOES_ON))
-            out = directory / f"disk-{number}.jsonl"
-            world.compile(Shape())
-            client = _start(world, out)
+            name = f"disk-{number}"
+            client = _start(world, name)
             filler = data / "filler"
             status = os.statvfs(data)
             with filler.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
             finding.reason_seconds = _refusal(world, finding)
             filler.unlink()
-            _finish(world, client, out, finding, reference)
+            _finish(world, client, name, finding, reference)
             findings.append(finding)
     finally:
         world.down()
@@ -99,7 +103,7 @@ def _refusal(world, finding):
     said = ""
     with world.management() as stub:
         try:
-            job = stub.InitCompileJob(request, metadata=USER, timeout=30).job_id
+            job = stub.InitCompileJob(request, metadata=world.metadata, timeout=30).job_id
         except grpc.RpcError as error:
             said = error.details() or ""
         else:
@@ -113,7 +117,7 @@ def _refusal(world, finding):
                 job_id=job, job_status=cluster_pb2.JOB_STATUS_CANCELLED
             )
             with contextlib.suppress(grpc.RpcError):
-                stub.CancelJobV2(end, metadata=USER, timeout=20)
+                stub.CancelJobV2(end, metadata=world.metadata, timeout=20)
     if not _names_the_disk(said):
         finding.misses["reason"] = f"no word of the disk in {said!r}"
     return time.monotonic() - begun
@@ -134,10 +138,10 @@ def tiny_shared_memory(directory):
     finding = Finding(fault=_fault("tiny /dev/shm", Promise.FAILS))
     world.up()
     try:
-        out = directory / "shm.jsonl"
         world.compile(Shape())
         begun = time.monotonic()
-        client = _start(world, out)
+        client = _start(world, "shm")
+        out = world.story_path("shm")
         try:
             client.wait(60)
         except subprocess.TimeoutExpired:
@@ -163,18 +167,17 @@ def bad_network(directory, reference, rounds=2):
     findings = []
     try:
         world.up()
-        _compile_inside(world, inside)
         for number in range(rounds):
             for what in ("packets lost", "network cut"):
                 finding = Finding(fault=_fault(what, Promise.GOES_ON))
-                out = directory / f"network-{number}-{what[0]}.jsonl"
-                client = _start(world, out)
+                name = f"network-{number}-{what[0]}"
+                client = _start(world, name)
                 share = ("-m", "statistic", "--mode", "random", "--probability", str(_DROP_SHARE))
                 rule = ("OUTPUT", *(share if what == "packets lost" else ()), "-j", "DROP")
                 subprocess.run([*inside, "iptables", "-A", *rule], check=True)
                 pause(_CUT_SECONDS)
                 subprocess.run([*inside, "iptables", "-D", *rule], check=True)
-                _finish(world, client, out, finding, reference)
+                _finish(world, client, name, finding, reference)
                 findings.append(finding)
     finally:
         world.down()
@@ -182,15 +185,50 @@ def bad_network(directory, reference, rounds=2):
     return findings
 
 
-def _compile_inside(world, inside):
-    """Compile in the namespace, which this process is not in."""
-    path = world.directory / "compiled-1-1"
-    script = (
-        "import sys; from pathlib import Path; from tests.chaos import wire_client, world\n"
-        "a = wire_client.compile_program(sys.argv[1], world.PROGRAM.read_text(), num_systems=1,"
-        " num_shards=1, metadata=world.USER)\n"
-        "Path(sys.argv[2]).write_bytes(a.SerializeToString())"
+def distant_hosts(directory, reference, rounds=1):
+    """Run jobs across two hosts with a slow line between them, which is cut in each job, too."""
+    line = Line(
+        delay_seconds=_DELAY_SECONDS, loss=0.01, cut_after_packets=600, cut_seconds=_CUT_SECONDS
     )
-    command = [*inside, sys.executable, "-c", script, world.address, str(path)]
-    subprocess.run(command, check=True, cwd="/", env=world.environment)
-    world.compiled[Shape()] = path
+    findings = []
+    for number in range(rounds):
+        with two_hosts(line) as (places, counts):
+            finding = Finding(fault=_fault("delay between hosts, loss and a cut", Promise.GOES_ON))
+            where = directory / str(number)
+            where.mkdir()
+            with _nodes_apart(where, places) as world:
+                name = "distant"
+                client = _start(world, name)
+                _finish(world, client, name, finding, reference)
+            if not counts[2]:
+                finding.is_late = True
+            findings.append(finding)
+    return findings
+
+
+@contextlib.contextmanager
+def _nodes_apart(directory, places):
+    """Yield an appliance whose CS-2 and input worker are on another host than the rest."""
+    near, far = places
+    ports = free_ports(2)
+    arguments = [*agent_arguments(*ports), "--systems", "1"]
+    arguments[arguments.index("--inner-host") + 1] = near.address
+    world = World(directory, arguments=arguments, prefix=near.prefix)
+    world.up()
+    try:
+        settings = {
+            "join": f"{near.address}:{ports[1]}",
+            "token": write_token(world.data_dir),
+            "directory": directory,
+        }
+        nodes = [
+            NodeProcess(name, place.address, roles, prefix=place.prefix, **settings)
+            for name, place, roles in (
+                ("near", near, ("management", "memory", "broadcastreduce")),
+                ("far", far, ("activation", "worker")),
+            )
+        ]
+        with joined_nodes(*nodes):
+            yield world
+    finally:
+        world.down()

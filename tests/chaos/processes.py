@@ -49,6 +49,15 @@ def _read(pid):
     return Found(pid=pid, parent=int(fields[1]), words=tuple(words), job=(jobs or [""])[0])
 
 
+def is_alive(pid):
+    """Whether a process has not ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
 def pods_of(job, processes=None):
     """Return the process ids of a job's pods by member name, and of its streamers."""
     processes = all_processes() if processes is None else processes

@@ -1,11 +1,12 @@
 """A client that speaks the public protocol and imports nothing of the public client.
 
-    python -m tests.chaos.wire_client --address localhost:9000 --compiled FILE --out FILE ...
+    python -m tests.chaos.wire_client compile --address localhost:9000 --text FILE --compiled FILE
+    python -m tests.chaos.wire_client run --address localhost:9000 --compiled FILE --out FILE ...
 
-It does what the public client does in an execute job: submits it, keeps its lease, sends the
-weights, takes the loss of every step, and ends the job with how it went. Calls are repeated as the
-public client's gRPC repeats them: unary ones five times, streams never. What it learns goes into a
-file line by line, so that whoever watches knows how far it is.
+The second does what the public client does in an execute job: submits it, keeps its lease, sends
+the weights, takes the loss of every step, and ends the job with how it went. Calls are repeated as
+the public client's gRPC repeats them: unary ones five times, streams never. What it learns goes
+into a file line by line, so that whoever watches knows how far it is.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from protos.cluster import cluster_pb2, cluster_pb2_grpc
 
 BEAT_SECONDS = 2.0
 HELD_STEPS = 8
-"""Last steps of a run, which begin once the file `<out>.go` is there."""
+"""Last steps of a run, which begin once the file `--until` is there."""
 _FAILURE_SECONDS = 60.0
 _AWAY_SECONDS = 120.0
 """The public client gives up after some 24; on a busy machine a start may take longer."""
@@ -68,6 +69,50 @@ def retrying(service):
 _STREAMS = ("GetOutputStream", "SendInputBidirStream")
 
 
+class Reach:
+    """How management and coordinators are reached.
+
+    Args:
+        address: Management's host:port.
+        authority: What management's certificate names; empty without TLS.
+        ca: File with the certificate of who has signed it; empty without TLS.
+    """
+
+    def __init__(self, address, authority="", ca=""):
+        self._address, self._authority = address, authority
+        self._ca = Path(ca).read_bytes() if ca else None
+
+    def management(self):
+        """Return a channel to management."""
+        service = "cluster.cluster_mgmt_pb.ClusterManagement"
+        return self._channel(self._address, self._authority, service)
+
+    def coordinator(self, ingress):
+        """Return a channel to where an ingress points."""
+        return self._channel(ingress.service_url, ingress.service_authority, "cerebras.Appliance")
+
+    def _channel(self, address, authority, service):
+        options = retrying(service)
+        if authority:
+            options.append(("grpc.default_authority", authority))
+        if self._ca is None:
+            return grpc.insecure_channel(address, options)
+        options.append(("grpc.ssl_target_name_override", authority))
+        return grpc.secure_channel(address, grpc.ssl_channel_credentials(self._ca), options)
+
+
+def metadata_of(options):
+    """Return what says who calls."""
+    token = os.environ.get("CSAUTH_TOKEN", "")
+    if options.token_file:
+        token = Path(options.token_file).read_text().strip()
+    return (
+        *(("auth-uid", str(os.getuid())), ("auth-gid", str(os.getgid()))),
+        *(("auth-username", options.user), ("auth-token", token)),
+        ("client-build-version", "2.10.0"),
+    )
+
+
 class Story:
     """What has happened so far, one JSON object a line."""
 
@@ -84,18 +129,9 @@ class Client:
 
     def __init__(self, options):
         self.options, self.story = options, Story(options.out)
-        channel = grpc.insecure_channel(
-            options.address, retrying("cluster.cluster_mgmt_pb.ClusterManagement")
-        )
-        self.management = cluster_pb2_grpc.ClusterManagementStub(channel)
-        user = str(os.getuid())
-        self.metadata = (
-            ("auth-uid", user),
-            ("auth-gid", str(os.getgid())),
-            ("auth-username", "chaos"),
-            ("auth-token", os.environ.get("CSAUTH_TOKEN", "")),
-            ("client-build-version", "2.10.0"),
-        )
+        self.reach = Reach(options.address, options.authority, options.ca)
+        self.management = cluster_pb2_grpc.ClusterManagementStub(self.reach.management())
+        self.metadata = metadata_of(options)
         self.job = ""
         self.ended = threading.Event()
 
@@ -143,9 +179,8 @@ class Client:
     def _ingress(self):
         """Return where the coordinator is; asks again as the public client does."""
         for _ in range(12):
-            request = cluster_pb2.GetIngressRequest(job_id=self.job)
             try:
-                for answer in self.management.PollIngressV2(request, wait_for_ready=True):
+                for answer in ingress_of(self.management, self.job, self.metadata):
                     if answer.job_failed:
                         raise JobFailedError(answer.message)
                     if answer.is_ready:
@@ -157,11 +192,7 @@ class Client:
 
     def _train(self):
         ingress = self._ingress()
-        options = [
-            *retrying("cerebras.Appliance"),
-            ("grpc.default_authority", ingress.service_authority),
-        ]
-        with grpc.insecure_channel(ingress.service_url, options) as channel:
+        with self.reach.coordinator(ingress) as channel:
             stub = appliance_service_pb2_grpc.ApplianceStub(channel)
             check(stub.UnaryStart(pb.StartRequest(), wait_for_ready=True))
             check(stub.UnaryLoad(pb.LoadRequest(cache_compile_dir=self.cache_dir)))
@@ -180,7 +211,7 @@ class Client:
 
     def _run_request(self):
         options = self.options
-        held = {"hold": options.steps - HELD_STEPS, "until": f"{options.out}.go"}
+        held = {"hold": options.steps - HELD_STEPS, "until": options.until}
         loader = json.dumps({"seed": 5, "seconds": options.seconds_per_batch, **held})
         request = pb.RunRequest(num_iterations=self.options.steps, activation_freq=1)
         request.live_dataloaders.append(1)
@@ -228,6 +259,20 @@ class Client:
                     raise
 
 
+def ingress_of(management, job, metadata):
+    """Yield what management says of a job's coordinator.
+
+    As the public client does, it asks for the job's events whenever it hears something: with tokens
+    that shows whose connection it is.
+    """
+    request = cluster_pb2.GetIngressRequest(job_id=job)
+    for answer in management.PollIngressV2(request, wait_for_ready=True):
+        if not (answer.is_ready or answer.job_failed):
+            events = cluster_pb2.GetJobEventsRequest(job_id=job)
+            management.GetJobEvents(events, timeout=60, metadata=metadata)
+        yield answer
+
+
 def check(answer):
     """Raise what an answer says."""
     if answer.code != StatusCode.WS_RT_SUCCESS:
@@ -257,24 +302,19 @@ def fetch(stub, step, name):
     return data
 
 
-def compile_program(address, text, *, num_systems, num_shards, metadata, timeout=300):
+def compile_program(reach, text, *, num_systems, num_shards, metadata, timeout=300):
     """Compile a program as the public client does; return the answer of the compile job."""
-    service = "cluster.cluster_mgmt_pb.ClusterManagement"
-    with grpc.insecure_channel(address, retrying(service)) as channel:
+    with reach.management() as channel:
         management = cluster_pb2_grpc.ClusterManagementStub(channel)
         request = cluster_pb2.CompileJobRequest(
             job_mode=JobMode(job=JobMode.COMPILE), compile_dir_relative_path="cached_compile"
         )
         job = management.InitCompileJob(request, metadata=metadata, timeout=timeout).job_id
-        ingress = cluster_pb2.GetIngressRequest(job_id=job)
-        ready = [
-            each for each in management.PollIngressV2(ingress, timeout=timeout) if each.is_ready
-        ]
-        options = [
-            *retrying("cerebras.Appliance"),
-            ("grpc.default_authority", ready[0].service_authority),
-        ]
-        with grpc.insecure_channel(ready[0].service_url, options) as inner:
+        told = list(ingress_of(management, job, metadata))
+        ready = [answer for answer in told if answer.is_ready]
+        if not ready:
+            raise JobFailedError(str(told[-1:]))
+        with reach.coordinator(ready[0]) as inner:
             stub = appliance_service_pb2_grpc.ApplianceStub(inner)
             wanted = pb.CompileRequest(
                 cirh_content=text,
@@ -299,16 +339,39 @@ def compile_program(address, text, *, num_systems, num_shards, metadata, timeout
 
 def main():
     """Run from the command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--address", required=True, help="management's host:port")
+    common.add_argument("--authority", default="", help="what its certificate names, with TLS")
+    common.add_argument("--ca", default="", help="file of who has signed the certificate")
+    common.add_argument("--user", default="chaos", help="whom the token names")
+    common.add_argument("--token-file", default="", help="else CSAUTH_TOKEN")
+    common.add_argument("--compiled", required=True, help="file for the compile job's answer")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--address", required=True, help="management's host:port")
-    parser.add_argument("--compiled", required=True, help="file with the compile job's answer")
-    parser.add_argument("--out", required=True, help="file that takes what happens")
-    parser.add_argument("--name", required=True, help="label of the job")
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--seconds-per-batch", type=float, default=0.05)
-    parser.add_argument("--site", required=True, help="the streamer's environment")
-    parser.add_argument("--python-path", action="append", default=[], help="for the streamer")
-    return Client(parser.parse_args()).run()
+    commands = parser.add_subparsers(dest="command", required=True)
+    compiles = commands.add_parser("compile", parents=[common])
+    compiles.add_argument("--text", required=True, help="file with the program")
+    compiles.add_argument("--systems", type=int, default=1)
+    compiles.add_argument("--shards", type=int, default=1)
+    runs = commands.add_parser("run", parents=[common])
+    runs.add_argument("--out", required=True, help="file that takes what happens")
+    runs.add_argument("--until", required=True, help="file that lets the last batches go")
+    runs.add_argument("--name", required=True, help="label of the job")
+    runs.add_argument("--steps", type=int, default=40)
+    runs.add_argument("--seconds-per-batch", type=float, default=0.05)
+    runs.add_argument("--site", required=True, help="the streamer's environment")
+    runs.add_argument("--python-path", action="append", default=[], help="for the streamer")
+    options = parser.parse_args()
+    if options.command == "run":
+        return Client(options).run()
+    answer = compile_program(
+        Reach(options.address, options.authority, options.ca),
+        Path(options.text).read_text(),
+        num_systems=options.systems,
+        num_shards=options.shards,
+        metadata=metadata_of(options),
+    )
+    Path(options.compiled).write_bytes(answer.SerializeToString())
+    return 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ import grpc
 from appliance.management.store.instance import Instance
 from protos.cluster import cluster_pb2, cluster_pb2_grpc
 from protos.wsc.v1 import drivers_pb2, drivers_pb2_grpc
-from tests.chaos import processes, wire_client
+from tests.chaos import memory, processes
+from tests.chaos.actions import Action
 from tests.chaos.presence import Presence
 from tests.chaos.processes import pause
 
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAM = ROOT / "tests" / "unit" / "compiler" / "programs" / "mlp.mlir"
 LEASE_SECONDS = 12
-USER = (
+_USER = (
     ("auth-uid", str(os.getuid())),
     ("auth-gid", str(os.getgid())),
     ("auth-username", "chaos"),
@@ -64,7 +65,9 @@ class World:
         self.data_dir = data_dir or directory / "data"
         self.arguments, self.prefix = tuple(arguments), tuple(prefix)
         self.instance = Instance(self.data_dir)
-        self.site = self._make_site()
+        self.site = make_site(directory, Path(getattr(sys, "_base_executable", sys.executable)))
+        self.metadata, self.lease_seconds = _USER, LEASE_SECONDS
+        self._limits = {}
         self.clock = ClockOffset(directory)
         self.environment = {
             **os.environ,
@@ -154,52 +157,62 @@ class World:
         """Return what management says of a job; None while it does not answer."""
         request = cluster_pb2.GetJobRequest(job_id=name)
         with self.management() as stub, contextlib.suppress(grpc.RpcError):
-            return stub.GetJob(request, timeout=5, metadata=USER)
+            return stub.GetJob(request, timeout=5, metadata=_USER)
         return None
 
-    def compile(self, shape, text=None):
+    def compile(self, shape):
         """Return the file with the compile job's answer for jobs of a shape."""
-        if text is None and shape in self.compiled:
+        if shape in self.compiled:
             return self.compiled[shape]
-        answer = wire_client.compile_program(
-            self.address,
-            text or PROGRAM.read_text(),
-            num_systems=shape.num_systems,
-            num_shards=shape.num_shards,
-            metadata=USER,
-        )
         path = self.directory / f"compiled-{shape.num_systems}-{shape.num_shards}"
-        path.write_bytes(answer.SerializeToString())
+        command = [
+            *(*self.prefix, sys.executable, "-m", "tests.chaos.wire_client", "compile"),
+            *("--address", self.address, "--text", str(PROGRAM), "--compiled", str(path)),
+            *("--systems", str(shape.num_systems), "--shards", str(shape.num_shards)),
+        ]
+        subprocess.run(
+            command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300
+        )
         self.compiled[shape] = path
         return path
 
-    def client_command(self, out, name, shape, *, steps, seconds_per_batch):
+    def story_path(self, name, *, is_detached=False):
+        """Return the file in which a client tells what happens."""
+        return self.directory / f"{name}.jsonl"
+
+    def _until(self, name):
+        return self.directory / f"{name}.go"
+
+    def release(self, name):
+        """Let a client's last batches go."""
+        self._until(name).touch()
+
+    def client_command(self, name, shape, *, steps, seconds_per_batch):
         """Return the command of a client."""
         return [
-            *(sys.executable, "-m", "tests.chaos.wire_client"),
+            *(sys.executable, "-m", "tests.chaos.wire_client", "run"),
             *("--address", self.address, "--compiled", str(self.compile(shape))),
-            *("--out", str(out), "--name", name, "--steps", str(steps)),
+            *("--out", str(self.story_path(name)), "--until", str(self._until(name))),
+            *("--name", name, "--steps", str(steps)),
             *("--seconds-per-batch", str(seconds_per_batch), "--site", str(self.site)),
             *("--python-path", _site_packages(), "--python-path", str(ROOT)),
         ]
 
-    def start_client(self, out, *arguments, **options):
+    def start_client(self, name, shape, **options):
         """Start a client in a process of its own."""
-        with out.with_suffix(".log").open("w") as log:
+        with (self.directory / f"{name}.log").open("w") as log:
             return subprocess.Popen(
-                [*self.prefix, *self.client_command(out, *arguments, **options)],
+                [*self.prefix, *self.client_command(name, shape, **options)],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
 
-    def submit_detached(self, out, name, shape, *, steps, seconds_per_batch, limit):
+    def submit_detached(self, name, shape, *, limit, **options):
         """Let the appliance run a client; return the driver's job."""
         request = drivers_pb2.SubmitDriverRequest(
-            argv=self.client_command(
-                out, name, shape, steps=steps, seconds_per_batch=seconds_per_batch
-            ),
+            argv=self.client_command(name, shape, **options),
             work_dir=str(ROOT),
             environment={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
             labels={"run": name},
@@ -208,21 +221,71 @@ class World:
         )
         with self.channel() as channel:
             stub = drivers_pb2_grpc.DriversStub(channel)
-            return stub.SubmitDriver(request, metadata=USER, timeout=60).job
+            return stub.SubmitDriver(request, metadata=_USER, timeout=60).job
 
-    def _make_site(self):
-        """Make an environment whose streamer is the bench's own; return its site-packages."""
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        site = self.directory / "light" / "lib" / version / "site-packages"
-        module = site / "cerebras" / "pytorch" / "utils" / "data" / "streamer"
-        module.mkdir(parents=True)
-        shutil.copy(HERE / "light_streamer.py", module / "cs_streamer_app.py")
-        (site / "torch.py").write_text('"""Nothing of it is needed."""\n')
-        binaries = self.directory / "light" / "bin"
-        binaries.mkdir()
-        base = getattr(sys, "_base_executable", sys.executable)
-        (binaries / version).symlink_to(base)
-        return site
+    # What is done to it
+
+    def find(self, target, pods):
+        """Return the process of a target that is no pod; 0 if there is none now.
+
+        Args:
+            target: `management`, `fork server` or `clock`.
+            pods: The job's, by member.
+        """
+        if target == "management":
+            return self.management_pid
+        if target == "fork server":
+            return self.fork_server_pid()
+        return int(target == "clock" and self.clock.is_there)
+
+    def names(self, target, job):
+        """Return words of which one must be in the reason when this target is lost."""
+        return ["fork server ended"]
+
+    def hit(self, blow, pid):
+        """Do what a blow says."""
+        match blow.action:
+            case Action.STOP:
+                processes.send(pid, processes.STOP)
+            case Action.KILL:
+                processes.send(pid, processes.KILL)
+            case Action.LIMIT:
+                limits = self._limits.setdefault(blow, contextlib.ExitStack())
+                limits.enter_context(memory.limited(pid))
+            case Action.SET:
+                self.set_clock(int(blow.seconds))
+
+    def mend(self, blow, pid):
+        """Undo a blow."""
+        if blow.action is Action.STOP:
+            processes.send(pid, processes.GO)
+        elif blow.action is Action.LIMIT:
+            self._limits.pop(blow).close()
+
+    def set_clock(self, seconds):
+        """Let the wall clock be so many seconds ahead of the machine's."""
+        self.clock.set(seconds)
+
+    def left_of(self, jobs):
+        """Return what is left of jobs: processes, shared memory, sockets."""
+        root, kept = self.instance.find_state().runtime_root, self.data_dir / "jobs"
+        left = [each for job in jobs for each in processes.left_of(job)]
+        left += [f"{root}/{job}" for job in jobs if Path(root, job).exists()]
+        return left + [str(p) for job in jobs for p in (kept / job / "streamers").glob("*")]
+
+
+def make_site(directory, python):
+    """Make an environment whose streamer is the bench's own; return its site-packages."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = directory / "light" / "lib" / version / "site-packages"
+    module = site / "cerebras" / "pytorch" / "utils" / "data" / "streamer"
+    module.mkdir(parents=True)
+    shutil.copy(HERE / "light_streamer.py", module / "cs_streamer_app.py")
+    (site / "torch.py").write_text('"""Nothing of it is needed."""\n')
+    binaries = directory / "light" / "bin"
+    binaries.mkdir()
+    (binaries / version).symlink_to(python)
+    return site
 
 
 def _site_packages():

@@ -11,6 +11,7 @@ from tests.support.containers import (
     Engine,
     NoEngineError,
     choose_images,
+    composed,
     reason_to_skip,
     running_engine,
 )
@@ -39,13 +40,6 @@ def port() -> int:
 @pytest.fixture(scope="session")
 def project(engine: Engine, port: int) -> Iterator[Compose]:
     variables = choose_images(engine).variables | {"WSC_PORT": str(port)}
-    compose = Compose(engine, f"wsc-test-{secrets.token_hex(4)}", variables)
-    compose.run("build", "-q", timeout_seconds=1500)
-    try:
-        compose.up(csx=NUM_SYSTEMS)
+    name = f"wsc-test-{secrets.token_hex(4)}"
+    with composed(engine, name, variables, csx=NUM_SYSTEMS) as compose:
         yield compose
-    finally:
-        story = compose.try_run("logs", "--no-color", "--tail", "60")
-        print(story.stdout[-20000:])
-        compose.run("down", "--volumes", "--timeout", "40")
-    assert compose.leftovers() == {}

@@ -116,6 +116,14 @@ def test_input_nodes_and_systems_hold_neither_the_database_s_password_nor_keys_o
         assert found == "no more\n", service
 
 
+def test_users_and_prometheus_do_not_see_each_other_s_token(project: Compose) -> None:
+    find = ("find", "/var/lib", "-name", "*.token", "-type", "f")
+    assert project.execute("user-node", *find) == "/var/lib/wsc-handout/user.token\n"
+    mounts = project.execute("prometheus", "cat", "/proc/self/mounts")
+    assert "/var/lib/wsc-scrape" in mounts
+    assert "/var/lib/wsc-handout" not in mounts
+
+
 def test_the_one_port_leads_browsers_to_the_dashboard(project: Compose, port: int) -> None:
     authority = project.execute("user-node", "cat", "/var/lib/wsc-handout/ca.pem")
     context = ssl.create_default_context(cadata=authority)

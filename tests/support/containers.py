@@ -239,6 +239,30 @@ def choose_images(engine: Engine) -> Images:
     )
 
 
+@contextmanager
+def composed(
+    engine: Engine, project: str, variables: dict[str, str], **scale: int
+) -> "Iterator[Compose]":
+    """Yield a project that is up, with images of what is here; nothing is left of it afterwards.
+
+    Args:
+        engine: Where it runs.
+        project: Its name.
+        variables: Variables of docker-compose.yml.
+        scale: So many containers of some services.
+    """
+    compose = Compose(engine, project, variables)
+    compose.run("build", "-q", timeout_seconds=1500)
+    try:
+        compose.up(**scale)
+        yield compose
+    finally:
+        story = compose.try_run("logs", "--no-color", "--tail", "60")
+        print(story.stdout[-20000:])
+        compose.run("down", "--volumes", "--timeout", "40")
+    assert compose.leftovers() == {}
+
+
 class Compose:
     """One project of docker-compose.yml.
 

@@ -83,7 +83,7 @@ def two_hosts(line):
         process.start()
         stack.callback(process.join)
         stack.callback(process.kill)
-        assert ready.wait(30)
+        assert ready.wait(120), "the process between the hosts does not start"
         for side, name in enumerate(names):
             _ip("-n", name, "link", "set", "lo", "up")
             peer = places[1 - side].address
