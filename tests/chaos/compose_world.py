@@ -141,7 +141,7 @@ class ComposeWorld:
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.ssl_target_name_override", _AUTHORITY),
             ("grpc.default_authority", _AUTHORITY),
-            ("grpc.min_reconnect_backoff_ms", 50),
+            ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.max_reconnect_backoff_ms", 200),
         )
         return grpc.secure_channel(self._address, credentials, options)
@@ -245,7 +245,8 @@ class ComposeWorld:
         )
         with self.channel() as channel:
             stub = drivers_pb2_grpc.DriversStub(channel)
-            return stub.SubmitDriver(request, metadata=self._of_nodes_user, timeout=60).job
+            caller = self._of_nodes_user
+            return stub.SubmitDriver(request, metadata=caller, timeout=60, wait_for_ready=True).job
 
     # Targets
 
