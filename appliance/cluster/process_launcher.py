@@ -32,6 +32,7 @@ from appliance.cluster.process_tree import remove_traces
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.pod_spec import PodSpec
+from appliance.files.private import check_own, make_own, open_log
 
 logger = logging.getLogger(__name__)
 
@@ -259,7 +260,7 @@ class ProcessLauncher:
         path = _socket_path(self._options.runtime_root)
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
-        with listener, self._options.log_path.open("ab") as log:
+        with listener, open_log(self._options.log_path) as log:
             listener.bind(str(path))
             listener.listen()
             self._connection = socket.socket(socket.AF_UNIX)
@@ -326,6 +327,9 @@ class ProcessLauncher:
 
 def connect(runtime_root: Path) -> socket.socket | None:
     """Return a connection to the fork server of a runtime root; None if none listens."""
+    if not runtime_root.exists():
+        return None
+    check_own(runtime_root)
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(str(_socket_path(runtime_root)))
@@ -372,7 +376,7 @@ def _make_passage(directory: Path) -> None:
     Where those run as other users, they may enter it, and neither list it nor change it; the
     sockets in it are ours alone by their own modes (`private.keep_private`).
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own(directory)
     if os.geteuid() == 0:
         directory.chmod(0o711)
 

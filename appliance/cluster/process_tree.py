@@ -46,8 +46,11 @@ def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
 
 def remove_traces(job: str, runtime_dir: Path) -> None:
     """Remove what a job's processes have left on this machine: shared memory, then the sockets."""
-    for path in Path("/dev/shm").glob(f"*{job}*"):
-        path.unlink(missing_ok=True)
+    for entry in os.scandir("/dev/shm"):
+        # Everybody may make something there, and call it as they like.
+        if job in entry.name and entry.is_file(follow_symlinks=False):
+            with suppress(FileNotFoundError, PermissionError):
+                os.unlink(entry.path)
     shutil.rmtree(runtime_dir, ignore_errors=True)
 
 

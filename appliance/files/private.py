@@ -3,7 +3,10 @@
 import logging
 import os
 import stat
+from io import FileIO
 from pathlib import Path
+
+from appliance.core.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -51,3 +54,57 @@ def make_private(directory: Path) -> None:
             "A directory was open to others and is closed now",
             extra={"path": str(directory), "mode": f"{mode:o}", "closed": f"{closed:o}"},
         )
+
+
+def make_own(directory: Path) -> None:
+    """Make a directory for sockets, in a place like /tmp in which everybody may make some.
+
+    Whoever owns the directory could put sockets of their own into it, and so be taken for us. Our
+    names there can be guessed, so what is there already has to be ours.
+
+    Raises:
+        UserError: What is there is somebody else's, or no directory.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        check_own(directory)
+
+
+def check_own(directory: Path) -> None:
+    """Take a directory only if it is ours, and let nobody else write to it.
+
+    Raises:
+        UserError: It is somebody else's, or no directory.
+    """
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise UserError(
+            f"{directory}, the directory for sockets, is no directory of user {os.geteuid()}: "
+            f"user {status.st_uid} has made it.",
+            hint="Remove it, or set XDG_RUNTIME_DIR to a directory that is yours alone.",
+        )
+    if (mode := stat.S_IMODE(status.st_mode)) & 0o022:
+        directory.chmod(mode & ~0o022)
+
+
+def open_log(path: Path) -> FileIO:
+    """Open a file to write at its end that nobody else has made, whatever its directory.
+
+    Raises:
+        UserError: It is somebody else's, a link, or no file.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written to: {error.strerror}.") from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
+        os.close(descriptor)
+        raise UserError(
+            f"{path} is no file of user {os.geteuid()} alone: user {status.st_uid} has made it.",
+            hint="Remove it, or set XDG_RUNTIME_DIR to a directory that is yours alone.",
+        )
+    return FileIO(descriptor, "ab")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.clock import Clock
-from appliance.files.private import make_private
+from appliance.files.private import make_own, make_private
 from appliance.management.access.authorization import Access, open_access
 from appliance.management.access.certificates import (
     Certificates,
@@ -73,7 +73,7 @@ def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack)
     """
     data_dir = options.data_dir
     make_private(data_dir)
-    options.runtime_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own(options.runtime_root)
     database = open_own_database(data_dir, options.keeping.database)
     closers.callback(database.close)
     database.claim()

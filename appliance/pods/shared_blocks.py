@@ -7,6 +7,7 @@ carries the job's id, so that what a crash in between leaves behind can be told 
 
 import mmap
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,13 +26,14 @@ class SharedBlock:
     """One tensor's memory, in the wire's element type.
 
     Args:
-        name: Name for `shm_open`, without a slash.
+        name: Name for `shm_open`, without a slash; chance is added, since who sees the job in the
+            queue could make a file of a name that can be guessed, and the job would fail.
         type: Shape and element type on the wire.
     """
 
     def __init__(self, name: str, type_: TensorType) -> None:
-        self.name = name
-        self.path = _DIRECTORY / name
+        self.name = f"{name}-{secrets.token_hex(6)}"
+        self.path = _DIRECTORY / self.name
         num_bytes = max(1, rtfx.encoded_bytes(type_))
         descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:

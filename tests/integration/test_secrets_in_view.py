@@ -1,9 +1,12 @@
 """What the appliance is told, and what it makes, is nothing for other users of the machine."""
 
+import hashlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -130,3 +133,33 @@ if len(sys.argv) == 4:
     )
     os.close(told)
     assert finished.stdout.splitlines() == ["the options 4", "the options 3"], finished.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another's directory")
+def test_nothing_is_started_where_a_stranger_has_made_the_directory_for_sockets(tmp_path):
+    """Its name can be guessed; who owns it could answer in our place, or be the fork server."""
+    data, runtime = tmp_path / "data", Path(tempfile.mkdtemp(prefix="wsc-r", dir="/tmp"))
+    digest = hashlib.sha256(str(data).encode()).hexdigest()[:8]
+    trap = runtime / f"wsc-{digest}"
+    try:
+        trap.mkdir()
+        trap.chmod(0o777)
+        os.chown(trap, 65534, 65534)
+        runtime.chmod(0o1777)
+        arguments = ("up", "--data-dir", str(data), "--port", "0", "--rest-port", "0")
+        answer = subprocess.run(
+            [sys.executable, "-m", "appliance", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        told = answer.stdout + answer.stderr
+        assert answer.returncode != 0, told
+        assert f"{trap}, the directory for sockets, is no directory of user 0" in told
+        assert "Traceback" not in told
+        assert list(trap.iterdir()) == []
+    finally:
+        shutil.rmtree(runtime)
