@@ -18,7 +18,7 @@ PATIENCE = 3.0
 
 def test_a_few_faults_keep_every_promise(project: Compose, engine: Engine, port: int) -> None:
     findings = bench.run_on_compose(project, engine, port, SEED, NUM_FAULTS, patience=PATIENCE)
-    lines, is_kept = bench.table(findings)
+    lines, promises_hold = bench.table(findings)
     print("\n".join(lines))
-    assert is_kept
+    assert promises_hold
     assert len([finding for finding in findings if not finding.is_late]) >= NUM_FAULTS - 1
