@@ -29,6 +29,8 @@ MAGIC = b"CSLTRACE"
 VERSION = 1
 TRACE_FILE = "fabric.trace"
 """Where an SDK job's trace lies in the job's directory."""
+ARTIFACTS = "artifacts"
+"""Where its compiled programs lie there: `<hash>.tar.gz`, as the client downloads them."""
 MAX_BLOCK_EVENTS = 32_768
 MAX_BLOCK_BYTES = 1 << 20
 MAX_HEADER_BYTES = 8 << 20

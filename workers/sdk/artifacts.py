@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from appliance.wire.sdk_artifacts import ARTIFACTS
+from appliance.wire.fabric_traces import ARTIFACTS
 from workers.sdk.options import SdkLimits
 
 logger = logging.getLogger(__name__)

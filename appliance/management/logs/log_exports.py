@@ -27,8 +27,7 @@ from appliance.core.ids import JobId, Role
 from appliance.files.beneath import Beneath, is_file, open_file, read_file
 from appliance.management.logs.log_files import kept_from, tail_offset
 from appliance.management.store.state import State
-from appliance.wire.fabric_traces import TRACE_FILE
-from appliance.wire.sdk_artifacts import ARTIFACTS
+from appliance.wire.fabric_traces import ARTIFACTS, TRACE_FILE
 
 logger = logging.getLogger(__name__)
 
