@@ -195,15 +195,8 @@ class JobService:
         """Let a job end as its client says; nothing happens to a job that has ended."""
         record = self.load(job)
         if record.type.is_sdk and message in NO_REASONS:
-            message = self._sdk_verdict(job, phase)
+            message = _unsaid_end(phase, self.warnings(job))
         self._mailbox.post(job, machine.EndRequested(phase=phase, message=message))
-
-    def _sdk_verdict(self, job: JobId, phase: Phase) -> str:
-        """Return why an SDK job ends whose client does not say: what failed last, if that is it."""
-        if phase is not Phase.FAILED:
-            return _UNSAID_ENDS.get(phase, "")
-        told = self.warnings(job)
-        return told[-1].message if told else _UNSAID_ENDS[phase]
 
     def cancel(self, job: JobId, why: str) -> None:
         """Cancel a job from outside its client; with a driver, the jobs of its script too.
@@ -373,6 +366,13 @@ _UNSAID_ENDS: Mapping[Phase, str] = {
 
 
 _READINESS = "Waiting for job ingress readiness."
+
+
+def _unsaid_end(phase: Phase, warnings: Sequence[EventRecord]) -> str:
+    """Return why an SDK job ends whose client does not say: what failed last, if it failed."""
+    if phase is Phase.FAILED and warnings:
+        return warnings[-1].message
+    return _UNSAID_ENDS.get(phase, "")
 
 
 def _waiting(status: str, message: str) -> str:
