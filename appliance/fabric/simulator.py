@@ -244,8 +244,18 @@ class Simulator:
             num_lost=max(0, count - capacity),
             end="" if self._failure is None else str(self._failure),
             waiting=() if self._failure is None else tuple(self._inspector.waiting()),
+            memory=self._memory_of,
             sources=sources,
         )
+
+    def _memory_of(self, number: int, code: int) -> bytes:
+        """Return the memory of a PE, also of one that nothing has touched yet."""
+        image = self._loaded.classes[code].tables["memory"]
+        if self._kernel.inspect(self._handle, number, 0, 0) == _FOREVER:
+            return image.tobytes()
+        address = self._kernel.memory(self._handle, number)
+        assert address is not None
+        return ctypes.string_at(address, image.nbytes)
 
     # --- the command stream
 

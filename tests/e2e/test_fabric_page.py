@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -18,6 +19,8 @@ from tests.support.sdk_jobs import compile_command, example_sources, sdk_job
 
 pytestmark = pytest.mark.browser
 
+VECTOR = np.random.default_rng(0).integers(0, 100, (4, 6, 12))[1, 2]
+"""What PE (2, 1) of 6 x 4 adds to the sum: examples/csl_sum/run.py draws it."""
 RUN = "WSC_FABRIC_TRACE=1 cs_python run.py --name out"
 
 
@@ -114,7 +117,10 @@ def test_a_pe_shows_its_line_its_tasks_and_its_memory(
     page.get_by_role("spinbutton", name="Row").fill("1")
     card = page.get_by_role("region", name="PE (2, 1)")
     expect(card.get_by_role("img", name=re.compile("[1-9].* tasks and operations"))).to_be_visible()
-    expect(card.get_by_role("cell", name="vector", exact=True)).to_be_visible()
+    name = page.get_by_role("cell", name="vector", exact=True)  # within a row
+    row = card.get_by_role("row").filter(has=name)
+    expect(row).to_contain_text("[12]f32")
+    expect(row.get_by_role("cell", name=", ".join(map(str, VECTOR)))).to_be_visible()
     page.get_by_role("spinbutton", name="Cycle", exact=True).fill("40")
     page.keyboard.press("Tab")
     expect(card).to_contain_text("pe.csl:44")

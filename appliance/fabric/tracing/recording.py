@@ -2,7 +2,7 @@
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from appliance.fabric.bytecode import TRACE_EVENT, TraceKind
 from appliance.fabric.errors import Waiting
 from appliance.fabric.loading import LoadedProgram
 from appliance.fabric.lowering.classes import LoweredClass
+from appliance.fabric.tracing.memory import Symbols, packed_memory, symbols_of
 from appliance.fabric.tracing.trace import Trace, packed_grid
 
 _MOST_WAITING = 500
@@ -46,6 +47,7 @@ def make_trace(
     num_lost: int,
     end: str,
     waiting: Sequence[Waiting],
+    memory: Callable[[int, int], bytes],
     sources: Mapping[str, Sequence[str]],
 ) -> Trace:
     """Return a trace with everything that a reader needs of the program.
@@ -57,9 +59,11 @@ def make_trace(
         num_lost: Earlier events that it has not.
         end: How the run ended: empty if well, else what was wrong.
         waiting: What could not go on at the end.
+        memory: What a PE holds, by its number and its class.
         sources: Lines of source files by name, as far as they are known.
     """
     lines = _used_lines(program, loaded, events, sources)
+    symbols = symbols_of(program)
     header = {
         "architecture": program.architecture,
         "width": program.grid.width,
@@ -73,7 +77,11 @@ def make_trace(
             for each in waiting[:_MOST_WAITING]
         ],
         "files": list(program.files),
-        "classes": [_class(source, lines[number]) for number, source in enumerate(program.classes)],
+        "classes": [
+            _class(source, symbols[number], lines[number])
+            for number, source in enumerate(program.classes)
+        ],
+        "memory": packed_memory(program, symbols, memory),
         "routes": [[_route(color) for color in entry.colors] for entry in program.routings],
         "code": packed_grid(program.grid.code),
         "routing": packed_grid(program.grid.routing),
@@ -82,14 +90,10 @@ def make_trace(
 
 
 # `Any`: parts of a JSON object.
-def _class(source: CodeClass, lines: Mapping[int, list[Any]]) -> dict[str, Any]:
+def _class(source: CodeClass, symbols: Symbols, lines: Mapping[int, list[Any]]) -> dict[str, Any]:
     tasks = [
         {"kind": task.kind.value, "id": task.id, "name": source.functions[task.function].name}
         for task in source.tasks
-    ]
-    symbols = [
-        {"name": each.name, "address": each.address, "bytes": each.num_bytes}
-        for each in sorted(source.variables, key=lambda variable: variable.address)
     ]
     return {
         "file": source.file,

@@ -1,6 +1,8 @@
 """Traces: complete, without effect on the run, bounded, and the same after a file."""
 
+import base64
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from appliance.csl.program import (
     ColorConfiguration,
     DsdOperation,
+    Grid,
     OperationSettings,
     Program,
     TaskKind,
@@ -17,6 +20,7 @@ from appliance.fabric.bytecode import TraceKind
 from appliance.fabric.commands import CopyOut, Launch, Region, StreamIn, StreamOut
 from appliance.fabric.errors import StallError
 from appliance.fabric.simulator import Simulator, SimulatorOptions
+from appliance.fabric.tracing.memory import symbols_of
 from appliance.fabric.tracing.trace import Trace, file_of, read_trace
 from appliance.wire.fabric_traces import MAX_BLOCK_EVENTS, TraceFile, TraceFormatError
 from tests.support.fabric_programs import AT, ClassBuilder, local_task, program, straight
@@ -115,6 +119,35 @@ def test_waiting_is_counted_where_it_happens() -> None:
     assert stalled is not None
     assert "Nothing has moved" in stalled.header["end"]
     assert any("microthread 3" in each["what"] for each in stalled.header["waiting"])
+
+
+def test_what_variables_hold_at_the_end_is_stored_pe_by_pe() -> None:
+    simulator, trace = traced(row())
+    stored = zlib.decompress(base64.b64decode(trace.header["memory"]))
+    at = 0
+    for x, code in enumerate((0, 1, 1)):
+        for symbol in trace.header["classes"][code]["symbols"]:
+            found = stored[at : at + symbol["shown"]]
+            assert found == simulator.read_memory(x, 0, symbol["address"], symbol["shown"])
+            at += symbol["shown"]
+    assert at == len(stored)
+    vector = next(s for s in trace.header["classes"][0]["symbols"] if s["name"] == "v")
+    assert (vector["type"], vector["shape"], vector["shown"]) == ("f32", [SIZE], 64)
+
+
+def test_of_a_large_grid_fewer_bytes_of_a_symbol_are_stored() -> None:
+    text = row()
+    few, many = symbols_of(text)[1], symbols_of(replace(text, grid=wide(text, 40_000)))[1]
+    assert [symbol["shown"] for symbol in few] == [64, 2]
+    assert [symbol["shown"] for symbol in many] == [32, 2]
+    none = symbols_of(replace(text, grid=wide(text, 600_000)))[1]
+    assert {symbol["shown"] for symbol in none} == {0}
+
+
+def wide(text: Program, width: int) -> Grid:
+    """Return a row of PEs with the second class."""
+    one = (1).to_bytes(4, "little")
+    return replace(text.grid, width=width, height=1, code=one * width, routing=one * width)
 
 
 def test_the_ring_keeps_the_latest_events() -> None:

@@ -5,7 +5,8 @@ import { useMemo, useState } from "preact/hooks";
 import { Card, Empty, Facts, Share, seriesColor } from "../parts/basics";
 import { bytes } from "../format";
 import { type Bar, barsOf, type Fabric, laneName } from "./state";
-import { lineOf, MAIN_THREAD, NO_CODE, placeOf, START, type Trace } from "./trace";
+import { bytesOf, typeOf, valuesOf } from "./memory";
+import { lineOf, MAIN_THREAD, type MemorySymbol, NO_CODE, placeOf, START, type Trace } from "./trace";
 
 const CAPACITY = 48 * 1024;
 const MOST_BARS = 1500;
@@ -50,7 +51,7 @@ export function PeCard(props: Props): JSX.Element {
         {line?.[4] && <code>{line[4]}</code>}
       </p>
       <TimeLine {...props} />
-      {code && <Memory symbols={code.symbols} />}
+      {code && <MemoryTable trace={trace} pe={pe} symbols={code.symbols} />}
     </Card>
   );
 }
@@ -127,7 +128,7 @@ function BarOf(props: { trace: Trace; pe: number; bar: Bar; row: number; x: numb
 
 const SYMBOLS_SHOWN = 12;
 
-function Memory({ symbols }: { symbols: Trace["classes"][number]["symbols"] }): JSX.Element {
+function MemoryTable({ trace, pe, symbols }: { trace: Trace; pe: number; symbols: MemorySymbol[] }): JSX.Element {
   const [all, setAll] = useState(false);
   const largest = useMemo(() => [...symbols].sort((one, other) => other.bytes - one.bytes), [symbols]);
   const shown = all ? symbols : largest.slice(0, SYMBOLS_SHOWN);
@@ -139,6 +140,8 @@ function Memory({ symbols }: { symbols: Trace["classes"][number]["symbols"] }): 
           <thead>
             <tr>
               <th>Symbol</th>
+              <th>Type</th>
+              <th>Values at the end</th>
               <th class="num">Address</th>
               <th class="num">Bytes</th>
               <th>Share of 48 kB</th>
@@ -149,6 +152,12 @@ function Memory({ symbols }: { symbols: Trace["classes"][number]["symbols"] }): 
               <tr key={`${each.name}${each.address}`}>
                 <td>
                   <code>{each.name}</code>
+                </td>
+                <td>
+                  <code>{typeOf(each)}</code>
+                </td>
+                <td class="values">
+                  <Values trace={trace} pe={pe} symbols={symbols} symbol={each} />
                 </td>
                 <td class="num">0x{each.address.toString(16).padStart(4, "0")}</td>
                 <td class="num">{each.bytes.toLocaleString()}</td>
@@ -163,4 +172,9 @@ function Memory({ symbols }: { symbols: Trace["classes"][number]["symbols"] }): 
       {symbols.length > SYMBOLS_SHOWN && <button onClick={() => setAll(!all)}>{all ? "The largest" : `All ${symbols.length}, by address`}</button>}
     </>
   );
+}
+
+function Values(props: { trace: Trace; pe: number; symbols: MemorySymbol[]; symbol: MemorySymbol }): JSX.Element {
+  const view = bytesOf(props.trace.memory, props.pe, props.symbols, props.symbol);
+  return view ? <code>{valuesOf(props.symbol, view)}</code> : <span class="quiet">not stored</span>;
 }

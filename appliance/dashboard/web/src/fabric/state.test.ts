@@ -18,7 +18,7 @@ function trace(...list: Event[]): Trace {
   });
   return {
     ...{ architecture: "wse2", width: 2, height: 1, num_events: list.length, num_lost: 0, end: "", waiting: [], files: [] },
-    ...{ classes: [], routes: [], code: new Uint32Array(2), routing: new Uint32Array(2), events, skipped: 0 },
+    ...{ classes: [], routes: [], code: new Uint32Array(2), routing: new Uint32Array(2), memory: { data: new Uint8Array(), starts: new Uint32Array(3) }, events, skipped: 0 },
   };
 }
 

@@ -1,6 +1,7 @@
 /** A trace of the simulated fabric as the appliance hands it out (docs/fabric-traces.md). */
 
 import type { Schemas } from "../api";
+import { type Memory, memoryOf } from "./memory";
 
 export const HOP = 1;
 export const SEND = 2;
@@ -21,11 +22,21 @@ export const MAIN_THREAD = 8;
 /** Function, number of the file, line, column and text. */
 export type Line = [string, number, number, number, string];
 
+/** A variable; traces of earlier versions lack what it holds. */
+export interface MemorySymbol {
+  name: string;
+  address: number;
+  bytes: number;
+  type?: string;
+  shape?: number[];
+  shown?: number;
+}
+
 export interface CodeClass {
   file: string;
   memory_bytes: number;
   tasks: { kind: string; id: number; name: string }[];
-  symbols: { name: string; address: number; bytes: number }[];
+  symbols: MemorySymbol[];
   lines: Record<string, Line>;
 }
 
@@ -57,6 +68,7 @@ interface Header {
   routes: Route[][];
   code: string;
   routing: string;
+  memory?: string;
 }
 
 /** Columns of events, cycles ascending. */
@@ -72,9 +84,11 @@ export interface Events {
   more: Uint8Array;
 }
 
-export interface Trace extends Omit<Header, "code" | "routing"> {
+export interface Trace extends Omit<Header, "code" | "routing" | "memory"> {
   code: Uint32Array;
   routing: Uint32Array;
+  /** What each PE's symbols held at the end. */
+  memory: Memory;
   events: Events;
   /** Blocks of the file that come before those that were loaded. */
   skipped: number;
@@ -120,9 +134,12 @@ async function inflated(data: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+async function unpacked(text: string): Promise<Uint8Array> {
+  return inflated(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
+}
+
 async function words(text: string): Promise<Uint32Array> {
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const data = await inflated(packed);
+  const data = await unpacked(text);
   const view = new DataView(data.buffer);
   return Uint32Array.from({ length: data.byteLength / 4 }, (_, index) => view.getUint32(4 * index, true));
 }
@@ -153,7 +170,9 @@ export async function loadTrace(index: Index, fetch: Fetcher, most: number, onPr
     at += block.num_events;
     onProgress((number + 1) / wanted.length);
   }
-  return { ...header, code: await words(header.code), routing: await words(header.routing), events, skipped };
+  const code = await words(header.code);
+  const memory = memoryOf(header.classes, code, header.memory ? await unpacked(header.memory) : new Uint8Array());
+  return { ...header, code, routing: await words(header.routing), memory, events, skipped };
 }
 
 export function lineOf(trace: Trace, pe: number, counter: number): Line | undefined {
