@@ -1,4 +1,4 @@
-"""A compiled program at work on the simulated fabric.
+"""The host's side of a program at work; clock cycles are executed in `native/cycle.h`.
 
 The host submits commands, which are executed one after another in the order of issue, as memcpy's
 command stream does on the machine: none starts before every PE has called `unblock_cmd_stream`
