@@ -15,7 +15,7 @@ from appliance.cli.secret_options import no_database_password
 from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import UserError
 from appliance.core.ids import JobId
-from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
+from appliance.management.front.sni_proxy import Address, Backends, SniProxy, listen
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
 from appliance.storage.cluster.coordinator_directory import CoordinatorDirectory
@@ -63,7 +63,7 @@ def proxy(
         directory = _directory(database or settings.database)
         listeners = [listen(host, each, option="--port") for each in port or [_PORT]]
     backends = Backends(management=behind, rest=behind, find_coordinator=_finder(directory))
-    front = FrontPort(listeners, backends)
+    front = SniProxy(listeners, backends)
     front.start()
     addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
     logger.info("Clients are passed on", extra={"at": addresses, "management": management})

@@ -9,7 +9,7 @@ import grpc.aio
 from appliance.core.errors import ClusterError
 from appliance.management.access.certificate_reload import CertificateReload
 from appliance.management.foundation import Foundation
-from appliance.management.front.sni_proxy import Address, Backends, FrontPort, listen
+from appliance.management.front.sni_proxy import Address, Backends, SniProxy, listen
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.rpc.client.client_streams import ClientStreams, Presence
@@ -54,12 +54,12 @@ def open_one_port(where: ListenOptions) -> socket.socket:
 
 def lead_on(
     listener: socket.socket, services: Services, port: int, rest: Address | None
-) -> FrontPort:
+) -> SniProxy:
     """Lead clients' one port to management at an inner port, to REST and to coordinators."""
     backends = Backends(
         management=(INNER_HOST, port), rest=rest, find_coordinator=services.jobs.coordinator
     )
-    front = FrontPort([listener], backends)
+    front = SniProxy([listener], backends)
     services.peers.follow(front.origin_of)
     front.start()
     return front

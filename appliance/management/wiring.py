@@ -28,7 +28,7 @@ from appliance.management.logs.log_retention import LogLimits
 from appliance.management.options.settings_by_group import DAY_SECONDS, KeepingOptions
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.pod_planner import PodPlanner
-from appliance.management.pods.pod_specs import PodContext
+from appliance.management.pods.pod_specs import PodEnvironment
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from appliance.management.reconciler.transition_effects import Hooks
 from appliance.management.rpc.access_edge import Gate
@@ -98,7 +98,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
         page_of=services.jobs.dashboard,
     )
     planner = PodPlanner(
-        pod_context=_pod_context(foundation, pods, place),
+        pod_environment=_pod_environment(foundation, pods, place),
         state=state,
         model=model,
         addresses=foundation.addresses,
@@ -238,12 +238,12 @@ def _log_limits(keeping: KeepingOptions) -> LogLimits:
     )
 
 
-def _pod_context(foundation: Foundation, pods: PodSide, place: Place) -> PodContext:
+def _pod_environment(foundation: Foundation, pods: PodSide, place: Place) -> PodEnvironment:
     """Return what pods need to know of the appliance, all but what the cluster says."""
     options, tls = foundation.options, foundation.tls
     version, githash = client_build(NEWEST_CLIENT)
     is_on_kubernetes = pods.kubernetes is not None
-    return PodContext(
+    return PodEnvironment(
         management_address=place.remote_inner_address or foundation.inner_address,
         is_remote=bool(place.remote_inner_address),
         has_pod_limits=is_on_kubernetes,

@@ -21,7 +21,7 @@ from appliance.management.access.certificates import (
     ensure_certificates,
     find_certificates,
 )
-from appliance.management.front.sni_proxy import Backends, FrontPort, listen
+from appliance.management.front.sni_proxy import Backends, SniProxy, listen
 
 JOB = JobId("wsjob-0123456789abcdefghijkl")
 UNKNOWN_JOB = JobId("wsjob-zzzzzzzzzzzzzzzzzzzzzz")
@@ -86,7 +86,7 @@ def port(files: Certificates) -> Iterator[int]:
             else None
         ),
     )
-    front = FrontPort([listener], backends)
+    front = SniProxy([listener], backends)
     front.start()
     yield listener.getsockname()[1]
     front.close()

@@ -75,7 +75,7 @@ class Backends:
     find_coordinator: Callable[[JobId], CoordinatorAddress | None]
 
 
-class FrontPort:
+class SniProxy:
     """Listens for clients and passes their connections on.
 
     Args:

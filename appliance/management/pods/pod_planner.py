@@ -13,7 +13,7 @@ from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import memory_nodes
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.pods.coordinators import CoordinatorAddresses
-from appliance.management.pods.pod_specs import PodContext, plan_pods
+from appliance.management.pods.pod_specs import PodEnvironment, plan_pods
 from appliance.management.store.state import State
 
 
@@ -22,7 +22,7 @@ class PodPlanner:
     """Determines which pods a job consists of, and where they run.
 
     Attributes:
-        pod_context: What pods need to know of the appliance, all but what the cluster says.
+        pod_environment: What pods need to know of the appliance, all but what the cluster says.
         state: What is kept.
         model: What the cluster has.
         addresses: Where coordinators are; that of an earlier run of a job is forgotten.
@@ -30,7 +30,7 @@ class PodPlanner:
         nodes: The nodes of agents; None where pods do not run there.
     """
 
-    pod_context: PodContext
+    pod_environment: PodEnvironment
     state: State
     model: ClusterModel
     addresses: CoordinatorAddresses
@@ -45,22 +45,22 @@ class PodPlanner:
         """
         facts, nodes = self.model.facts, self.nodes
         is_driver = job.type is JobType.DRIVER
-        pod_context = replace(self.pod_context, cluster_systems=len(facts.systems))
+        pod_environment = replace(self.pod_environment, cluster_systems=len(facts.systems))
         if not is_driver:  # that has no coordinator and no MemoryX
-            pod_context = replace(pod_context, memory_nodes=self._memory_nodes(job))
+            pod_environment = replace(pod_environment, memory_nodes=self._memory_nodes(job))
             self.addresses.forget(job.id)
         if nodes is not None:
-            pod_context = replace(pod_context, node_cores=nodes.cores())
+            pod_environment = replace(pod_environment, node_cores=nodes.cores())
         return plan_pods(
             job,
             self.runtime_dir(job.id),
-            pod_context,
+            pod_environment,
             nodes.place(job, facts.description) if nodes else {},
             driver=self.state.driver_specs.take_text(job.id) if is_driver else "",
         )
 
     def _memory_nodes(self, job: JobRecord) -> MemoryNodes:
-        cluster, limit_bytes = self.model.facts.description, self.pod_context.runs.memoryx_bytes
+        cluster, limit_bytes = self.model.facts.description, self.pod_environment.runs.memoryx_bytes
         # A compile decides on the shards; and with one group no session's limit makes a difference.
         if job.type is not JobType.COMPILE or len(cluster.node_groups) < 2:
             return memory_nodes(cluster, limit_bytes)

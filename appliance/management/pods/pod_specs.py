@@ -38,7 +38,7 @@ REQUEST_FILE = "request.bin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodContext:
+class PodEnvironment:
     """What pods need to know of the appliance.
 
     Attributes:
@@ -90,7 +90,7 @@ class PodContext:
 def plan_pods(
     job: JobRecord,
     runtime_dir: Path,
-    pod_context: PodContext,
+    pod_environment: PodEnvironment,
     nodes: Mapping[str, str] = {},
     *,
     driver: str = "",
@@ -100,19 +100,19 @@ def plan_pods(
     Args:
         job: The job.
         runtime_dir: Its directory for sockets.
-        pod_context: What pods need to know of the appliance.
+        pod_environment: What pods need to know of the appliance.
         nodes: Node of each pod by member name; empty if there is only one.
         driver: What a driver runs, as JSON; empty for other jobs.
     """
-    hosts = _hosts(job, pod_context, nodes)
+    hosts = _hosts(job, pod_environment, nodes)
     work_dir = Path(job.work_dir)
-    shares = _shares(job, pod_context, nodes)
+    shares = _shares(job, pod_environment, nodes)
     trace, _ = place_of_job(work_dir)
     common = _Common(
         job=job,
-        pod_context=pod_context,
-        options=_common(job, pod_context, is_spread=bool(hosts), is_traced=bool(trace)),
-        streams=StreamMode.RING if hosts else StreamMode(pod_context.runs.streams),
+        pod_environment=pod_environment,
+        options=_common(job, pod_environment, is_spread=bool(hosts), is_traced=bool(trace)),
+        streams=StreamMode.RING if hosts else StreamMode(pod_environment.runs.streams),
         driver=driver,
     )
     return tuple(
@@ -122,7 +122,7 @@ def plan_pods(
             index=index,
             runtime_dir=runtime_dir,
             work_dir=work_dir,
-            management_address=pod_context.management_address,
+            management_address=pod_environment.management_address,
             options=_options(role, common, shares[role, node]),
             hosts=hosts,
             node=node,
@@ -139,48 +139,50 @@ class _Common:
 
     Attributes:
         job: The job.
-        pod_context: What pods need to know of the appliance.
+        pod_environment: What pods need to know of the appliance.
         options: What every pod is told.
         streams: How weights reach the systems.
         driver: What a driver runs, as JSON.
     """
 
     job: JobRecord
-    pod_context: PodContext
+    pod_environment: PodEnvironment
     options: PodOptions
     streams: StreamMode
     driver: str
 
 
 def _common(
-    job: JobRecord, pod_context: PodContext, *, is_spread: bool, is_traced: bool
+    job: JobRecord, pod_environment: PodEnvironment, *, is_spread: bool, is_traced: bool
 ) -> PodOptions:
     """Return the options common to all pods of a job.
 
     Args:
         job: The job.
-        pod_context: What pods need to know of the appliance.
+        pod_environment: What pods need to know of the appliance.
         is_spread: Whether they are on several hosts.
         is_traced: Whether they are traced.
     """
-    identity = pod_context.stream_identity
+    identity = pod_environment.stream_identity
     return PodOptions(
         job_type=job.type,
         user_uid=_user_id(job.user.uid),
         user_gid=_user_id(job.user.gid),
-        stall_seconds=pod_context.runs.stall_seconds,
-        stream_key=job_key(pod_context.stream_secret, job.id) if is_spread else "",
+        stall_seconds=pod_environment.runs.stall_seconds,
+        stream_key=job_key(pod_environment.stream_secret, job.id) if is_spread else "",
         stream_identity=identity if is_spread else None,
-        otlp=pod_context.otlp if is_traced else "",
+        otlp=pod_environment.otlp if is_traced else "",
     )
 
 
-def _hosts(job: JobRecord, pod_context: PodContext, nodes: Mapping[str, str]) -> Mapping[str, str]:
+def _hosts(
+    job: JobRecord, pod_environment: PodEnvironment, nodes: Mapping[str, str]
+) -> Mapping[str, str]:
     hosts = dict(nodes)
-    if not hosts and pod_context.runs.has_network:
+    if not hosts and pod_environment.runs.has_network:
         names = [member_name(role, index) for role, index in _members(job)]
         hosts = dict(zip(names, names, strict=True))
-    if hosts and pod_context.is_remote:
+    if hosts and pod_environment.is_remote:
         hosts[MANAGEMENT] = MANAGEMENT
     return hosts
 
@@ -229,7 +231,7 @@ class _Share:
 
 def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
     """Return the options of a pod."""
-    job, pod_context = common.job, common.pod_context
+    job, pod_environment = common.job, common.pod_environment
     told = _fields(common.options) | {"pod_memory_bytes": _memory_bytes(role, job)}
     if job.type.is_sdk:
         return SdkPodOptions(**told, **_served(common), systems=tuple(job.systems))
@@ -239,23 +241,23 @@ def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
         return DriverPodOptions(
             **told,
             driver=common.driver,
-            token=pod_context.driver_tokens.mint(job.id),
+            token=pod_environment.driver_tokens.mint(job.id),
             user_name=job.user.name,
-            client_config=pod_context.client_config,
+            client_config=pod_environment.client_config,
         )
     return _of_gang(role, common, told | {"torch_threads": share.num_threads}, share)
 
 
 # `Any`: keyword arguments, each of the type of its field.
 def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share) -> PodOptions:
-    runs, job = common.pod_context.runs, common.job
-    machine_code = common.pod_context.compile_root.parent / "machine-code"
+    runs, job = common.pod_environment.runs, common.job
+    machine_code = common.pod_environment.compile_root.parent / "machine-code"
     if role is Role.WEIGHT:
         return WeightPodOptions(
             **told,
             machine_code=machine_code,
             memory_bytes=runs.memoryx_bytes,
-            pods_here=1 if common.pod_context.has_pod_limits else share.num_alike,
+            pods_here=1 if common.pod_environment.has_pod_limits else share.num_alike,
         )
     if role is Role.CHIEF:
         return ChiefPodOptions(
@@ -279,8 +281,8 @@ def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share
 
 
 def _coordinator(common: _Common, told: Mapping[str, Any]) -> CoordinatorPodOptions:
-    job, pod_context = common.job, common.pod_context
-    runs = pod_context.runs
+    job, pod_environment = common.job, common.pod_environment
+    runs = pod_environment.runs
     return CoordinatorPodOptions(
         **{**told, "torch_threads": 1},
         **_served(common),
@@ -292,24 +294,24 @@ def _coordinator(common: _Common, told: Mapping[str, Any]) -> CoordinatorPodOpti
         machine=runs.machine,
         wafer_bytes=runs.wafer_bytes or None,
         execution=runs.execution,
-        cluster_systems=pod_context.cluster_systems,
-        memory_nodes=pod_context.memory_nodes,
-        client_version=pod_context.client_version,
-        client_githash=pod_context.client_githash,
+        cluster_systems=pod_environment.cluster_systems,
+        memory_nodes=pod_environment.memory_nodes,
+        client_version=pod_environment.client_version,
+        client_githash=pod_environment.client_githash,
     )
 
 
 def _served(common: _Common) -> Mapping[str, Any]:
     """Return what a pod needs that clients speak to."""
-    pod_context = common.pod_context
+    pod_environment = common.pod_environment
     return {
         "request_path": _request_path(common.job),
-        "compile_root": pod_context.compile_root,
+        "compile_root": pod_environment.compile_root,
         "service_authority": common.job.service_authority,
-        "bind_host": pod_context.bind_host,
-        "public_host": pod_context.public_host,
-        "tls_cert": pod_context.tls_cert,
-        "tls_key": pod_context.tls_key,
+        "bind_host": pod_environment.bind_host,
+        "public_host": pod_environment.public_host,
+        "tls_cert": pod_environment.tls_cert,
+        "tls_key": pod_environment.tls_key,
     }
 
 
@@ -322,7 +324,7 @@ def _fields(options: PodOptions) -> dict[str, Any]:
 
 
 def _shares(
-    job: JobRecord, pod_context: PodContext, nodes: Mapping[str, str]
+    job: JobRecord, pod_environment: PodEnvironment, nodes: Mapping[str, str]
 ) -> Mapping[tuple[Role, str], _Share]:
     """Return the share of each pod by its role and its node.
 
@@ -333,7 +335,7 @@ def _shares(
     )
     found: dict[tuple[Role, str], _Share] = {}
     for (role, node), count in alike.items():
-        num_cores = pod_context.node_cores.get(node, pod_context.num_cores)
+        num_cores = pod_environment.node_cores.get(node, pod_environment.num_cores)
         whole = {Role.CHIEF: num_cores, Role.WEIGHT: num_cores // 2}.get(role, count)
         found[role, node] = _Share(num_threads=max(1, whole // count), num_alike=count)
     return found

@@ -13,12 +13,12 @@ from appliance.core.ids import JobId, Role, WorkflowId, new_job_id
 from appliance.core.pods.pod_options import Device
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.options.settings_by_group import RunOptions
-from appliance.management.pods.pod_specs import PodContext, plan_pods
+from appliance.management.pods.pod_specs import PodEnvironment, plan_pods
 from tests.support.clock import FakeClock
 from workers.csx.role import threads_of
 
 RUNS = RunOptions(execution="auto", machine="CS-3", pace=2.5, streams="mapped")
-POD_CONTEXT = PodContext(
+POD_ENVIRONMENT = PodEnvironment(
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
     runs=RUNS,
@@ -55,7 +55,7 @@ def record(type_: JobType, *, num_systems: int = 0, workers: int = 0) -> JobReco
 
 
 def test_a_compile_job_is_a_coordinator_alone():
-    (pod,) = plan_pods(record(JobType.COMPILE), Path("/run/j"), POD_CONTEXT)
+    (pod,) = plan_pods(record(JobType.COMPILE), Path("/run/j"), POD_ENVIRONMENT)
     assert pod.role is Role.COORDINATOR
     assert pod.options.job_type == JobType.COMPILE
     assert pod.options.cluster_systems == 4
@@ -64,7 +64,7 @@ def test_a_compile_job_is_a_coordinator_alone():
 
 def test_an_execute_job_has_one_chief_for_each_system_and_all_its_workers():
     job = record(JobType.EXECUTE, num_systems=3, workers=2)
-    pods = plan_pods(job, Path("/run/j"), POD_CONTEXT)
+    pods = plan_pods(job, Path("/run/j"), POD_ENVIRONMENT)
     assert Counter(pod.role for pod in pods) == {
         Role.COORDINATOR: 1,
         Role.WEIGHT: 1,
@@ -83,12 +83,12 @@ def test_beyond_the_fan_out_swarmx_is_a_tree_of_pods_that_the_coordinator_knows(
     job = replace(
         record(JobType.EXECUTE, num_systems=5, workers=1), requirements=Requirements(fan_out=2)
     )
-    pods = plan_pods(job, Path("/run/j"), POD_CONTEXT)
+    pods = plan_pods(job, Path("/run/j"), POD_ENVIRONMENT)
     assert [pod.index for pod in pods if pod.role is Role.BROADCASTREDUCE] == [0, 1, 2, 3]
     assert pods[0].options.fan_out == 2
     (only,) = (
         pod
-        for pod in plan_pods(replace(job, requirements=Requirements()), Path("/r"), POD_CONTEXT)
+        for pod in plan_pods(replace(job, requirements=Requirements()), Path("/r"), POD_ENVIRONMENT)
         if pod.role is Role.BROADCASTREDUCE
     )
     assert only.index == 0
@@ -97,7 +97,7 @@ def test_beyond_the_fan_out_swarmx_is_a_tree_of_pods_that_the_coordinator_knows(
 def test_weight_pods_share_cores_and_memory_of_their_node():
     requirements = Requirements(num_shards=3)
     job = replace(record(JobType.EXECUTE, num_systems=1, workers=1), requirements=requirements)
-    around = replace(POD_CONTEXT, node_cores={"a": 16, "b": 8})
+    around = replace(POD_ENVIRONMENT, node_cores={"a": 16, "b": 8})
     nodes = {"weight-0": "a", "weight-1": "a", "weight-2": "b"}
     pods = plan_pods(job, Path("/r"), around, nodes)
     weights = [pod for pod in pods if pod.role is Role.WEIGHT]
@@ -115,7 +115,7 @@ def test_the_longest_socket_path_fits_an_address():
 
 def test_pods_are_told_the_machine_and_pace_that_concern_them():
     job = record(JobType.EXECUTE, num_systems=2, workers=1)
-    pods = plan_pods(job, Path("/run/j"), POD_CONTEXT)
+    pods = plan_pods(job, Path("/run/j"), POD_ENVIRONMENT)
     told = {pod.role: pod.options for pod in pods}
     assert (told[Role.CHIEF].machine, told[Role.CHIEF].pace) == ("CS-3", 2.5)
     assert told[Role.COORDINATOR].machine == "CS-3"
@@ -126,7 +126,7 @@ def test_pods_are_told_the_machine_and_pace_that_concern_them():
 def test_systems_alone_are_told_what_to_compute_on(device) -> None:
     job = record(JobType.EXECUTE, num_systems=2, workers=1)
     pods = plan_pods(
-        job, Path("/run/j"), replace(POD_CONTEXT, runs=replace(RUNS, csx_device=device))
+        job, Path("/run/j"), replace(POD_ENVIRONMENT, runs=replace(RUNS, csx_device=device))
     )
     told = {pod.role: getattr(pod.options, "device", None) for pod in pods}
     assert told.pop(Role.CHIEF) is device
@@ -135,17 +135,17 @@ def test_systems_alone_are_told_what_to_compute_on(device) -> None:
 
 def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
     (pod,) = plan_pods(
-        record(JobType.DRIVER), Path("/run/wsjob-a"), POD_CONTEXT, driver='{"argv": []}'
+        record(JobType.DRIVER), Path("/run/wsjob-a"), POD_ENVIRONMENT, driver='{"argv": []}'
     )
 
     assert pod.role is Role.DRIVER
     assert pod.options.driver == '{"argv": []}'
-    assert POD_CONTEXT.driver_tokens.find(pod.options.token) == "wsjob-a"
+    assert POD_ENVIRONMENT.driver_tokens.find(pod.options.token) == "wsjob-a"
 
 
 def test_a_system_computes_with_its_share_of_its_own_node():
     job = record(JobType.EXECUTE, num_systems=3, workers=1)
-    around = replace(POD_CONTEXT, node_cores={"a": 16, "b": 8})
+    around = replace(POD_ENVIRONMENT, node_cores={"a": 16, "b": 8})
     nodes = {"chief-0": "a", "chief-1": "a", "chief-2": "b"}
     chiefs = [p for p in plan_pods(job, Path("/r"), around, nodes) if p.role is Role.CHIEF]
     assert [threads_of(spec, num_systems=3) for spec in chiefs] == [8, 8, 8]
