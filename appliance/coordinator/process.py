@@ -48,7 +48,7 @@ from appliance.wire.requests.micro_batches import wafer_limits
 from protos.appliance import appliance_service_pb2_grpc
 from protos.cluster.cluster_pb2 import CompileJobRequest, ExecuteJobRequest
 from protos.wsc.v1 import management_pb2_grpc, pods_pb2_grpc
-from protos.wsc.v1.management_pb2 import JobEventReport, PodReport
+from protos.wsc.v1.management_pb2 import JobEventReport, PodReport, RunSessionReport
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class Coordinator:
             logger.info("Coordinator serves", extra={"port": port})
             service_address = f"{self._options.public_host}:{port}"
             self._link.register(service_address, control_address, os.getpid())
-            self._link.report_regularly(self._is_running, self._pod_reports)
+            self._link.report_regularly(self._is_running, self._pod_reports, self._progress)
             reason = self._stop_reasons.get()
             logger.info("Coordinator ends", extra={"reason": reason})
             self._stop_reasons.put(reason)
@@ -174,6 +174,7 @@ class Coordinator:
             announce_failure=self._announce_failure,
             machine=options.machine,
             announce_event=self._announce_event,
+            announce_session=self._announce_session,
             console=self._console,
             stall_seconds=options.stall_seconds,
             series=self._series,
@@ -198,6 +199,10 @@ class Coordinator:
 
     def _announce_event(self, event: JobEventReport) -> None:
         self._link.report(pods=self._pod_reports(), events=[event])
+
+    def _announce_session(self, session: RunSessionReport, event: JobEventReport | None) -> None:
+        events = [] if event is None else [event]
+        self._link.report(pods=self._pod_reports(), events=events, session=lambda: session)
 
     def _client_server(self) -> tuple[grpc.Server, int]:
         carried = self._monitor.note_carried
@@ -279,6 +284,9 @@ class Coordinator:
 
     def _is_running(self) -> bool:
         return self._execution is None or self._execution.gang.is_complete
+
+    def _progress(self) -> RunSessionReport | None:
+        return None if self._execution is None else self._execution.progress()
 
     def _pod_reports(self) -> list[PodReport]:
         return [] if self._execution is None else self._execution.gang.reports()

@@ -218,6 +218,7 @@ def _make_services(
             state,
             jobs,
             inventory,
+            sessions=sessions,
             machine=options.runs.simulated_machine.name,
             data_dir=options.data_dir,
         ),

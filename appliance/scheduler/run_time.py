@@ -1,5 +1,7 @@
 """How long a job will run: its own limit, else what its like took, else a default.
 
+When a running job ends is known better from its own steps, see `snapshot.Grant.progress`.
+
 Two numbers, for two uses. The *bound* is what reservations rest on: a job that is promised a start
 must not be delayed by one that overran a guess. The *expected* time orders candidates and is told
 to users. It is the mean of the last two like runs, which beats what users write in their requests.
@@ -27,6 +29,7 @@ _MIN_SECONDS = 1.0
 class Basis(StrEnum):
     """What a run time estimate rests on."""
 
+    STEPS = "its own steps"
     LIMIT = "time limit"
     PROGRAM = "earlier runs of the program"
     USER = "earlier runs of the user"

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_PRIORITY
+from appliance.core.cluster.run import RunProgress
 from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
@@ -55,6 +56,7 @@ class Grant:
         workflow: Its workflow.
         started_seconds: When it was admitted; None when that is not known.
         estimate: How long it will run; None when that is not known.
+        progress: How far its steps are; None when that is not known.
         has_time_limit: Whether it is ended when its bound is reached.
         is_preemptible: Whether it can go on from a checkpoint after it was stopped.
         is_ending: Whether it is being stopped already.
@@ -73,6 +75,7 @@ class Grant:
     workflow: WorkflowId | None = None
     started_seconds: float | None = None
     estimate: Estimate | None = None
+    progress: RunProgress | None = None
     has_time_limit: bool = False
     is_preemptible: bool = False
     is_ending: bool = False
@@ -224,7 +227,11 @@ class ClusterSnapshot:
         return self._end(grant, seconds)
 
     def end_expected(self, grant: Grant) -> float:
-        """Return when a grant most likely ends."""
+        """Return when a grant most likely ends: by its own steps, else as its like did."""
+        by_steps = None if grant.progress is None else grant.progress.end_seconds
+        if by_steps is not None and not grant.is_ending:
+            end = max(by_steps, self.now_seconds)
+            return min(end, self.end_bound(grant)) if grant.has_time_limit else end
         seconds = None if grant.estimate is None else grant.estimate.expected_seconds
         return min(self._end(grant, seconds), self.end_bound(grant))
 

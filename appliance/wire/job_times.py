@@ -1,4 +1,4 @@
-"""Simulated and wall time of a job, as properties of its csctl resource.
+"""Simulated and wall time of a job and its progress, as properties of its csctl resource.
 
 The `csctl.v1` messages have no place for readings, and their field numbers are not ours to add to;
 `meta.properties` is a map that is meant for such things. A job's own property has the bare name, a
@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from appliance.core.cluster import readings
 from appliance.core.cluster.records import PodRecord
-from appliance.core.ids import Role
+from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
+from appliance.core.ids import PodName, Role
 from appliance.core.plans.plan import Execution
 
 _NAMES: Mapping[str, str] = {
@@ -25,29 +26,73 @@ _NAMES: Mapping[str, str] = {
 _ADDS_UP = frozenset({readings.SIMULATED_RATE})
 
 
+_Systems = Mapping[int, Mapping[str, float]]
+"""Readings of the chief pods, by number."""
+
+
 def time_properties(pods: Iterable[PodRecord]) -> dict[str, str]:
     """Return the properties of a job whose systems report simulated time; else none.
 
     And how it uses the wafer. Of the job as a whole: rates are those of all systems together,
     times those of the slowest, utilisation and streams the mean of the systems.
     """
-    systems = [
-        pod for pod in pods if pod.role is Role.CHIEF and readings.SIMULATED_STEP in pod.readings
-    ]
-    properties: dict[str, str] = {}
+    systems = _simulated({pod.index: pod.readings for pod in pods if pod.role is Role.CHIEF})
+    properties = {name: _text(value) for name, value in _readings(systems).items()}
     if systems:
-        is_pipelined = any(pod.readings.get(readings.RESIDENT_WEIGHTS) for pod in systems)
+        is_pipelined = any(each.get(readings.RESIDENT_WEIGHTS) for each in systems.values())
         properties["execution"] = (
             Execution.PIPELINED if is_pipelined else Execution.WEIGHT_STREAMING
         ).value
+    return properties
+
+
+def session_readings(pods: Mapping[PodName, PodReadings]) -> dict[str, float]:
+    """Return the same numbers of one session of a job, by the same names."""
+    chiefs: dict[int, Mapping[str, float]] = {}
+    for name, pod in pods.items():
+        _, role, index = name.rsplit("-", 2)
+        if role == Role.CHIEF.value:
+            chiefs[int(index)] = pod.readings
+    return _readings(_simulated(chiefs))
+
+
+def progress_properties(progress: RunProgress, *, now_seconds: float) -> dict[str, str]:
+    """Return how far a job's session is, as properties."""
+    properties = {
+        "run_session": str(progress.session),
+        "steps_completed": str(progress.completed_steps),
+        "steps_planned": str(progress.num_steps),
+    }
+    if progress.step_seconds:
+        properties["step_seconds"] = _text(progress.step_seconds)
+    if (left := progress.remaining_seconds(now_seconds)) is not None:
+        properties["remaining_seconds"] = _text(left)
+    return properties
+
+
+def ended_properties(session: RunSession) -> dict[str, str]:
+    """Return how far a session has come that is over, as properties."""
+    return {
+        "run_session": str(session.number),
+        "steps_completed": str(session.completed_steps),
+        "steps_planned": str(session.num_steps),
+    }
+
+
+def _simulated(chiefs: _Systems) -> _Systems:
+    return {index: each for index, each in chiefs.items() if readings.SIMULATED_STEP in each}
+
+
+def _readings(systems: _Systems) -> dict[str, float]:
+    found: dict[str, float] = {}
     for reading, name in _NAMES.items():
-        values = {pod.index: pod.readings[reading] for pod in systems if reading in pod.readings}
+        values = {index: each[reading] for index, each in systems.items() if reading in each}
         if not values:
             continue
-        properties[name] = _text(_of_job(reading, list(values.values())))
+        found[name] = _of_job(reading, list(values.values()))
         for index, value in values.items():
-            properties[f"{Role.CHIEF.value}-{index}/{name}"] = _text(value)
-    return properties
+            found[f"{Role.CHIEF.value}-{index}/{name}"] = value
+    return found
 
 
 def _of_job(reading: str, values: list[float]) -> float:
@@ -59,4 +104,4 @@ def _of_job(reading: str, values: list[float]) -> float:
 
 
 def _text(value: float) -> str:
-    return f"{value:.6g}"
+    return f"{value:.9g}"

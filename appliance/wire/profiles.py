@@ -5,12 +5,13 @@ same message in which the client's own profiler gets them. Beside it lies the pi
 as JSON.
 """
 
+import re
 from pathlib import Path
 
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 _FILE = "profile.bin"
-_PICTURE_FILE = "wafer.json"
+_PICTURE_NAME = re.compile(r"wafer-(\d+)\.json")
 
 
 def keep_profile(work_dir: Path, events: list[FinalizeResponse.EventTrace]) -> None:
@@ -43,22 +44,38 @@ def chrome_events(profile: FinalizeResponse) -> list[dict[str, str | float]]:
     ]
 
 
-def keep_wafer_picture(work_dir: Path, text: str) -> None:
-    """Keep the picture of a job's present program on the wafer, a `WaferPicture` as JSON."""
-    _keep(work_dir / _PICTURE_FILE, text.encode())
+def keep_wafer_picture(work_dir: Path, session: int, text: str) -> None:
+    """Keep the picture of a session's program on the wafer, a `WaferPicture` as JSON.
+
+    A session that runs the program of one of the two before it (training and evaluation often take
+    turns) shares its file.
+    """
+    data = text.encode()
+    for earlier in range(max(session - 2, 1), session):
+        other = _picture(work_dir, earlier)
+        if other.exists() and other.read_bytes() == data:
+            _picture(work_dir, session).unlink(missing_ok=True)
+            _picture(work_dir, session).hardlink_to(other)
+            return
+    _keep(_picture(work_dir, session), data)
 
 
-def forget_wafer_picture(work_dir: Path) -> None:
-    """Remove the picture of an earlier program, because the present one has none."""
-    (work_dir / _PICTURE_FILE).unlink(missing_ok=True)
-
-
-def find_wafer_picture(work_dir: Path) -> str | None:
-    """Return the picture of the program that a job loaded last; None if it loaded none."""
+def find_wafer_picture(work_dir: Path, session: int) -> str | None:
+    """Return the picture of a session's program; None if it has none."""
     try:
-        return (work_dir / _PICTURE_FILE).read_text()
+        return _picture(work_dir, session).read_text()
     except FileNotFoundError:
         return None
+
+
+def pictured_sessions(work_dir: Path) -> list[int]:
+    """Return the numbers of the sessions whose program has a picture, in order."""
+    found = (_PICTURE_NAME.fullmatch(path.name) for path in work_dir.glob("wafer-*.json"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def _picture(work_dir: Path, session: int) -> Path:
+    return work_dir / f"wafer-{session}.json"
 
 
 def _keep(path: Path, data: bytes) -> None:

@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -71,15 +72,17 @@ def job(
     events: Iterable[EventRecord] = (),
     dashboard: str = "",
     pending: pb.JobPendingStatus | None = None,
+    readings: Mapping[str, str] = MappingProxyType({}),
 ) -> pb.Job:
-    """Return a job as a resource.
+    """Return a job as a resource; its readings become properties.
 
     Its parts are written in place: to make them first would copy each once more, for hundreds of
     jobs of a list.
     """
     pods = list(pods)
     found = pb.Job()
-    _describe(found.meta, record, dashboard, time_properties(pods) if pods else {})
+    times = time_properties(pods) if pods else {}
+    _describe(found.meta, record, dashboard, {**times, **readings})
     spec, user = found.spec, record.user
     spec.user.uid, spec.user.gid, spec.user.username = user.uid, user.gid, user.name
     spec.type = record.type.value

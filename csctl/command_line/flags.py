@@ -27,7 +27,8 @@ CsConfigFlag = Annotated[
     option(
         "--csconfig",
         metavar="PATH",
-        help=f"Config file of the cluster. [default: $CSCONFIG_PATH, else {DEFAULT_PATH}]",
+        help=f"Config file of the cluster. [default: $CSCONFIG_PATH, else {DEFAULT_PATH}, else "
+        "that of the appliance that you run on this machine]",
     ),
 ]
 NamespaceFlag = Annotated[
@@ -49,6 +50,10 @@ DebugFlag = Annotated[
 JobNameArgument = Annotated[
     str,
     argument("NAME", help="The job: wsjob-..., or <session>/wsjob-... .", complete=job_names),
+]
+JobNamesArgument = Annotated[
+    list[str] | None,
+    argument("[NAME]...", help="Jobs: wsjob-..., or <session>/wsjob-... .", complete=job_names),
 ]
 
 OutputOption = Annotated[OutputFormat, option("-o", "--output", help="Form of the answer.")]

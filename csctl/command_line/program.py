@@ -15,6 +15,7 @@ from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import InternalError, UserError, WscError
 from csctl.command_line.app import app
 from csctl.command_line.invocation import Invocation
+from csctl.command_line.suggestions import meant_command
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
@@ -55,10 +56,12 @@ def _usage_error(error: click.ClickException) -> UserError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "csctl"
     message = error.format_message().strip()
-    return UserError(
-        message if message.endswith((".", "?")) else f"{message}.",
-        hint=f"See `{path} --help`.",
-    )
+    hint = f"See `{path} --help`."
+    if context is not None and isinstance(error, click.exceptions.NoSuchCommand):
+        message = f"No such command '{error.command_name}'"
+        if meant := meant_command(context, error.command_name):
+            hint = f"Did you mean `{meant}`?"
+    return UserError(message if message.endswith((".", "?")) else f"{message}.", hint=hint)
 
 
 def _report(error: WscError, invocation: Invocation) -> int:

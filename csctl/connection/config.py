@@ -2,8 +2,8 @@
 
 It names clusters, each with an address, an authority and the sessions (`namespaces`) this user node
 may use, each with a certificate. With a certificate the channel is TLS and asks for the host name
-`<session>.<authority>`, whatever address it connects to; a cluster without sessions is plain text,
-which is for loopback only.
+`<session>.<authority>`, whatever address it connects to; a cluster without certificates is plain
+text, which is for loopback only.
 """
 
 import base64
@@ -21,6 +21,8 @@ DEFAULT_PATH = Path("/opt/cerebras/config_v2")
 DEFAULT_NAMESPACE = "job-operator"
 
 _PATH_VARIABLE = "CSCONFIG_PATH"
+_APPLIANCE = "wafer-appliance"
+"""Directory of an appliance below the user's data, as `appliance up` has it by default."""
 _CERTIFICATE_DATA = "certificateAuthorityData"
 _CERTIFICATE_FILE = "certificateAuthority"
 
@@ -58,11 +60,24 @@ class ClusterAccess:
 
 
 def config_path(given: Path | None, environ: Mapping[str, str]) -> Path:
-    """Return the file to read: the flag's, else CSCONFIG_PATH's, else the usual place."""
+    """Return the file to read: the flag's, CSCONFIG_PATH's, the usual place's, or the user's own.
+
+    The last is what `appliance up` writes where nothing is said of directories.
+    """
     if given is not None:
         return given
-    named = environ.get(_PATH_VARIABLE, "")
-    return Path(named) if named else DEFAULT_PATH
+    if named := environ.get(_PATH_VARIABLE, ""):
+        return Path(named)
+    own = _own_path(environ)
+    is_own = own is not None and not DEFAULT_PATH.exists() and own.exists()
+    return own if own is not None and is_own else DEFAULT_PATH
+
+
+def _own_path(environ: Mapping[str, str]) -> Path | None:
+    """Return the file of the appliance that this user runs on this machine, if there is one."""
+    home = environ.get("HOME", "")
+    data = environ.get("XDG_DATA_HOME") or (f"{home}/.local/share" if home else "")
+    return Path(data) / _APPLIANCE / "config_v2" if data else None
 
 
 def load_document(path: Path) -> dict[str, Any]:
@@ -108,8 +123,12 @@ def cluster_access(
         raise UserError(
             f"Config file {source} lacks the key {error}.", hint="Ask for a fresh copy of it."
         ) from error
-    chosen = _choose(namespace, tuple(sessions), source)
-    certificate = _certificate(sessions[chosen], source) if sessions else None
+    certificates = {name: _certificate(entry, source) for name, entry in sessions.items()}
+    if namespace and not any(certificates.values()):
+        chosen = namespace  # in plain text the cluster alone says what sessions there are
+    else:
+        chosen = _choose(namespace, tuple(sessions), source)
+    certificate = certificates.get(chosen)
     access = ClusterAccess(
         cluster=str(cluster["name"]),
         server=server,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from csctl.output.age import is_set, seconds_between, short_span
+from csctl.output.progress import progress_text
 from csctl.output.table import NOT_APPLICABLE, Column
 from protos.csctl.resources_pb2 import Job, JobStatus
 
@@ -33,6 +34,11 @@ def job_columns(now: dt.datetime) -> tuple[Column[Job], ...]:
         Column(header="LABELS", cell=lambda job: label_text(job.meta.labels)),
         Column(header="WORKFLOW", cell=lambda job: job.meta.workflow),
         Column(header="DASHBOARD", cell=lambda job: job.meta.properties.get(_DASHBOARD, "")),
+        Column(
+            header="PROGRESS",
+            cell=lambda job: progress_text(job.meta.properties) or NOT_APPLICABLE,
+            is_wide=True,
+        ),
         Column(header="REASON", cell=reason, is_wide=True),
     )
 

@@ -24,14 +24,14 @@ def queue_columns(now: dt.datetime) -> tuple[Column[QueueEntry], ...]:
         Column(header="STARTS-IN", cell=lambda entry: starts_in(entry, now)),
         Column(header="BLOCKED-BY", cell=lambda entry: ",".join(entry.blocking) or NOT_APPLICABLE),
         Column(header="REASON", cell=lambda entry: entry.kind),
+        Column(header="BASIS", cell=lambda entry: entry.basis or NOT_APPLICABLE),
         Column(header="DETAILS", cell=lambda entry: entry.reason, is_wide=True),
-        Column(header="BASIS", cell=lambda entry: entry.basis, is_wide=True),
         Column(header="BEHIND", cell=lambda entry: ",".join(entry.behind), is_wide=True),
     )
 
 
 def starts_in(entry: QueueEntry, now: dt.datetime) -> str:
-    """Return when a job is expected to start; `<=` marks what nobody behind may delay."""
+    """Return when a job is expected to start; `<=` marks what can only become earlier."""
     if not is_set(entry.expected_start):
         return "unknown"
     seconds = (entry.expected_start.ToDatetime(tzinfo=dt.UTC) - now).total_seconds()
@@ -48,7 +48,7 @@ def explanation(entry: QueueEntry, now: dt.datetime) -> str:
         lines.append(f"Behind:    {', '.join(entry.behind)}")
     if is_set(entry.expected_start):
         at = entry.expected_start.ToDatetime(tzinfo=dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        promise = ", and nobody behind may delay it" if entry.is_promised else ""
+        promise = ", or earlier" if entry.is_promised else ""
         lines.append(f"Starts in: {starts_in(entry, now)}, at {at}{promise}")
         lines.append(f"Basis:     {entry.basis}")
     else:

@@ -1,10 +1,10 @@
 """One job's simulated and wall times, system by system."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from appliance.core.quantities import duration, figure, percent, rate
 from csctl.output.table import NOT_APPLICABLE, Column
-from protos.csctl.resources_pb2 import Job
 
 _MARK = "simulated_step_seconds"
 _ALL = "all"
@@ -16,28 +16,34 @@ class SystemTime:
 
     Attributes:
         system: As in `chief-0`, or `all`.
-        values: The properties of that system, by name.
+        values: The readings of that system, by name.
     """
 
     system: str
-    values: Mapping[str, str]
+    values: Mapping[str, float]
 
 
-def system_times(job: Job) -> Iterable[SystemTime]:
-    """Yield a row for each system and one for all, if the job's systems report simulated time."""
-    properties = job.meta.properties
-    if _MARK not in properties:
+def system_times(readings: Mapping[str, str] | Mapping[str, float]) -> Iterable[SystemTime]:
+    """Yield a row for each system and one for all, if the systems report simulated time.
+
+    Args:
+        readings: By name, a system's with the system in front; as a job's properties have them.
+    """
+    if _MARK not in readings:
         return
-    names = {key.rpartition("/")[0] for key in properties if key.endswith(f"/{_MARK}")}
+    numbers = {
+        key: float(value) for key, value in readings.items() if key.rpartition("/")[2] in _READINGS
+    }
+    names = {key.rpartition("/")[0] for key in numbers if key.endswith(f"/{_MARK}")}
     for name in sorted(names, key=_number):
         prefix = f"{name}/"
         values = {
             key.removeprefix(prefix): value
-            for key, value in properties.items()
+            for key, value in numbers.items()
             if key.startswith(prefix)
         }
         yield SystemTime(system=name, values=values)
-    yield SystemTime(system=_ALL, values=properties)
+    yield SystemTime(system=_ALL, values=numbers)
 
 
 def _number(system: str) -> tuple[str, int]:
@@ -45,21 +51,37 @@ def _number(system: str) -> tuple[str, int]:
     return role, int(number) if number.isdecimal() else 0
 
 
-def _column(header: str, name: str, *, is_wide: bool = False) -> Column[SystemTime]:
-    return Column(
-        header=header, cell=lambda row: row.values.get(name, NOT_APPLICABLE), is_wide=is_wide
-    )
+def _column(
+    header: str, name: str, write: Callable[[float], str], *, is_wide: bool = False
+) -> Column[SystemTime]:
+    def cell(row: SystemTime) -> str:
+        value = row.values.get(name)
+        return NOT_APPLICABLE if value is None else write(value)
+
+    return Column(header=header, cell=cell, is_wide=is_wide)
 
 
 TIME_COLUMNS: tuple[Column[SystemTime], ...] = (
     Column(header="SYSTEM-TIME", cell=lambda row: row.system),
-    _column("SIMULATED-STEP-S", "simulated_step_seconds"),
-    _column("SIMULATED-TOTAL-S", "simulated_seconds"),
-    _column("SIMULATED-SAMPLES/S", "simulated_samples_per_second"),
-    _column("SIMULATED-UTILIZATION", "simulated_utilization"),
-    _column("SIMULATED-WEIGHTS-B/S", "simulated_weight_bytes_per_second", is_wide=True),
-    _column("SIMULATED-GRADIENTS-B/S", "simulated_gradient_bytes_per_second", is_wide=True),
-    _column("WALL-STEP-S", "wall_step_seconds"),
-    _column("WALL-TOTAL-S", "wall_seconds"),
+    _column("SIMULATED-STEP", "simulated_step_seconds", duration),
+    _column("SIMULATED-TOTAL", "simulated_seconds", duration),
+    _column("SIMULATED-SAMPLES/S", "simulated_samples_per_second", figure),
+    _column("SIMULATED-UTILIZATION", "simulated_utilization", percent),
+    _column("SIMULATED-WEIGHTS", "simulated_weight_bytes_per_second", rate, is_wide=True),
+    _column("SIMULATED-GRADIENTS", "simulated_gradient_bytes_per_second", rate, is_wide=True),
+    _column("WALL-STEP", "wall_step_seconds", duration),
+    _column("WALL-TOTAL", "wall_seconds", duration),
 )
-"""Seconds, samples and bytes per second."""
+
+_READINGS = frozenset(
+    {
+        "simulated_step_seconds",
+        "simulated_seconds",
+        "simulated_samples_per_second",
+        "simulated_utilization",
+        "simulated_weight_bytes_per_second",
+        "simulated_gradient_bytes_per_second",
+        "wall_step_seconds",
+        "wall_seconds",
+    }
+)

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.core.quantities import duration
 from tests.support.appliance import Appliance
 from tests.support.client import start_client
+
+CLUSTER_WARNINGS = (
+    "as it appears to be a dev environment",
+    "TLS certificate was not provided",
+    "Could not find coordinator IP:port",
+    "csconfig file",
+)
+"""What the client says of a cluster without namespaces, certificates or a compile coordinator."""
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
@@ -26,9 +35,14 @@ def test_a_finished_job_shows_simulated_time(appliance: Appliance, tmp_path: Pat
     run = start_client(
         tmp_path,
         *("--model", "mlp_sgd", "--steps", "5", "--num-csx", "2"),
-        address=appliance.address,
+        config=Path(appliance.config_path),
     )
     run.result()
+    for warning in CLUSTER_WARNINGS:
+        assert warning not in run.text(), "a real cluster does not cause it"
+    hashes = [path.name for path in appliance.data_dir.rglob("cs_*") if path.is_dir()]
+    assert hashes
+    assert all(re.fullmatch(r"cs_[0-9]{1,20}", name) for name in hashes)
     name = next(
         job["meta"]["name"]  # type: ignore[index]
         for job in appliance.jobs()
@@ -47,8 +61,19 @@ def test_a_finished_job_shows_simulated_time(appliance: Appliance, tmp_path: Pat
     document = yaml.safe_load(appliance.csctl("get", "job", name, "-o", "yaml"))
     assert document["meta"]["properties"] == properties
     table = appliance.csctl("get", "job", name)
-    assert "SIMULATED-STEP-S" in table
-    assert re.search(rf"^all +{re.escape(properties['simulated_step_seconds'])} ", table, re.M)
+    assert "SIMULATED-STEP" in table
+    assert re.search(rf"^all +{re.escape(duration(step))} ", table, re.M)
+    assert "Progress: step 5 of 5" in table
+    assert properties["steps_completed"] == properties["steps_planned"] == 5
+
+    session = json.loads(appliance.csctl("get", "job", name, "--session", "1", "-o", "json"))
+    assert (session["isTraining"], session["numSteps"], session["completedSteps"]) == (True, 5, 5)
+    assert session["readings"]["simulated_step_seconds"] == pytest.approx(step, rel=1e-6)
+    (kept,) = rest(appliance, f"/jobs/{name}/sessions")["items"]
+    assert kept["readings"] == session["readings"]
+    assert rest(appliance, f"/jobs/{name}/wafer?session=1") == rest(
+        appliance, f"/jobs/{name}/wafer"
+    )
 
     profile = json.loads(appliance.csctl("profile", "job", name, "--top", "99", "-o", "json"))
     assert sum(row["percent"] for row in profile["items"]) == pytest.approx(100)

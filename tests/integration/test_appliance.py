@@ -60,7 +60,8 @@ def test_status_and_config_name_the_address(appliance):
     assert appliance.state.address in answer.stdout
     config = json.loads(Path(appliance.state.config_path).read_text())
     assert config["clusters"][0]["server"] == appliance.state.address
-    assert config["clusters"][0]["namespaces"] == []
+    plain = {"name": "job-operator", "certificateAuthorityData": ""}
+    assert config["clusters"][0]["namespaces"] == [plain]
 
 
 def test_a_second_appliance_on_the_same_data_is_refused(appliance):

@@ -1,6 +1,7 @@
 """Detached runs on a real appliance: any script will do, the client's is in tests/conformance."""
 
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from tests.support.appliance_process import (
     ROOT,
     ApplianceProcess,
+    execute_request,
     pods_of,
     processes_of,
     running_appliance,
@@ -24,7 +26,11 @@ import os, sys, time
 print("cwd", os.getcwd(), "uid", os.getuid(), "restart", os.environ["WSC_RESTART_COUNT"])
 print("mine", os.environ.get("MINE"), "secret", os.environ.get("SECRET"), flush=True)
 what = sys.argv[1]
-if what == "wait":
+if what == "token":
+    with open("token.part", "w") as file:
+        file.write(os.environ["CSAUTH_TOKEN"])
+    os.rename("token.part", "token")
+if what in ("wait", "token"):
     time.sleep(600)
 if what == "die" and os.environ["WSC_RESTART_COUNT"] == "0":
     os.kill(os.getpid(), 9)
@@ -169,6 +175,33 @@ def test_who_detaches_leaves_the_run_alone_and_who_cancels_ends_it(terminal: Ter
     terminal.run("cancel", "job", job)
     assert "CANCELLED" in terminal.run("get", "job", job)
     wait_for(lambda: not processes_of(job), what="the end of the script's processes")
+
+
+def test_the_jobs_of_a_run_with_a_time_limit_are_ended_by_it_and_others_wait_by_it(
+    appliance: ApplianceProcess, terminal: Terminal
+) -> None:
+    said = terminal.run("submit", "--time-limit", "soon", "--", "true", code=2)
+    assert "Time limit 'soon' is not understood" in said
+    driver = terminal.submit("token", "--time-limit", "1h30m")
+    token = terminal.work_dir / "token"
+    wait_for(token.exists, what="the script's token")
+    me = pwd.getpwuid(os.getuid())
+    of_script = (
+        ("auth-uid", str(me.pw_uid)),
+        ("auth-gid", str(me.pw_gid)),
+        ("auth-username", me.pw_name),
+        ("auth-token", token.read_text()),
+    )
+    running = appliance.cluster.InitExecuteJob(execute_request(2, 1), metadata=of_script).job_id
+    appliance.wait_ready(running)
+    waiting = appliance.submit_execute(num_systems=1)
+
+    wait_for(lambda: "Basis" in terminal.run("explain", "job", waiting), what="a cycle")
+
+    assert f"end of {running}, by time limit" in terminal.run("explain", "job", waiting)
+    assert "1h29m" in terminal.run("get", "queue")
+    for job in (waiting, driver):
+        terminal.run("cancel", "job", job)
 
 
 def test_logs_are_kept_and_can_be_cut_to_their_last_lines(terminal: Terminal) -> None:

@@ -44,6 +44,8 @@ class NewDetachedRun(BaseModel):
     num_systems: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Systems that the script will ask for; refused if there are fewer. 0 if unknown."""
     restart: RestartWish = RestartWish()
+    time_limit_seconds: Annotated[float, Field(ge=0, le=1e9)] = 0
+    """Each job of the script is ended after so long, counted from its start; 0 sets no limit."""
 
 
 class DetachedRun(BaseModel):
@@ -67,6 +69,7 @@ def submit_detached(
         work_dir=wanted.work_dir,
         environment=wanted.environment,
         num_systems=wanted.num_systems,
+        time_limit_seconds=wanted.time_limit_seconds,
         restart=RestartPolicy(on=tuple(wanted.restart.on), limit=wanted.restart.limit),
     )
     target = Target(kind="job", priority=wanted.priority)

@@ -8,11 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
+from appliance.core.cluster.run import RunProgress
+from appliance.core.cluster.run import RunSession as Session
 from appliance.management.jobs.job_edits import mark_of
 from appliance.management.jobs.job_service import JobView
 from appliance.management.jobs.queue_view import QueueEntry
 from appliance.storage.queue.job_pages import JobLine
 from appliance.storage.queue.series import Point
+from appliance.wire.job_times import session_readings
 
 LabelText = Annotated[str, Field(min_length=1, max_length=63)]
 
@@ -135,6 +138,68 @@ class Event(BaseModel):
         )
 
 
+class Progress(BaseModel):
+    """How far the session is that a job runs."""
+
+    session: int
+    """Which session of the job, from 1."""
+    completed_steps: int
+    num_steps: int
+    step_seconds: float | None
+    """Wall time of a step, lately; null while that is not known."""
+    remaining_seconds: float | None
+    """Until the last step is complete; null while that is not known."""
+
+    @classmethod
+    def of(cls, progress: RunProgress, *, now_seconds: float) -> "Progress":
+        """Return how far a session is."""
+        return cls(
+            session=progress.session,
+            completed_steps=progress.completed_steps,
+            num_steps=progress.num_steps,
+            step_seconds=progress.step_seconds or None,
+            remaining_seconds=progress.remaining_seconds(now_seconds),
+        )
+
+
+class RunSession(BaseModel):
+    """A session that a job has run: a training or an evaluation."""
+
+    session: int
+    """From 1."""
+    is_training: bool
+    """Whether it changes the weights; else it evaluates."""
+    num_steps: int
+    completed_steps: int
+    step_seconds: float | None
+    """Wall time of a step, at its end; null while that is not known."""
+    started_at: dt.datetime
+    ended_at: dt.datetime | None
+    """Null while it runs, and if its job ended before it."""
+    readings: dict[str, float]
+    """Times and rates of the job, and of each system with its name in front."""
+
+    @classmethod
+    def of(cls, session: Session) -> "RunSession":
+        """Return a session."""
+        return cls(
+            session=session.number,
+            is_training=session.is_training,
+            num_steps=session.num_steps,
+            completed_steps=session.completed_steps,
+            step_seconds=session.step_seconds or None,
+            started_at=session.started_at,
+            ended_at=session.ended_at,
+            readings=session_readings(session.pods),
+        )
+
+
+class RunSessionList(BaseModel):
+    """The sessions of a job, the first one first."""
+
+    items: list[RunSession]
+
+
 class EventList(BaseModel):
     """The events of a job, oldest first."""
 
@@ -201,11 +266,23 @@ class Job(JobSummary):
     events: list[Event]
     waiting: Waiting | None
     """Null for a job that does not wait."""
+    progress: Progress | None
+    """Null while no session runs."""
+    num_run_sessions: int
+    """Sessions that it has run so far, the present one too."""
     held_by: str
     """Who holds it back while it waits; empty for nobody."""
 
     @classmethod
-    def of_view(cls, view: JobView, *, waiting: QueueEntry | None, dashboard: str) -> "Job":
+    def of_view(
+        cls,
+        view: JobView,
+        *,
+        waiting: QueueEntry | None,
+        progress: Progress | None,
+        num_run_sessions: int,
+        dashboard: str,
+    ) -> "Job":
         """Return a job with all that belongs to it."""
         job = view.job
         return cls(
@@ -234,6 +311,8 @@ class Job(JobSummary):
             pods=[Pod.of(pod) for pod in view.pods],
             events=[Event.of(event) for event in view.events],
             waiting=Waiting.of(waiting) if waiting else None,
+            progress=progress,
+            num_run_sessions=num_run_sessions,
             held_by=job.held_by,
         )
 

@@ -17,6 +17,9 @@ from appliance.api.job_routes.job_schemas import (
     JobSummary,
     Pod,
     PodList,
+    Progress,
+    RunSession,
+    RunSessionList,
     Series,
     Waiting,
 )
@@ -31,6 +34,7 @@ from appliance.core.ids import JobId
 from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
+from appliance.management.jobs.run_sessions import with_readings
 from appliance.management.jobs.submitted_requests import request_as_json
 from appliance.storage.queue.job_pages import JobOrder, PageFilter
 from appliance.wire.profiles import chrome_events, find_profile
@@ -43,6 +47,10 @@ MAX_OFFSET = 10_000_000
 Name = Annotated[str, Query(max_length=256)]
 JobPath = Annotated[str, Path(alias="job_id", min_length=1, max_length=64)]
 IfMatch = Annotated[str, Header(max_length=64)]
+
+
+RunSessionNumber = Annotated[int | None, Query(ge=1, le=1 << 31)]
+"""A session that an execute job has run, from 1."""
 
 
 def _filter(
@@ -199,11 +207,27 @@ def list_events(
 
 @router.get("/jobs/{job_id}/pods", responses=problems(404))
 def list_pods(
-    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+    job_id: JobPath,
+    entry: Annotated[Entry, enter(rules.READ_JOB)],
+    services: Services,
+    session: RunSessionNumber = None,
 ) -> PodList:
-    """Return a job's pods with their readings."""
-    view = services.jobs.view(JobId(job_id))
-    return PodList(items=[Pod.of(pod) for pod in view.pods])
+    """Return a job's pods with their readings: the last ones, or those of a session."""
+    pods = services.jobs.view(JobId(job_id)).pods
+    if session is not None:
+        of_session = services.jobs.run_sessions.one(JobId(job_id), session).pods
+        pods = [with_readings(pod, of_session[pod.name]) for pod in pods if pod.name in of_session]
+    return PodList(items=[Pod.of(pod) for pod in pods])
+
+
+@router.get("/jobs/{job_id}/sessions", responses=problems(404))
+def list_run_sessions(
+    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+) -> RunSessionList:
+    """Return the sessions that an execute job has run, each with its own readings."""
+    services.jobs.load(JobId(job_id))
+    found = services.jobs.run_sessions.of_job(JobId(job_id))
+    return RunSessionList(items=[RunSession.of(each) for each in found])
 
 
 @router.get("/jobs/{job_id}/waiting", responses=problems(404))
@@ -266,8 +290,12 @@ def get_configuration(
 
 
 def _job(view: JobView, services: Services) -> Job:
+    sessions = services.jobs.run_sessions
+    progress = sessions.progress(view.job.id)
     return Job.of_view(
         view,
+        progress=Progress.of(progress, now_seconds=sessions.now_seconds()) if progress else None,
+        num_run_sessions=sessions.count(view.job.id),
         waiting=services.queue.find(view.job.id),
         dashboard=services.jobs.dashboard(view.job.id),
     )

@@ -23,6 +23,9 @@ _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """What a call ends with while management is away; any other refusal will not change."""
 
 
+Progress = Callable[[], management_pb2.RunSessionReport | None]
+
+
 class ManagementLink:
     """The coordinator's side of `wsc.v1.Management`.
 
@@ -93,11 +96,20 @@ class ManagementLink:
         message: str = "",
         pods: Sequence[management_pb2.PodReport] = (),
         events: Sequence[management_pb2.JobEventReport] = (),
+        session: Progress = lambda: None,
     ) -> None:
         """Report what has become of the job.
 
-        A report of a phase that does not arrive is sent again later, in order; any other is only
-        logged, as the next one says the same.
+        A report of a phase, of an event or of a session's end that does not arrive is sent again
+        later, in order; any other is only logged, as the next one says the same.
+
+        Args:
+            phase: The phase that the job has reached; None leaves it.
+            message: Why, for people.
+            pods: What is known of the pods.
+            events: What to add to the job's list.
+            session: Returns how far the present session is; asked once no other report is on its
+                way, so that none overtakes the report of the session's end.
         """
         request = management_pb2.JobReport(
             job=self._spec.job,
@@ -109,9 +121,11 @@ class ManagementLink:
             has_client=self._has_client(),
         )
         with self._sending:
+            if (found := session()) is not None:
+                request.session.CopyFrom(found)
             if not self._send_unsent() or not self._send(request):
                 logger.warning("Report failed", extra={"phase": request.phase})
-                if request.phase or request.events:
+                if request.phase or request.events or request.session.is_over:
                     self._unsent.append(request)
 
     def _send_unsent(self) -> bool:
@@ -156,15 +170,20 @@ class ManagementLink:
         self,
         is_running: Callable[[], bool],
         pods: Callable[[], Sequence[management_pb2.PodReport]],
+        progress: Progress,
     ) -> None:
         """Report the pods every so often, from a thread.
 
         Args:
             is_running: Whether all pods are up; reported as phase RUNNING once.
             pods: Returns what is known of them.
+            progress: Returns how far the present session is.
         """
         self._thread = threading.Thread(
-            target=self._report_regularly, args=(is_running, pods), name="reports", daemon=True
+            target=self._report_regularly,
+            args=(is_running, pods, progress),
+            name="reports",
+            daemon=True,
         )
         self._thread.start()
 
@@ -179,6 +198,7 @@ class ManagementLink:
         self,
         is_running: Callable[[], bool],
         pods: Callable[[], Sequence[management_pb2.PodReport]],
+        progress: Progress,
     ) -> None:
         was_running, interval_seconds = False, 0.2
         while not self._stopping.wait(interval_seconds):
@@ -187,7 +207,7 @@ class ManagementLink:
                 was_running, interval_seconds = True, _INTERVAL_SECONDS
                 self.report(phase=Phase.RUNNING, pods=pods())
             elif runs_now:
-                self.report(pods=pods())
+                self.report(pods=pods(), session=progress)
             elif self._unsent:
                 with self._sending:
                     self._send_unsent()

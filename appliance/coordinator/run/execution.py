@@ -15,7 +15,7 @@ from appliance.coordinator.run.persistent_tensors import PersistentTensors
 from appliance.coordinator.run.profiles import profile, store_simulated_views
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_pods import SessionPods
-from appliance.coordinator.run.session_times import session_event
+from appliance.coordinator.run.session_times import SessionProgress, session_event
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import (
     ConflictError,
@@ -23,12 +23,14 @@ from appliance.core.errors import (
     WscError,
 )
 from appliance.core.ids import PodName, Role
+from appliance.core.plans.step_count import changes_state
 from appliance.streams.endpoint import StreamEndpoint
 from appliance.wire import rtfx
 from appliance.wire.requests.run_requests import run_schedule
 from appliance.wire.tensor_chunks import TensorChunk, output_messages
 from protos.appliance import appliance_service_pb2 as client
 from protos.wsc.v1 import pods_pb2
+from protos.wsc.v1.management_pb2 import RunSessionReport
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class Execution:
         self._run_request = client.RunRequest()
         self._profiled_steps = range(0)
         self._num_fetched = 0
+        self._progress: SessionProgress | None = None
         self.failures = Failures(
             context,
             JobEnd(
@@ -112,6 +115,13 @@ class Execution:
         with self._changed:
             return self._changed.wait_for(self.is_over, timeout=timeout_seconds)
 
+    def progress(self) -> RunSessionReport | None:
+        """Return how far the session is whose steps run; None while none do."""
+        progress = self._progress
+        if progress is None or self._state.phase is not machine.SessionPhase.STREAMING:
+            return None
+        return progress.report(self.gang)
+
     # What the client asks for
 
     def load(self, cache_dir: str, *, profiled_steps: range = range(0)) -> None:
@@ -139,6 +149,7 @@ class Execution:
             )
         store_simulated_views(
             self._context.spec.work_dir,
+            self.session.number,
             plan,
             machine=self._context.machine,
             num_systems=self.gang.size.num_systems,
@@ -300,9 +311,11 @@ class Execution:
             case machine.FinishSteps(session=session, wait_for_steps=wait):
                 self._pods.wait_for_input()
                 self._pods.finish(session, self._session, wait_for_steps=wait)
-                event = session_event(session, self.gang.reports())
-                if event is not None:
-                    self._context.announce_event(event)
+                if (progress := self._progress) is not None:
+                    report = progress.report(self.gang, is_over=True)
+                    event = session_event(session, self.gang.reports())
+                    self._progress = None
+                    self._context.announce_session(report, event)
             case machine.StopPods(reason=reason):
                 self.gang.stop(reason)
                 self._leave_session(reason)
@@ -314,6 +327,12 @@ class Execution:
         if self._context.initializer is not None:
             self._context.initializer.close()
         self._context.series.begin(session.number, batch_size=session.plan.batch_size)
+        self._progress = SessionProgress(
+            session.number,
+            schedule,
+            is_training=changes_state(session.plan),
+            clock=self._context.clock,
+        )
         session.read_outputs(self._context.series.record)
         self._pods.start(session, schedule)
 

@@ -11,7 +11,7 @@ from appliance.core.clock import Clock
 from appliance.core.plans.plan import Plan
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.wafer.hardware import Machine
-from protos.wsc.v1.management_pb2 import JobEventReport
+from protos.wsc.v1.management_pb2 import JobEventReport, RunSessionReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class ExecutionContext:
             returns when it knows.
         machine: What each system is, for simulated times.
         announce_event: Tells management of something for the job's list; returns when it knows.
+        announce_session: Tells management that a session is over, with an event for the job's
+            list if there is one; returns when it knows.
         console: Takes lines for the user.
         stall_seconds: Longest wait of a system for one batch.
         series: Takes what training shows.
@@ -41,6 +43,7 @@ class ExecutionContext:
     announce_failure: Callable[[str, Sequence[JobEventReport]], None]
     machine: Machine
     announce_event: Callable[[JobEventReport], None]
+    announce_session: Callable[[RunSessionReport, JobEventReport | None], None]
     console: Console
     stall_seconds: float
     series: SeriesLog

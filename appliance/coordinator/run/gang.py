@@ -68,6 +68,7 @@ class _Pod:
     process: SilentProcess = field(default_factory=lambda: SilentProcess(pid=0))
     heard_seconds: float = 0.0
     is_silent: bool = False
+    session: int = 0
     step: int = 0
     resident_bytes: int = 0
     readings: dict[str, float] = field(default_factory=dict)
@@ -164,7 +165,8 @@ class Gang:
         pod = self._pods[self.member(request.pod)]
         with self._changed:
             pod.heard_seconds = self._listened.seconds
-            pod.step, pod.resident_bytes = request.step, request.resident_bytes
+            pod.session, pod.step = request.session, request.step
+            pod.resident_bytes = request.resident_bytes
             pod.readings = dict(request.readings)
 
     def report_failure(self, report: pods_pb2.FailureReport) -> None:
@@ -270,7 +272,16 @@ class Gang:
             self._check(member, method, future)
             reply = future.result()
             if isinstance(reply, pods_pb2.FinishReply):
-                self._note_end(member, reply)
+                self._note_end(member, requests[member], reply)
+
+    def completed_steps(self, session: int) -> int:
+        """Return how many steps of a session every system is known to have completed."""
+        with self._changed:
+            return min(
+                pod.step if pod.session == session else 0
+                for (role, _), pod in self._pods.items()
+                if role is Role.CHIEF
+            )
 
     def reports(self) -> list[management_pb2.PodReport]:
         """Return the report on each pod for management."""
@@ -326,10 +337,12 @@ class Gang:
         self._on_failure(failure)
         raise failure.error()
 
-    def _note_end(self, member: Member, reply: pods_pb2.FinishReply) -> None:
+    def _note_end(self, member: Member, request: Message, reply: pods_pb2.FinishReply) -> None:
         """Record a session's last readings; a short one may have ended between two heartbeats."""
+        assert isinstance(request, pods_pb2.FinishRequest)
         pod = self._pods[member]
         with self._changed:
+            pod.session = request.session
             pod.step = reply.steps_completed or pod.step
             pod.readings.update(reply.readings)
 

@@ -17,7 +17,7 @@ from appliance.wafer.timing.grid import wafer_picture
 from appliance.wafer.timing.program_operations import program_step
 from appliance.wafer.timing.step_profile import Span, SpanKind, run_spans
 from appliance.wafer.timing.system_timing import plan_timing
-from appliance.wire.profiles import forget_wafer_picture, keep_profile, keep_wafer_picture
+from appliance.wire.profiles import keep_profile, keep_wafer_picture
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 
 _MICROSECONDS = 1e6
@@ -63,23 +63,23 @@ def profile(
 
 
 def store_simulated_views(
-    work_dir: Path, plan: Plan, *, machine: Machine, num_systems: int
+    work_dir: Path, session: int, plan: Plan, *, machine: Machine, num_systems: int
 ) -> None:
     """Store in a job's work directory what pages and csctl show of the simulated wafer.
 
     Args:
         work_dir: The job's work directory.
+        session: Number of the session that runs it.
         plan: What was loaded.
         machine: What each system is.
         num_systems: How many.
     """
     keep_profile(work_dir, profile(plan, range(1, 2), machine=machine, num_systems=num_systems))
     if not plan.layer_steps:  # nothing of it runs on the wafer
-        forget_wafer_picture(work_dir)
         return
     timing = plan_timing(plan, machine=machine, num_systems=num_systems)
     picture = wafer_picture(program_step(plan), timing, machine=machine)
-    keep_wafer_picture(work_dir, json.dumps(asdict(picture)))
+    keep_wafer_picture(work_dir, session, json.dumps(asdict(picture)))
 
 
 def _event(span: Span, plan: Plan) -> FinalizeResponse.EventTrace:

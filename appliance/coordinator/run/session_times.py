@@ -1,16 +1,113 @@
-"""The summary of a session's times at its end: simulated and wall. Pure."""
+"""How fast a session makes its steps, and the summary of its times at its end.
 
+Time and reports come as arguments.
+"""
+
+from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
+from appliance.core import quantities
+from appliance.core.clock import Clock
 from appliance.core.cluster import readings
+from appliance.core.cluster.run import RunSchedule
 from appliance.core.ids import Role
 from appliance.core.plans.plan import Execution
-from protos.wsc.v1.management_pb2 import JobEventReport, PodReport
+from protos.wsc.v1.management_pb2 import JobEventReport, PodReport, RunSessionReport
+
+WINDOW_SECONDS = 60.0
+"""Steps that were complete before tell nothing of the present pace."""
+
+
+class Pace:
+    """Wall time of a step, lately."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def note(self, step: int, now_seconds: float) -> None:
+        """Note how many steps are complete.
+
+        The first step is never timed, since what it waits for (buffers, machine code) is not what
+        the others take.
+
+        Args:
+            step: Steps that are complete.
+            now_seconds: The time, on a clock that never goes back.
+        """
+        if step <= 0 or (self._seen and step <= self._seen[-1][1]):
+            return
+        self._seen.append((now_seconds, step))
+        while len(self._seen) > 2 and self._seen[1][0] < now_seconds - WINDOW_SECONDS:
+            self._seen.popleft()
+
+    def step_seconds(self, now_seconds: float) -> float | None:
+        """Return the wall time of a step; None before two looks have found steps complete.
+
+        While the next step takes longer than the mean, the time grows with it.
+        """
+        if len(self._seen) < 2:
+            return None
+        (begun, first), (seen, last) = self._seen[0], self._seen[-1]
+        mean = (seen - begun) / (last - first)
+        return max(mean, (now_seconds - begun) / (last - first + 1))
+
+
+class Reporting(Protocol):
+    """What is known of the pods of a job."""
+
+    def completed_steps(self, session: int) -> int:
+        """Return how many steps of a session every system is known to have completed."""
+        ...
+
+    def reports(self) -> Sequence[PodReport]:
+        """Return the last report of each pod."""
+        ...
+
+
+class SessionProgress:
+    """How far a session is, for management; its steps have begun.
+
+    Args:
+        session: Its number.
+        schedule: Its steps.
+        is_training: Whether it changes the weights.
+        clock: Times the steps.
+    """
+
+    def __init__(
+        self, session: int, schedule: RunSchedule, *, is_training: bool, clock: Clock
+    ) -> None:
+        self._session, self._schedule = session, schedule
+        self._is_training, self._clock = is_training, clock
+        self._pace = Pace()
+
+    def report(self, pods: Reporting, *, is_over: bool = False) -> RunSessionReport:
+        """Return how far it is by the pods' reports."""
+        now = self._clock.monotonic_seconds()
+        completed = pods.completed_steps(self._session)
+        self._pace.note(completed, now)
+        seconds = self._pace.step_seconds(now)
+        if seconds is None:
+            seconds = _last_step_seconds(pods.reports()) if completed else 0.0
+        return RunSessionReport(
+            session=self._session,
+            num_steps=self._schedule.num_steps,
+            completed_steps=completed,
+            step_seconds=seconds,
+            is_training=self._is_training,
+            is_over=is_over,
+        )
 
 
 def completed_steps(reports: Sequence[PodReport]) -> int:
     """Return the steps of a session that every system has completed."""
     return min((report.step for report in reports if report.role == Role.CHIEF.value), default=0)
+
+
+def _last_step_seconds(reports: Sequence[PodReport]) -> float:
+    """Return the wall time of the last step on the slowest system; 0 if none says."""
+    return max((report.readings.get(readings.WALL_STEP, 0.0) for report in reports), default=0.0)
 
 
 def session_event(session: int, reports: Sequence[PodReport]) -> JobEventReport | None:
@@ -38,11 +135,12 @@ def session_event(session: int, reports: Sequence[PodReport]) -> JobEventReport 
     return JobEventReport(
         reason="SessionTimed",
         message=(
-            f"Session {session}: simulated wafer time {longest(readings.SIMULATED_TOTAL):.6g} s "
+            f"Session {session}: simulated wafer time "
+            f"{quantities.duration(longest(readings.SIMULATED_TOTAL))} "
             f"for {num_steps} steps on {len(systems)} system(s), "
             f"{Execution.PIPELINED if is_pipelined else Execution.WEIGHT_STREAMING}, "
-            f"{rate:.6g} simulated samples/s, "
-            f"{utilization / len(systems):.2%} simulated utilisation; wall time "
-            f"{longest(readings.WALL_TOTAL):.6g} s."
+            f"{quantities.figure(rate)} simulated samples/s, "
+            f"{quantities.percent(utilization / len(systems))} simulated utilisation; wall time "
+            f"{quantities.duration(longest(readings.WALL_TOTAL))}."
         ),
     )

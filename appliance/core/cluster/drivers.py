@@ -6,6 +6,7 @@ terminal it was submitted from.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -75,6 +76,8 @@ class DriverSpec:
         environment: Its environment, but for what the appliance adds.
         num_systems: Systems that the script will ask for; 0 if it does not say.
         restart: When it is started again.
+        time_limit_seconds: Each job of the script is ended after so long, counted from its start;
+            0 sets no limit.
     """
 
     argv: tuple[str, ...]
@@ -82,6 +85,7 @@ class DriverSpec:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     num_systems: int = 0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
+    time_limit_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
@@ -89,6 +93,11 @@ class DriverSpec:
         if not self.work_dir.startswith("/"):
             raise UserError(f"Working directory {self.work_dir!r} is no absolute path.")
         variables = self.environment.items()
+        if not 0 <= self.time_limit_seconds < math.inf:
+            raise UserError(
+                f"A time limit of {self.time_limit_seconds:g} s is not possible.",
+                hint="Give a number of seconds above 0, or 0 for none.",
+            )
         if any("\0" in text for text in (*self.argv, self.work_dir, *chain(*variables))):
             raise UserError("A program, argument or variable contains a zero byte.")
         for name in self.environment:

@@ -1,6 +1,11 @@
-"""How long a session runs and which steps produce something for the client."""
+"""A session of an execute job: its steps, what they produce, and how far it is."""
 
-from dataclasses import dataclass
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from appliance.core import quantities
+from appliance.core.ids import PodName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +36,95 @@ class RunSchedule:
     def keeps_state(self, step: int) -> bool:
         """Whether the state after a step (0-based) is stored for the client."""
         return step + 1 in self.checkpoint_steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """How far a session was when it was last heard of.
+
+    Attributes:
+        session: Its number, from 1.
+        num_steps: Steps to run.
+        completed_steps: Steps that are complete.
+        step_seconds: Wall time of a step, lately; 0 while that is not known.
+        at_seconds: When that was, in seconds since the epoch.
+    """
+
+    session: int
+    num_steps: int
+    completed_steps: int
+    step_seconds: float
+    at_seconds: float
+
+    @property
+    def end_seconds(self) -> float | None:
+        """When the last step will be complete, since the epoch; None while that is not known."""
+        left = max(self.num_steps - self.completed_steps, 0)
+        if left and not self.step_seconds:
+            return None
+        return self.at_seconds + left * self.step_seconds
+
+    def remaining_seconds(self, now_seconds: float) -> float | None:
+        """Return the time until the last step is complete; None while that is not known."""
+        end = self.end_seconds
+        return None if end is None else max(end - now_seconds, 0.0)
+
+    def in_words(self, now_seconds: float) -> str:
+        """Return, for people, `step 375 of 600, 2 min to go`."""
+        return progress_words(
+            self.completed_steps, self.num_steps, self.remaining_seconds(now_seconds)
+        )
+
+
+def progress_words(completed: int, planned: int, remaining_seconds: float | None) -> str:
+    """Return, for people, `step 375 of 600, 2 min to go`.
+
+    Args:
+        completed: Steps that are complete.
+        planned: Steps to run.
+        remaining_seconds: Time until they are complete; None if that is not known.
+    """
+    words = f"step {completed:,} of {planned:,}"
+    if remaining_seconds is None or completed >= planned:
+        return words
+    return f"{words}, {quantities.duration(max(round(remaining_seconds), 1))} to go"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodReadings:
+    """What a pod last reported of a session.
+
+    Attributes:
+        step: Steps that it completed.
+        resident_bytes: Memory that it had.
+        readings: Its readings by metric name.
+    """
+
+    step: int = 0
+    resident_bytes: int = 0
+    readings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSession:
+    """A session as it is kept.
+
+    Attributes:
+        number: From 1, in the order in which the job ran them.
+        is_training: Whether it changes the weights; else it evaluates.
+        num_steps: Steps to run.
+        completed_steps: Steps that are complete.
+        step_seconds: Wall time of a step, lately; 0 while that is not known.
+        started_at: When it was first heard of.
+        ended_at: When it was over; None while it runs, or if its job ended before it.
+        pods: The pods' last readings of it; empty before its end.
+    """
+
+    number: int
+    is_training: bool
+    num_steps: int
+    completed_steps: int
+    step_seconds: float
+    started_at: dt.datetime
+    ended_at: dt.datetime | None = None
+    pods: Mapping[PodName, PodReadings] = field(default_factory=dict)

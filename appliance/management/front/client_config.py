@@ -17,12 +17,11 @@ def write_client_config(path: Path, *, address: str, authority_pem: bytes | None
         path: Where to; clients are pointed there by `CSCONFIG_PATH`.
         address: host:port of management, as clients reach it.
         authority_pem: Certificate of the appliance's authority; None for plain text. A client that
-            finds no certificate of a namespace talks plain text.
+            finds an empty certificate of its namespace talks plain text; if it found no namespace
+            at all, it would warn of both in every run.
     """
-    namespaces = []
-    if authority_pem is not None:
-        encoded = base64.b64encode(authority_pem).decode()
-        namespaces.append({"name": DEFAULT_SESSION, "certificateAuthorityData": encoded})
+    encoded = base64.b64encode(authority_pem or b"").decode()
+    namespaces = [{"name": DEFAULT_SESSION, "certificateAuthorityData": encoded}]
     cluster = {
         "name": _CLUSTER,
         "server": address,

@@ -165,6 +165,13 @@ class DriverService:
         driver = self._running(token)
         return driver.workflow if driver else None
 
+    def time_limit_of(self, token: str) -> float | None:
+        """Return the limit of each job of a caller's script; None if it has none."""
+        driver = self._running(token)
+        if driver is None:
+            return None
+        return self._state.driver_specs.load(driver.id).time_limit_seconds or None
+
     def owner_of(self, token: str) -> User | None:
         """Return whose driver a token is of; None if it is no running driver's."""
         driver = self._running(token)

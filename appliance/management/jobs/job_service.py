@@ -9,10 +9,12 @@ from typing import TypeVar
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
+from appliance.core.cluster.run import RunSession
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
 from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import Awaited, JobWatch
+from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
@@ -73,6 +75,9 @@ class Ingress:
 class JobService:
     """Questions about jobs, and what may be done to them.
 
+    Attributes:
+        run_sessions: The sessions of execute jobs.
+
     Args:
         state: What is kept.
         mailbox: Leads to the reconciler, which moves the jobs.
@@ -102,6 +107,7 @@ class JobService:
         self.pod_waits: Mapping[JobId, str] = mailbox.pod_waits
         self._dashboard_root = dashboard_root
         self._shared_address = shared_address
+        self.run_sessions = RunSessions(state, mailbox)
 
     async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
         """Ask one of the questions below: at once if the answer is at hand, else in a thread."""
@@ -299,9 +305,10 @@ class JobService:
         pods: Sequence[PodRecord],
         events: Sequence[EventRecord],
         points: Sequence[Point] = (),
+        session: RunSession | None = None,
     ) -> None:
         """Record a coordinator's report of its job."""
-        self.load(job)
+        record = self.load(job)
         for pod in pods:
             self._state.pods.set_readings(
                 pod.name,
@@ -312,6 +319,8 @@ class JobService:
         for event in events:
             self._state.jobs.add_event(event)
         self._state.series.add(job, points)
+        if session is not None:
+            self.run_sessions.note(record, session)
         self._watch.tell(Topic.PROGRESS, job)
         if phase:
             reported = machine.Reported(phase=Phase(phase), message=message)

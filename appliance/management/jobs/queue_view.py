@@ -139,7 +139,12 @@ class QueueService:
             offset: Leave out so many at the front.
             limit: At most so many.
             session: Only of this session; empty for all.
+
+        Raises:
+            NotFoundError: There is no such session.
         """
+        if session:
+            self._sessions.load(session)
         published = self._mailbox.published
         stopped = published.snapshot.stopped if published.snapshot else ""
         if published.waits is None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -131,7 +131,7 @@ class SubmissionService:
             client_workdir=submission.client_workdir,
             service_authority=new_authority(job),
             requirements=requirements_of(
-                submission,
+                self._limited(submission, caller),
                 self._model.facts.description,
                 max_groups=self._max_groups(session) if submission.num_shards > 1 else None,
             ),
@@ -140,6 +140,14 @@ class SubmissionService:
         keep = partial(self._keep, new, submission, caller)
         # It keeps the job's place in a trace too, which is below the call that is served here.
         self._mailbox.take_in(job, partial(copy_context().run, keep), committed)
+
+    def _limited(self, submission: Submission, caller: Caller) -> Submission:
+        """Return a submission with the limit of its run, if that is shorter than its own."""
+        limit = self._drivers.time_limit_of(caller.token)
+        own = submission.limit_seconds
+        if limit is None or (own is not None and own <= limit):
+            return submission
+        return replace(submission, limit_seconds=limit)
 
     def _max_groups(self, session: str) -> int | None:
         record = self._state.sessions.find(session)

@@ -62,7 +62,7 @@ def cluster_details(job: JobRecord) -> ClusterDetails:
         NotFoundError: The request cannot be read.
     """
     details = _request(job).job_mode.cluster_details
-    if job.type.is_sdk:
+    if job.type.is_sdk or job.type is JobType.COMPILE:
         _name_coordinator(details)
     for task in details.tasks:
         if task.task_type == ClusterDetails.TaskInfo.CRD:
@@ -72,7 +72,7 @@ def cluster_details(job: JobRecord) -> ClusterDetails:
 
 
 def _name_coordinator(details: ClusterDetails) -> None:
-    """Let the tasks of an SDK job have a coordinator, for which its client looks."""
+    """Let a job's tasks have a coordinator: its client looks for one and warns if none is there."""
     kind = ClusterDetails.TaskInfo.CRD
     task = next((each for each in details.tasks if each.task_type == kind), None)
     task = details.tasks.add(task_type=kind) if task is None else task

@@ -13,6 +13,7 @@ from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
+from appliance.management.reconciler.run_progress import ProgressBook
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.snapshot import Grant
@@ -36,9 +37,14 @@ class Live:
 
 
 class LiveJobs:
-    """The jobs that have not ended, and which of them hold what they were granted."""
+    """The jobs that have not ended, and which of them hold what they were granted.
 
-    def __init__(self) -> None:
+    Args:
+        progress: How far running jobs are.
+    """
+
+    def __init__(self, progress: ProgressBook) -> None:
+        self._progress = progress
         self._jobs: dict[JobId, Live] = {}
         self._holders: dict[JobId, Live] = {}
 
@@ -65,12 +71,14 @@ class LiveJobs:
     def give_back(self, live: Live) -> None:
         """Note that a job holds nothing any more."""
         self._holders.pop(live.job.id, None)
+        self._progress.forget(live.job.id)
         live.grant = None
 
     def remove(self, job: JobId) -> None:
         """Forget a job, and what it holds."""
         self._jobs.pop(job, None)
         self._holders.pop(job, None)
+        self._progress.forget(job)
 
     def workflows(self) -> Iterator[WorkflowId]:
         """Yield the workflow of each job."""
@@ -85,6 +93,8 @@ class LiveJobs:
         for live in self._holders.values():
             if live.grant is not None:
                 grant = live.grant
+                if (progress := self._progress.find(grant.job)) is not None:
+                    grant = replace(grant, progress=progress)
                 yield replace(grant, is_ending=True) if live.state.is_ending else grant
 
 

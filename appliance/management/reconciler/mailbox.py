@@ -14,6 +14,7 @@ from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import wait_until_committed
+from appliance.management.reconciler.run_progress import ProgressBook
 from appliance.management.reconciler.scheduling.dispatcher import Published
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.queue import PendingJob
@@ -25,6 +26,7 @@ class Mailbox:
 
     Attributes:
         inbox: What waits for the reconciler.
+        progress: How far running jobs are.
         published: What the last scheduling cycle saw and found; replaced as a whole after each.
         pod_waits: Why pods that were launched do not run yet, by job; the reconciler's to change.
     """
@@ -32,6 +34,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.published = Published()
         self.pod_waits: dict[JobId, str] = {}
+        self.progress = ProgressBook()
         self.inbox: queue.SimpleQueue[inbox.Item] = queue.SimpleQueue()
 
     def pods_launched(self, job: JobId, pids: dict[PodName, int]) -> None:

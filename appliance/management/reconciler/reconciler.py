@@ -132,7 +132,7 @@ class Reconciler:
         self._taken: list[inbox.Item] = []
         self._next_lease_check = 0.0
         self._reminders = Reminders()
-        self._jobs = LiveJobs()
+        self._jobs = LiveJobs(mailbox.progress)
         self._turn = Turn(state.database, watch)
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, options.policy, clock, self._jobs.grants)

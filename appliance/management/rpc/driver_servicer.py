@@ -41,6 +41,7 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
             environment=dict(request.environment),
             num_systems=request.num_systems,
             restart=_policy(request.restart),
+            time_limit_seconds=request.time_limit_seconds,
         )
         job = await self._drivers.submit(
             DriverSubmission(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
+from appliance.core.cluster.run import PodReadings, RunSession
 from appliance.core.errors import ForbiddenError, UserError
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
@@ -89,6 +90,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
             pods=[_pod(job, report) for report in request.pods],
             events=[self._event(job, report) for report in request.events],
             points=[_point(report) for report in request.points],
+            session=self._session(request) if request.HasField("session") else None,
         )
         return pb.JobReportReply()
 
@@ -134,6 +136,24 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
         self._jobs.load(job)  # that it is known, before anything is written for it
         self._addresses.note(job, address)
 
+    def _session(self, request: pb.JobReport) -> RunSession:
+        report, now = request.session, self._clock.now()
+        if report.session < 1:
+            raise UserError(f"There is no session {report.session}; they are counted from 1.")
+        seconds = report.step_seconds
+        return RunSession(
+            number=report.session,
+            is_training=report.is_training,
+            num_steps=report.num_steps,
+            completed_steps=report.completed_steps,
+            step_seconds=seconds if math.isfinite(seconds) and seconds > 0 else 0.0,
+            started_at=now,
+            ended_at=now if report.is_over else None,
+            pods={PodName(pod.pod): _readings(pod) for pod in request.pods}
+            if report.is_over
+            else {},
+        )
+
     def _event(self, job: JobId, report: pb.JobEventReport) -> EventRecord:
         return EventRecord(
             job=job,
@@ -166,4 +186,10 @@ def _pod(job: JobId, report: pb.PodReport) -> PodRecord:
         step=report.step,
         resident_bytes=report.resident_bytes,
         readings=dict(report.readings),
+    )
+
+
+def _readings(report: pb.PodReport) -> PodReadings:
+    return PodReadings(
+        step=report.step, resident_bytes=report.resident_bytes, readings=dict(report.readings)
     )

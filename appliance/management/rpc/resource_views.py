@@ -11,12 +11,14 @@ from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.cluster.inventory import Inventory, this_node
-from appliance.management.jobs.job_service import JobService
+from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.job_service import JobService, JobView
 from appliance.management.store import versions
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire import resources
+from appliance.wire.job_times import ended_properties, progress_properties
 from appliance.wire.profiles import find_profile
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
@@ -35,6 +37,7 @@ class ResourceViews:
         state: What is kept; gives the time for ages.
         jobs: The jobs.
         inventory: Systems and nodes.
+        sessions: The namespaces that there are.
         machine: What each system simulates.
         data_dir: Where jobs work.
     """
@@ -45,9 +48,11 @@ class ResourceViews:
         jobs: JobService,
         inventory: Inventory,
         *,
+        sessions: SessionService,
         machine: str,
         data_dir: Path,
     ) -> None:
+        self._sessions = sessions
         self._data_dir = data_dir
         self._clock = state.clock
         self._jobs = jobs
@@ -129,7 +134,8 @@ class ResourceViews:
                 resources.job(
                     job,
                     dashboard=self._jobs.dashboard(job.id),
-                    pending=_pending(self._jobs.wait_of(job.id)) if with_pending else None,
+                    pending=_pending(job, self._jobs.wait_of(job.id)) if with_pending else None,
+                    readings=self._progress(job.id) if with_pending else {},
                 )
                 for job in jobs
             ]
@@ -143,13 +149,16 @@ class ResourceViews:
             pods=view.pods,
             events=view.events,
             dashboard=self._jobs.dashboard(job),
-            pending=_pending(view.wait),
+            pending=_pending(view.job, view.wait),
+            readings=self._last_progress(view),
         )
 
     def find_jobs(self, name: str, options: GetOptions, user: User) -> Sequence[JobRecord]:
         """Return the jobs that a request is about, in the order it asks for."""
         if name:
             return [self._jobs.load(JobId(name))]
+        if options.namespace:
+            self._sessions.load(options.namespace)
         uid = options.uid if options.uid else None
         if options.current_user_only:
             uid = user.uid
@@ -167,6 +176,24 @@ class ResourceViews:
             is_reversed = options.order_by == "desc"
             return sorted(found, key=lambda job: job.sequence, reverse=is_reversed)
         return found
+
+    def _progress(self, job: JobId) -> dict[str, str]:
+        progress = self._jobs.run_sessions.progress(job)
+        if progress is None:
+            return {}
+        return progress_properties(progress, now_seconds=self._clock.now().timestamp())
+
+    def _last_progress(self, view: JobView) -> dict[str, str]:
+        """Return how far a job is; of one whose sessions are over, how far the last one was."""
+        if view.job.type is not JobType.EXECUTE:
+            return {}
+        sessions = self._jobs.run_sessions.of_job(view.job.id)
+        if not sessions:
+            return {}
+        last = {"num_run_sessions": str(len(sessions))}
+        if now := self._progress(view.job.id):
+            return {**last, **now}
+        return {**last, **ended_properties(sessions[-1])}
 
     def _job(self, name: str, options: GetOptions, user: User) -> Message:
         if name:
@@ -256,11 +283,12 @@ def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.No
     return pb.NodeInfoList(items=items)
 
 
-def _pending(wait: Wait | None) -> pb.JobPendingStatus | None:
+def _pending(job: JobRecord, wait: Wait | None) -> pb.JobPendingStatus | None:
     if wait is None:
         return None
+    place = f"position {wait.position + 1} among waiting {job.type.queue_type.value} jobs"
     return pb.JobPendingStatus(
-        blocking_jobs={job: pb.BlockingJobInfo(granted=True) for job in wait.blocking},
+        blocking_jobs={each: pb.BlockingJobInfo(granted=True) for each in wait.blocking},
         pending_reason=wait.reason,
-        pending_details=f"position {wait.position + 1} among waiting {JobType.EXECUTE.value} jobs",
+        pending_details=place,
     )

@@ -12,6 +12,7 @@ from appliance.storage.queue.job_pages import JobPages
 from appliance.storage.queue.jobs import JobRepository
 from appliance.storage.queue.leases import LeaseRepository
 from appliance.storage.queue.pods import PodRepository
+from appliance.storage.queue.run_sessions import RunSessionRepository
 from appliance.storage.queue.series import SeriesRepository
 from appliance.storage.queue.workflows import WorkflowRepository
 from appliance.storage.users.access import AccessRepository
@@ -33,6 +34,7 @@ class State:
     access: AccessRepository
     job_pages: JobPages
     series: SeriesRepository
+    run_sessions: RunSessionRepository
     sessions: SessionRepository
     system_events: SystemEventRepository
     notifications: NotificationRepository
@@ -58,6 +60,7 @@ class State:
             access=AccessRepository(database, clock),
             job_pages=JobPages(database),
             series=SeriesRepository(database),
+            run_sessions=RunSessionRepository(database),
             sessions=SessionRepository(database, clock),
             system_events=SystemEventRepository(database),
             notifications=NotificationRepository(database),

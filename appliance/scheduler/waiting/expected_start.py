@@ -27,8 +27,8 @@ class ExpectedStart:
     Attributes:
         at_seconds: The time, on the snapshot's scale.
         basis: What it rests on, for people.
-        is_promised: Whether nobody behind may delay it: it can only become earlier, as long as
-            nothing fails and nobody of higher priority comes.
+        is_promised: Whether it can only become earlier, as long as nothing fails and nobody of
+            higher priority comes: nobody behind may delay it, and what it waits for has a limit.
     """
 
     at_seconds: float
@@ -86,11 +86,12 @@ class ExpectedStarts:
             return None
         planned = self._planned.get(slot)
         if (promise := self._waiting.promises.get(job.id)) is not None:
-            at = promise.start_seconds
-            basis = self._basis(promise.last, is_bound=True)
-            if planned is not None and planned[0] < at and not self._waiting.cycle.frame.windows:
-                at, basis = planned[0], self._basis_of_plan(planned[1])
-            return ExpectedStart(at_seconds=at, basis=basis, is_promised=True)
+            at, last = promise.start_seconds, promise.last
+            is_sure = last is None or last.has_time_limit or last.is_ending
+            is_planned = planned is not None and not self._waiting.cycle.frame.windows
+            if planned is None or not is_planned or (is_sure and planned[0] >= at):
+                basis = self._basis(last, is_bound=True)
+                return ExpectedStart(at_seconds=at, basis=basis, is_promised=is_sure)
         if planned is not None:
             return ExpectedStart(
                 at_seconds=planned[0], basis=self._basis_of_plan(planned[1]), is_promised=False
@@ -137,7 +138,7 @@ class ExpectedStarts:
         for ending in cycle.endings:
             at = ending.at_seconds
             if ending.grant is not None:
-                at = min(at, snapshot.end_expected(ending.grant))
+                at = snapshot.end_expected(ending.grant)
             given = cycle.frame.columns_of(ending.held)
             profile.give(at, given[self._waiting.used], ending.job)
         planned: dict[int, tuple[float, str]] = {}
@@ -164,7 +165,13 @@ class ExpectedStarts:
             return "end of a reservation or of maintenance"
         if grant.is_ending:
             return f"end of {grant.job}, which is being stopped"
-        basis = self._waiting.cycle.snapshot.estimate_of(grant).basis
+        snapshot = self._waiting.cycle.snapshot
         if is_bound and grant.has_time_limit:
-            basis = Basis.LIMIT
-        return f"end of {grant.job}, by {basis.value}"
+            return f"end of {grant.job}, by {Basis.LIMIT.value}"
+        progress = grant.progress
+        if progress is None or progress.end_seconds is None:
+            return f"end of {grant.job}, by {snapshot.estimate_of(grant).basis.value}"
+        if grant.has_time_limit and snapshot.end_bound(grant) < progress.end_seconds:
+            return f"end of {grant.job}, by {Basis.LIMIT.value}"
+        words = progress.in_words(snapshot.now_seconds)
+        return f"end of {grant.job}, by {Basis.STEPS.value}: {words}"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import JobId
+from appliance.core.quantities import duration
 from appliance.scheduler.admission import CycleState, Preempt, Promise
 from appliance.scheduler.fair_share import describe_class
 from appliance.scheduler.policy import BackfillOrder
@@ -49,7 +50,7 @@ class Wait:
     Attributes:
         job: The job.
         reason: Why, in the words users know.
-        position: Execute jobs served before it; 0 for the first.
+        position: Jobs of its type (execute, compile or driver) served before it; 0 for the first.
         blocking: Jobs that hold what it needs, the first to end first, 16 at most.
         behind: Waiting jobs that it may not delay.
         kind: Why, in one word.
@@ -86,14 +87,15 @@ class Waits(Mapping[JobId, Wait]):
 
     @cached_property
     def _ranks(self) -> NDArray[np.int64]:
-        """For each slot, how many waiting execute jobs are served before it; held ones are not."""
-        is_execute = self._waiting.queue_type[self._waiting.order] == QUEUE_TYPES.index(
-            JobType.EXECUTE
-        )
-        is_execute &= ~self._waiting.is_held[self._waiting.order]
-        before = np.cumsum(is_execute) - is_execute
+        """For each slot, how many jobs of its type are served before it; held ones do not count."""
+        order = self._waiting.order
+        types, is_free = self._waiting.queue_type[order], ~self._waiting.is_held[order]
         ranks = np.zeros(len(self._waiting.jobs), np.int64)
-        ranks[self._waiting.order] = before
+        for number in range(len(QUEUE_TYPES)):
+            is_alike = types == number
+            counts = is_alike & is_free
+            before = np.cumsum(counts) - counts
+            ranks[order[is_alike]] = before[is_alike]
         return ranks
 
     def in_order(self, session: str = "") -> list[JobId]:
@@ -127,8 +129,8 @@ class Waits(Mapping[JobId, Wait]):
         start = self._starts.find(slot)
         facts = [self._place_in_words(job, kind, position), *self._cluster_in_words(job), why]
         if start is not None:
-            minutes = max(start.at_seconds - self._waiting.cycle.snapshot.now_seconds, 0.0) / 60
-            facts.append(f"expected to start in {minutes:,.0f} min ({start.basis})")
+            wait = max(start.at_seconds - self._waiting.cycle.snapshot.now_seconds, 0.0)
+            facts.append(f"expected to start in {duration(round(wait))} ({start.basis})")
         told = ", ".join(fact for fact in facts if fact)
         reason = (
             f"job is queueing. Job queue status: {told}. "
@@ -147,7 +149,7 @@ class Waits(Mapping[JobId, Wait]):
 
     def _place_in_words(self, job: PendingJob, kind: WaitReason, position: int) -> str:
         if position or job.id not in self._waiting.promises:
-            return f"{position} execute job(s) queued before current job"
+            return f"{position} {job.type.queue_type.value} job(s) queued before current job"
         if kind is WaitReason.RESOURCES:
             return "current job is top of queue but likely blocked by running jobs"
         return "current job is top of queue"
@@ -194,7 +196,7 @@ class Waits(Mapping[JobId, Wait]):
 
     def _holders(self, job: PendingJob) -> tuple[JobId, ...]:
         """Return the jobs that hold what this one needs, the first to end first."""
-        end_of = self._waiting.cycle.snapshot.end_bound
+        end_of = self._waiting.cycle.snapshot.end_expected
         holders = [
             grant
             for grant in self._waiting.running

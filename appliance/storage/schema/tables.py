@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     DateTime,
     Dialect,
+    Double,
     Float,
     ForeignKey,
     Index,
@@ -175,6 +176,23 @@ class PodRow(Base):
     resident_bytes: Mapped[int] = mapped_column(BigInteger)
     readings: Mapped[dict[str, float]] = mapped_column(JSON)
     ended_at: Mapped[dt.datetime | None]
+
+
+class RunSessionRow(Base):
+    """A session of an execute job; see `RunSession`."""
+
+    __tablename__ = "run_sessions"
+
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    is_training: Mapped[bool]
+    num_steps: Mapped[int] = mapped_column(BigInteger)
+    completed_steps: Mapped[int] = mapped_column(BigInteger)
+    step_seconds: Mapped[float] = mapped_column(Double)
+    started_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]
+    # `Any`: of each pod what `PodReadings` has.
+    readings: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
 class EventRow(Base):

@@ -1,19 +1,81 @@
-"""`csctl cancel`: end a job and release its resources."""
+"""`csctl cancel`: end jobs and release their resources."""
 
-from csctl.command_line.flags import JobNameArgument, command, new_group
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+from appliance.core.errors import UserError, WscError
+from csctl.command_line.flags import JobNamesArgument, command, new_group
 from csctl.command_line.invocation import Invocation
-from csctl.names import parse_job_name
+from csctl.command_line.params import option
+from csctl.labels import parse_filters
+from csctl.names import JobName, parse_job_name
+from csctl.output.documents.output_formats import OutputFormat
+from csctl.output.jobs import job_columns
+from csctl.output.table import render
+from protos.csctl.api_pb2 import GetOptions
+from protos.csctl.resources_pb2 import Job, JobList
 
-group = new_group("Cancel job.")
+group = new_group("Cancel jobs.")
 
 
-@command(group, "job", aliases=("jobs",), example="csctl cancel job wsjob-0001")
+@command(group, "job", aliases=("jobs",), example="csctl cancel job wsjob-0001 wsjob-0002")
 def cancel_job(
     invocation: Invocation,
-    name: JobNameArgument,
+    names: JobNamesArgument = None,
+    *,
+    mine: Annotated[bool, option("-m", "--mine", help="My unfinished jobs.")] = False,
+    labels: Annotated[
+        list[str] | None,
+        option("-l", "--label", metavar="K=V,...", help="Unfinished jobs with all these labels."),
+    ] = None,
+    yes: Annotated[
+        bool, option("--yes", help="Cancel what -l or -m finds; without it, only show it.")
+    ] = False,
 ) -> None:
-    """Cancel a job; its systems and nodes are released."""
-    job = parse_job_name(name)
-    with invocation.connect(job.session) as client:
-        message = client.cancel_job(job.name)
-    invocation.write(message or "Job canceled successfully")
+    """Cancel jobs; their systems and nodes are released.
+
+    Either by their names, or all of a session that -l and -m together find.
+    """
+    is_search = mine or bool(labels)
+    if bool(names) == is_search:
+        raise UserError("Name the jobs to cancel, or find them by -l or -m, not both.")
+    if names:
+        _cancel(invocation, [parse_job_name(name) for name in names])
+        return
+    found = _find(invocation, is_mine=mine, labels=labels or ())
+    table = partial(render, job_columns(invocation.now()), found)
+    if found:
+        invocation.show_list(found, table=table, output=OutputFormat.TABLE)
+    if not found or not yes:
+        what = "with --yes these would be canceled" if found else "nothing is canceled"
+        invocation.note(f"{len(found)} unfinished job(s) found; {what}.")
+        return
+    # The jobs of a run end before their driver, which would else end them by itself.
+    found.sort(key=lambda job: job.spec.type == "driver")
+    _cancel(invocation, [JobName(job.meta.namespace, job.meta.name) for job in found])
+
+
+def _find(invocation: Invocation, *, is_mine: bool, labels: Sequence[str]) -> list[Job]:
+    options = GetOptions(current_user_only=is_mine, label_filters=parse_filters(labels))
+    with invocation.connect() as client:
+        return list(client.get("jobs", JobList, options=options).items)
+
+
+def _cancel(invocation: Invocation, jobs: Sequence[JobName]) -> None:
+    """Cancel jobs one by one; one that cannot be cancelled does not keep the others."""
+    failures: list[WscError] = []
+    for job in jobs:
+        try:
+            with invocation.connect(job.session) as client:
+                message = client.cancel_job(job.name)
+        except WscError as error:
+            if len(jobs) == 1:
+                raise
+            failures.append(error)
+            invocation.note(f"{job.name}: {error}")
+        else:
+            said = message or "Job canceled successfully"
+            invocation.write(said if len(jobs) == 1 else f"{job.name}: {said}")
+    if failures:
+        raise type(failures[0])(f"{len(failures)} of {len(jobs)} jobs were not canceled.")

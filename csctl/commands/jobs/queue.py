@@ -13,6 +13,7 @@ from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.queue import explanation, queue_columns
 from csctl.output.table import render
 from csctl.priorities import parse_priority
+from csctl.time_limits import parse_time_limit
 from protos.wsc.v1.queue_pb2 import (
     ExplainJobRequest,
     ListQueueRequest,
@@ -41,8 +42,9 @@ def list_queue(
 ) -> None:
     """List waiting jobs in the order in which they are served.
 
-    STARTS-IN is an estimate (~) or, for jobs that nobody behind may delay, an upper bound (<=) as
-    long as nothing fails and nobody of higher priority comes.
+    STARTS-IN is an estimate (~) or, where what the job waits for has a time limit, an upper bound
+    (<=) as long as nothing fails and nobody of higher priority comes. BASIS says what it rests on:
+    the steps of the job that has to end, else how long its like took, else its limit.
     """
     with invocation.connect() as client:
         stub = QueueStub(client.channel)
@@ -90,9 +92,13 @@ def plan_job(
         str, option("--priority", metavar="P", help="p1, p2 or p3, or a value from 0 to 399.")
     ] = "",
     time_limit: Annotated[
-        int | None,
-        option("--time-limit", min=1, metavar="SECONDS", help="The job would end after so long."),
-    ] = None,
+        str,
+        option(
+            "--time-limit",
+            metavar="TIME",
+            help="The job would end after TIME: 90m, 1h30m, or seconds.",
+        ),
+    ] = "",
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Say whether a job would start now, else when; nothing is queued or run.
@@ -104,7 +110,7 @@ def plan_job(
             num_systems=systems,
             session=client.namespace,
             priority=parse_priority(priority) if priority else "",
-            limit_seconds=time_limit or 0,
+            limit_seconds=parse_time_limit(time_limit) if time_limit else 0,
         )
         reply = client.call(QueueStub(client.channel).WouldStart, request)
     if reply.refusal:

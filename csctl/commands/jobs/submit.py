@@ -10,6 +10,7 @@ from csctl.command_line.params import argument, option
 from csctl.commands.jobs.attach import follow
 from csctl.labels import parse_filters
 from csctl.priorities import parse_priority
+from csctl.time_limits import parse_time_limit
 from protos.wsc.v1.drivers_pb2 import RestartPolicy, SubmitDriverRequest
 from protos.wsc.v1.drivers_pb2_grpc import DriversStub
 
@@ -65,6 +66,15 @@ def submit_run(
     labels: Annotated[
         list[str] | None, option("-l", "--labels", metavar="K=V,...", help="Labels of the run.")
     ] = None,
+    time_limit: Annotated[
+        str,
+        option(
+            "--time-limit",
+            metavar="TIME",
+            help="Each job of the script is ended after TIME (90m, 1h30m, or seconds), counted "
+            "from its start; the queue goes by it when it tells others when they start.",
+        ),
+    ] = "",
     restart_policy: Annotated[
         str,
         option(
@@ -99,6 +109,7 @@ def submit_run(
         labels=_labels(name, labels or ()),
         num_systems=systems or 0,
         restart=parse_restart_policy(restart_policy),
+        time_limit_seconds=parse_time_limit(time_limit) if time_limit else 0,
     )
     with invocation.connect() as client:
         request.session = client.namespace

@@ -1,17 +1,31 @@
 """Objects as JSON and YAML: the stable form for scripts.
 
-Names and values follow protobuf's JSON mapping (`meta.createTime`, 64-bit numbers as text). Keys
-are sorted, and a key is there even when its value is empty, so that a script need not ask first.
+Names and values follow protobuf's JSON mapping (`meta.createTime`), but every number is a number:
+64-bit ones too, and those that travel as text among a resource's properties. Keys are sorted, and a
+key is there even when its value is empty, so that a script need not ask first.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+_WIDE = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_INT64,
+        FieldDescriptor.CPPTYPE_UINT64,
+    }
+)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")
+_TEXTS = frozenset({"message", "dashboard"})
+"""Properties that are text whatever they look like."""
 
 
 def to_document(message: Message, *, debug: int = 0) -> dict[str, Json]:
@@ -23,7 +37,15 @@ def to_document(message: Message, *, debug: int = 0) -> dict[str, Json]:
             by its path such as `status.replicas`); it shows from that level on.
     """
     document: dict[str, Json] = MessageToDict(message, always_print_fields_with_no_presence=True)
+    _restore_numbers(message, document)
     meta = document.get("meta")
+    properties = meta.get("properties") if isinstance(meta, dict) else None
+    if isinstance(properties, dict):
+        properties.update(
+            (key, float(text) if set(text) & set(".e") else int(text))
+            for key, text in properties.items()
+            if key not in _TEXTS and _NUMBER.fullmatch(text)
+        )
     priorities = meta.pop("fieldPriority", {}) if isinstance(meta, dict) else {}
     for path, priority in priorities.items():
         if priority > debug:
@@ -39,6 +61,34 @@ def to_list(messages: Iterable[Message], *, debug: int = 0) -> dict[str, Json]:
 def as_json(document: Mapping[str, Json]) -> str:
     """Return indented JSON with sorted keys, without a final newline."""
     return json.dumps(document, indent=2, sort_keys=True)
+
+
+def _restore_numbers(message: Message, document: dict[str, Json]) -> None:
+    """Put the 64-bit numbers of a message, which its JSON mapping has as text, back in place."""
+    for field, value in message.ListFields():
+        made = document.get(field.json_name)
+        entry = field.message_type
+        if entry is not None and entry.GetOptions().map_entry:
+            of = entry.fields_by_name["value"]
+            if isinstance(made, dict):
+                for key in value:
+                    made[str(key)] = _restored(of, value[key], made[str(key)])
+        elif field.is_repeated and isinstance(made, list):
+            made[:] = [_restored(field, *pair) for pair in zip(value, made, strict=True)]
+        else:
+            document[field.json_name] = _restored(field, value, made)
+    for each in message.DESCRIPTOR.fields:
+        if each.cpp_type in _WIDE and document.get(each.json_name) == "0":
+            document[each.json_name] = 0
+
+
+# `Any`: a value of any field.
+def _restored(field: FieldDescriptor, value: Any, made: Json) -> Json:  # noqa: ANN401
+    if field.cpp_type in _WIDE:
+        return int(value)
+    if isinstance(value, Message) and isinstance(made, dict):
+        _restore_numbers(value, made)
+    return made
 
 
 def _drop(document: dict[str, Json], path: list[str]) -> None:

@@ -70,6 +70,7 @@ class SubmitDriverRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     NUM_SYSTEMS_FIELD_NUMBER: _builtins.int
     RESTART_FIELD_NUMBER: _builtins.int
+    TIME_LIMIT_SECONDS_FIELD_NUMBER: _builtins.int
     work_dir: _builtins.str
     session: _builtins.str
     """Session for the driver; its jobs go where the script sends them."""
@@ -77,6 +78,8 @@ class SubmitDriverRequest(_message.Message):
     """A bucket (p1 to p3) or a value (0 to 399); empty for the default."""
     num_systems: _builtins.int
     """Systems that the script will ask for; refused at once if the cluster has fewer. 0: unknown."""
+    time_limit_seconds: _builtins.float
+    """Each job of the script is ended after so long, counted from its start; 0 sets no limit."""
     @_builtins.property
     def argv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Program and arguments; the program is an absolute path or found on PATH of `environment`."""
@@ -98,10 +101,11 @@ class SubmitDriverRequest(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         num_systems: _builtins.int = ...,
         restart: Global___RestartPolicy | None = ...,
+        time_limit_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["restart", b"restart"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "environment", b"environment", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "work_dir", b"work_dir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "environment", b"environment", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -59,6 +59,119 @@ class ListJobEventsReply(_message.Message):
 Global___ListJobEventsReply: _TypeAlias = ListJobEventsReply  # noqa: Y015
 
 @_typing.final
+class ListRunSessionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    session: _builtins.int
+    """Only this one; 0 for all."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        session: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunSessionsRequest: _TypeAlias = ListRunSessionsRequest  # noqa: Y015
+
+@_typing.final
+class ListRunSessionsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunSession]: ...
+    def __init__(
+        self,
+        *,
+        sessions: _abc.Iterable[Global___RunSession] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunSessionsReply: _TypeAlias = ListRunSessionsReply  # noqa: Y015
+
+@_typing.final
+class RunSession(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReadingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    IS_TRAINING_FIELD_NUMBER: _builtins.int
+    NUM_STEPS_FIELD_NUMBER: _builtins.int
+    COMPLETED_STEPS_FIELD_NUMBER: _builtins.int
+    STEP_SECONDS_FIELD_NUMBER: _builtins.int
+    STARTED_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
+    session: _builtins.int
+    """From 1."""
+    is_training: _builtins.bool
+    """It changes the weights; else it evaluates."""
+    num_steps: _builtins.int
+    completed_steps: _builtins.int
+    step_seconds: _builtins.float
+    """Wall time of a step, lately; 0 while none is complete."""
+    @_builtins.property
+    def started(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def ended(self) -> _timestamp_pb2.Timestamp:
+        """Unset while it runs, or if its job ended before it."""
+
+    @_builtins.property
+    def readings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """As properties of a job, see `csctl get job`: times and rates of the job and of each system."""
+
+    def __init__(
+        self,
+        *,
+        session: _builtins.int = ...,
+        is_training: _builtins.bool = ...,
+        num_steps: _builtins.int = ...,
+        completed_steps: _builtins.int = ...,
+        step_seconds: _builtins.float = ...,
+        started: _timestamp_pb2.Timestamp | None = ...,
+        ended: _timestamp_pb2.Timestamp | None = ...,
+        readings: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "started", b"started"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed_steps", b"completed_steps", "ended", b"ended", "is_training", b"is_training", "num_steps", b"num_steps", "readings", b"readings", "session", b"session", "started", b"started", "step_seconds", b"step_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunSession: _TypeAlias = RunSession  # noqa: Y015
+
+@_typing.final
 class JobEvent(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

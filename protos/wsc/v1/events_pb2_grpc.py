@@ -40,6 +40,11 @@ class EventsStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListJobEventsRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListJobEventsReply.FromString,
                 _registered_method=True)
+        self.ListRunSessions = channel.unary_unary(
+                '/wsc.v1.Events/ListRunSessions',
+                request_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsReply.FromString,
+                _registered_method=True)
 
 
 class EventsServicer:
@@ -53,6 +58,13 @@ class EventsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRunSessions(self, request, context):
+        """The sessions that an execute job has run, the first one first, each with its pods' readings.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EventsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +72,11 @@ def add_EventsServicer_to_server(servicer, server):
                     servicer.ListJobEvents,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListJobEventsRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListJobEventsReply.SerializeToString,
+            ),
+            'ListRunSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRunSessions,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +107,33 @@ class Events:
             '/wsc.v1.Events/ListJobEvents',
             protos_dot_wsc_dot_v1_dot_events__pb2.ListJobEventsRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_events__pb2.ListJobEventsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRunSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Events/ListRunSessions',
+            protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ class EventsStub:
     def __new__(cls, channel: _aio.Channel) -> EventsAsyncStub: ...
     ListJobEvents: _grpc.UnaryUnaryMultiCallable[_events_pb2.ListJobEventsRequest, _events_pb2.ListJobEventsReply]
     """All events of a job, oldest first."""
+    ListRunSessions: _grpc.UnaryUnaryMultiCallable[_events_pb2.ListRunSessionsRequest, _events_pb2.ListRunSessionsReply]
+    """The sessions that an execute job has run, the first one first, each with its pods' readings."""
 
 @_typing.type_check_only
 class EventsAsyncStub(EventsStub):
@@ -43,6 +45,8 @@ class EventsAsyncStub(EventsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListJobEvents: _aio.UnaryUnaryMultiCallable[_events_pb2.ListJobEventsRequest, _events_pb2.ListJobEventsReply]  # type: ignore[assignment]
     """All events of a job, oldest first."""
+    ListRunSessions: _aio.UnaryUnaryMultiCallable[_events_pb2.ListRunSessionsRequest, _events_pb2.ListRunSessionsReply]  # type: ignore[assignment]
+    """The sessions that an execute job has run, the first one first, each with its pods' readings."""
 
 class EventsServicer(metaclass=_abc_1.ABCMeta):
     """Served by management to csctl."""
@@ -54,5 +58,13 @@ class EventsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.ListJobEventsReply, _abc.Awaitable[_events_pb2.ListJobEventsReply]]:
         """All events of a job, oldest first."""
+
+    @_abc_1.abstractmethod
+    def ListRunSessions(
+        self,
+        request: _events_pb2.ListRunSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.ListRunSessionsReply, _abc.Awaitable[_events_pb2.ListRunSessionsReply]]:
+        """The sessions that an execute job has run, the first one first, each with its pods' readings."""
 
 def add_EventsServicer_to_server(servicer: EventsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

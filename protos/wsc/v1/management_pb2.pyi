@@ -233,6 +233,7 @@ class JobReport(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     POINTS_FIELD_NUMBER: _builtins.int
     HAS_CLIENT_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     phase: _builtins.str
     """A Phase value; empty leaves the phase as it is."""
@@ -249,6 +250,10 @@ class JobReport(_message.Message):
     def points(self) -> _containers.RepeatedCompositeFieldContainer[Global___SeriesPoint]:
         """What training shows, since the last report."""
 
+    @_builtins.property
+    def session(self) -> Global___RunSessionReport:
+        """Unset while no session runs and none has ended since the last report."""
+
     def __init__(
         self,
         *,
@@ -259,14 +264,56 @@ class JobReport(_message.Message):
         events: _abc.Iterable[Global___JobEventReport] | None = ...,
         points: _abc.Iterable[Global___SeriesPoint] | None = ...,
         has_client: _builtins.bool = ...,
+        session: Global___RunSessionReport | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "has_client", b"has_client", "job", b"job", "message", b"message", "phase", b"phase", "pods", b"pods", "points", b"points"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "has_client", b"has_client", "job", b"job", "message", b"message", "phase", b"phase", "pods", b"pods", "points", b"points", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobReport: _TypeAlias = JobReport  # noqa: Y015
+
+@_typing.final
+class RunSessionReport(_message.Message):
+    """How far a session of an execute job is. A report that says that it is over carries the pods' last
+    readings of it in `pods`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    NUM_STEPS_FIELD_NUMBER: _builtins.int
+    COMPLETED_STEPS_FIELD_NUMBER: _builtins.int
+    STEP_SECONDS_FIELD_NUMBER: _builtins.int
+    IS_TRAINING_FIELD_NUMBER: _builtins.int
+    IS_OVER_FIELD_NUMBER: _builtins.int
+    session: _builtins.int
+    """From 1."""
+    num_steps: _builtins.int
+    completed_steps: _builtins.int
+    step_seconds: _builtins.float
+    """Wall time of a step, lately; 0 while none is complete."""
+    is_training: _builtins.bool
+    """It changes the weights; else it evaluates."""
+    is_over: _builtins.bool
+    def __init__(
+        self,
+        *,
+        session: _builtins.int = ...,
+        num_steps: _builtins.int = ...,
+        completed_steps: _builtins.int = ...,
+        step_seconds: _builtins.float = ...,
+        is_training: _builtins.bool = ...,
+        is_over: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed_steps", b"completed_steps", "is_over", b"is_over", "is_training", b"is_training", "num_steps", b"num_steps", "session", b"session", "step_seconds", b"step_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunSessionReport: _TypeAlias = RunSessionReport  # noqa: Y015
 
 @_typing.final
 class SeriesPoint(_message.Message):

@@ -46,7 +46,7 @@ _CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00| UTC)?"), "<time>"),
     (re.compile(r"\b\d+(?:\.\d+)?%"), "<percent>"),
     (re.compile(r"(?:~|<=)?\b\d+(?:s|m\d*s?|h\d*m?)(?=\s|$|,|;|\))"), "<span>"),
-    (re.compile(r"\b1,4[34]\d min(?= )"), "<span>"),
+    (re.compile(r"\b(?:1 d|23 h \d\d min)(?= \()"), "<span>"),
     (re.compile(r"http://localhost:\d+"), "http://localhost"),
     (re.compile(r"localhost:\d+"), "localhost"),
     (re.compile(r"\b\d+Mi\b"), "<memory>"),

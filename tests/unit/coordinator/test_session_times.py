@@ -1,6 +1,10 @@
-from appliance.coordinator.run.session_times import session_event
+import pytest
+
+from appliance.coordinator.run.session_times import SessionProgress, session_event
 from appliance.core.cluster import readings
+from appliance.core.cluster.run import RunSchedule
 from protos.wsc.v1.management_pb2 import PodReport
+from tests.support.clock import FakeClock
 
 
 def report(index: int, *, step: int, wall: float, role: str = "chief") -> PodReport:
@@ -20,8 +24,8 @@ def test_the_end_of_a_session_tells_simulated_beside_wall_time() -> None:
     assert event is not None
     assert event.reason == "SessionTimed"
     assert event.message == (
-        "Session 2: simulated wafer time 0.01 s for 5 steps on 2 system(s), "
-        "weight-streaming, 1000 simulated samples/s, 25.00% simulated utilisation; wall time 1.5 s."
+        "Session 2: simulated wafer time 10 ms for 5 steps on 2 system(s), "
+        "weight-streaming, 1 k simulated samples/s, 25 % simulated utilisation; wall time 1.5 s."
     )
 
 
@@ -35,3 +39,33 @@ def test_a_session_whose_weights_stayed_says_so() -> None:
     event = session_event(1, [pod])
     assert event is not None
     assert "on 1 system(s), pipelined, 500 simulated" in event.message
+
+
+class Pods:
+    """What pods report, as a test sets it."""
+
+    def __init__(self) -> None:
+        self.step = 0
+
+    def completed_steps(self, session: int) -> int:
+        return self.step if session == 2 else 0
+
+    def reports(self) -> list[PodReport]:
+        return [PodReport(role="chief", readings={readings.WALL_STEP: 0.7})]
+
+
+def test_progress_tells_planned_and_completed_steps_and_the_pace() -> None:
+    clock, pods = FakeClock(), Pods()
+    schedule = RunSchedule(num_steps=600, output_interval=1, checkpoint_steps=frozenset())
+    progress = SessionProgress(2, schedule, is_training=True, clock=clock)
+    assert progress.report(pods).step_seconds == 0.0
+    pods.step = 1
+    assert progress.report(pods).step_seconds == 0.7, "the pods' word, before two looks found steps"
+    for step in (6, 11, 16):
+        clock.advance(2.0)
+        pods.step = step
+        told = progress.report(pods)
+    assert (told.num_steps, told.completed_steps, told.is_training) == (600, 16, True)
+    assert told.step_seconds == pytest.approx(0.4)
+    assert not told.is_over
+    assert progress.report(pods, is_over=True).is_over

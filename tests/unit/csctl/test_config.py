@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from appliance.core.errors import UserError
+from appliance.settings import Settings, read_settings
 from csctl.connection.config import (
     DEFAULT_PATH,
     ClusterAccess,
@@ -120,3 +121,33 @@ def test_certificates_are_left_out_of_what_is_shown(tmp_path: Path) -> None:
 
     assert shown["clusters"][0]["namespaces"][0]["certificateAuthorityData"] == "OMITTED"
     assert document["clusters"][0]["namespaces"][0]["certificateAuthorityData"] != "OMITTED"
+
+
+def test_a_session_without_a_certificate_is_plain_text_and_leaves_the_name_to_the_cluster() -> None:
+    document = config_document("localhost:9000", certificate=PEM, sessions=("job-operator",))
+    document["clusters"][0]["namespaces"][0]["certificateAuthorityData"] = ""
+    assert access_to(document).namespace == "job-operator"
+    assert access_to(document).certificate is None
+    assert access_to(document, "team").namespace == "team"
+
+
+def test_without_a_flag_or_a_variable_the_users_own_appliance_is_found(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    own = data / "wafer-appliance" / "config_v2"
+    environ = {"XDG_DATA_HOME": str(data), "HOME": str(tmp_path)}
+    usual = Path("/opt/cerebras/config_v2")
+    assert config_path(None, environ) == usual
+    own.parent.mkdir(parents=True)
+    own.touch()
+    if not usual.exists():
+        assert config_path(None, environ) == own
+    assert config_path(None, {**environ, "CSCONFIG_PATH": "/x"}) == Path("/x")
+    assert config_path(Path("/y"), environ) == Path("/y")
+    assert read_settings_in(environ).data_dir == own.parent, "`appliance up` writes it there"
+
+
+def read_settings_in(environ: dict[str, str]) -> Settings:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        return read_settings()

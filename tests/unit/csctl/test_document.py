@@ -14,7 +14,7 @@ def test_a_job_document_has_the_documented_keys() -> None:
     assert document["meta"]["type"] == "job"
     assert document["meta"]["labels"] == {"model": "gpt"}
     assert document["meta"]["createTime"] == "2026-03-04T11:00:00Z"
-    assert document["spec"]["user"]["uid"] == "60001"
+    assert document["spec"]["user"]["uid"] == 60001
     assert document["spec"]["volumeMounts"] == []
     assert document["status"]["phase"] == "RUNNING"
     assert document["status"]["systems"] == ["s0"]

@@ -1,19 +1,21 @@
+import re
+
 from csctl.output.table import render
 from csctl.output.times import TIME_COLUMNS, system_times
-from protos.csctl.resources_pb2 import Job
 
 
 def test_each_system_has_a_row_in_order_and_the_last_is_for_all() -> None:
-    job = Job()
+    readings = {"simulated_step_seconds": "0.000583", "dashboard": "http://here"}
     for system in (10, 2):
-        job.meta.properties[f"chief-{system}/simulated_step_seconds"] = "0.5"
-        job.meta.properties[f"chief-{system}/wall_step_seconds"] = f"{system}.5"
-    job.meta.properties["simulated_step_seconds"] = "0.5"
-    job.meta.properties["dashboard"] = "http://here"
-    rows = [line.split() for line in render(TIME_COLUMNS, tuple(system_times(job))).splitlines()]
-    assert [row[0] for row in rows] == ["SYSTEM-TIME", "chief-2", "chief-10", "all"]
-    assert rows[1] == ["chief-2", "0.5", "n/a", "n/a", "n/a", "2.5", "n/a"]
+        readings[f"chief-{system}/simulated_step_seconds"] = "0.000583"
+        readings[f"chief-{system}/wall_step_seconds"] = f"{system}.5"
+        readings[f"chief-{system}/simulated_utilization"] = "0.471234"
+    rows = render(TIME_COLUMNS, tuple(system_times(readings))).splitlines()
+    assert [row.split()[0] for row in rows] == ["SYSTEM-TIME", "chief-2", "chief-10", "all"]
+    step, total, samples = "583 \u00b5s", "n/a", "n/a"
+    cells = ["chief-2", step, total, samples, "47.1 %", "2.5 s", "n/a"]
+    assert [cell.strip() for cell in re.split(r"  +", rows[1])] == cells
 
 
 def test_a_job_without_simulated_time_has_no_rows() -> None:
-    assert tuple(system_times(Job())) == ()
+    assert tuple(system_times({"message": "none"})) == ()

@@ -1,8 +1,10 @@
 """Taking in detached runs: what is kept with one, and how many a user may have."""
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +13,7 @@ from appliance.core.cluster.access import Action, Target
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import User
-from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError
+from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError, UserError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import DriverTokens
@@ -103,3 +105,21 @@ def test_a_run_that_is_refused_takes_no_place(tmp_path):
             harness.drivers.submit_and_wait(run_of(ADA, greedy))
         assert harness.drivers._arriving == {}
         assert harness.state.jobs.unfinished() == []
+
+
+def test_the_jobs_of_a_run_with_a_limit_have_it(tmp_path):
+    with serving(tmp_path) as harness:
+        limited = harness.drivers.submit_and_wait(
+            run_of(ADA, replace(SPEC, time_limit_seconds=90.0))
+        )
+        free = harness.drivers.submit_and_wait(run_of(ADA))
+        tokens = DriverTokens(b"k")
+        assert harness.drivers.time_limit_of(tokens.mint(limited.id)) == 90.0
+        assert harness.drivers.time_limit_of(tokens.mint(free.id)) is None
+        assert harness.drivers.time_limit_of("no token") is None
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
+def test_a_limit_that_is_no_time_is_refused(seconds):
+    with pytest.raises(UserError, match="time limit"):
+        replace(SPEC, time_limit_seconds=seconds)

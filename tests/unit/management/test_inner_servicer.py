@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from appliance.core.clock import SystemClock
-from appliance.core.errors import ForbiddenError
+from appliance.core.cluster.run import PodReadings
+from appliance.core.errors import ForbiddenError, UserError
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
 from appliance.management.rpc.client.client_streams import Presence
 from appliance.management.rpc.inner_servicer import InnerServicer
@@ -18,10 +19,11 @@ class Reports:
     """Jobs that note what is reported of them."""
 
     def __init__(self):
-        self.taken = []
+        self.taken, self.sessions = [], []
 
     def reported(self, job, **report):
         self.taken.append((job, report["phase"]))
+        self.sessions.append(report["session"])
 
 
 def servicer(jobs, *, key_of):
@@ -53,3 +55,25 @@ def test_pods_of_one_machine_and_user_show_no_key():
     jobs = Reports()
     servicer(jobs, key_of=None).ReportJob(REPORT, call())
     assert jobs.taken == [("wsjob-a", "FAILED")]
+
+
+def test_a_session_is_taken_as_it_is_told_and_at_its_end_with_readings():
+    jobs = Reports()
+    pods = [pb.PodReport(pod="wsjob-a-chief-0", role="chief", step=7, readings={"wsc_x": 1.5})]
+    told = pb.RunSessionReport(session=2, num_steps=9, completed_steps=7, step_seconds=float("nan"))
+    servicer(jobs, key_of=None).ReportJob(
+        pb.JobReport(job="wsjob-a", session=told, pods=pods), call()
+    )
+    told.is_over = True
+    servicer(jobs, key_of=None).ReportJob(
+        pb.JobReport(job="wsjob-a", session=told, pods=pods), call()
+    )
+    running, over = jobs.sessions
+    assert (running.number, running.completed_steps, running.step_seconds) == (2, 7, 0.0)
+    assert (running.ended_at, running.pods) == (None, {})
+    assert over.ended_at is not None
+    assert over.pods == {"wsjob-a-chief-0": PodReadings(step=7, readings={"wsc_x": 1.5})}
+    with pytest.raises(UserError, match="no session 0"):
+        servicer(jobs, key_of=None).ReportJob(
+            pb.JobReport(job="wsjob-a", session=pb.RunSessionReport()), call()
+        )

@@ -1,12 +1,14 @@
 """Positions, expected starts and reasons, as the last cycle published them."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import User
 from appliance.core.cluster.requirements import Requirements
+from appliance.core.cluster.run import RunSession
 from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ids import JobId
@@ -54,6 +56,33 @@ def test_waiting_jobs_have_position_reason_blocking_jobs_and_expected_start(harn
     assert 3500 < left.total_seconds() <= 3600
     assert harness.queue.explain(second).behind == (first,)
     assert [entry.job for entry in harness.queue.page(offset=1, limit=5).entries] == [second]
+
+
+def test_a_start_follows_the_steps_of_the_job_before_it(harness):
+    running = run(harness, "wsjob-r")
+    waiting = queue_up(harness, "wsjob-s", num_systems=2)
+    assert harness.queue.explain(waiting).basis == f"end of {running}, by default"
+    steps = RunSession(
+        number=1,
+        is_training=True,
+        num_steps=600,
+        completed_steps=169,
+        step_seconds=0.4,
+        started_at=dt.datetime.now(dt.UTC),
+    )
+    report = {"phase": "", "message": "", "pods": [], "events": []}
+    harness.jobs.reported(running, **report, session=steps)
+    wait_for(lambda: "by its own steps: step 169 of 600" in harness.queue.explain(waiting).basis)
+    left = harness.queue.explain(waiting).expected_start - dt.datetime.now(dt.UTC)
+    assert 150 < left.total_seconds() < 173
+    over = replace(steps, completed_steps=600, ended_at=dt.datetime.now(dt.UTC))
+    harness.jobs.reported(running, **report, session=over)
+    wait_for(lambda: harness.queue.explain(waiting).basis == f"end of {running}, by default")
+
+
+def test_a_session_that_does_not_exist_has_no_queue(harness):
+    with pytest.raises(NotFoundError, match="no session 'x'"):
+        harness.queue.page(session="x")
 
 
 def test_a_job_that_does_not_wait_is_not_explained(harness):

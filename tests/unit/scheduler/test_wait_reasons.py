@@ -17,7 +17,7 @@ def test_the_first_job_is_told_whom_it_waits_for_and_until_when():
     assert wait.blocking == ("early", "late")
     assert wait.expected_start.at_seconds == HOUR
     assert wait.expected_start.basis == "end of early, by time limit"
-    assert "expected to start in 60 min (end of early, by time limit)" in wait.reason
+    assert "expected to start in 1 h (end of early, by time limit)" in wait.reason
 
 
 def test_later_jobs_are_planned_behind_the_first():

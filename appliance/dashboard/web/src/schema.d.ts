@@ -462,7 +462,7 @@ export interface paths {
         };
         /**
          * List Pods
-         * @description Return a job's pods with their readings.
+         * @description Return a job's pods with their readings: the last ones, or those of a session.
          */
         get: operations["list_pods_api_v1_jobs__job_id__pods_get"];
         put?: never;
@@ -535,6 +535,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Run Sessions
+         * @description Return the sessions that an execute job has run, each with its own readings.
+         */
+        get: operations["list_run_sessions_api_v1_jobs__job_id__sessions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/topology": {
         parameters: {
             query?: never;
@@ -564,7 +584,9 @@ export interface paths {
         };
         /**
          * Get Wafer
-         * @description Return where a job's layer steps lie on the wafer and how busy they keep it; simulated.
+         * @description Return where the layer steps of a session lie on the wafer and how busy they keep it.
+         *
+         *     All of it is simulated. Without a session it is the last one that has a picture.
          */
         get: operations["get_wafer_api_v1_jobs__job_id__wafer_get"];
         put?: never;
@@ -1390,6 +1412,8 @@ export interface components {
             mark: string;
             /** Message */
             message: string;
+            /** Num Run Sessions */
+            num_run_sessions: number;
             /** Num Systems */
             num_systems: number;
             phase: components["schemas"]["Phase"];
@@ -1399,6 +1423,7 @@ export interface components {
             pods: components["schemas"]["Pod"][];
             /** Priority */
             priority: number;
+            progress: components["schemas"]["Progress"] | null;
             /** Session */
             session: string;
             /** Started At */
@@ -2125,6 +2150,22 @@ export interface components {
             type: string;
         };
         /**
+         * Progress
+         * @description How far the session is that a job runs.
+         */
+        Progress: {
+            /** Completed Steps */
+            completed_steps: number;
+            /** Num Steps */
+            num_steps: number;
+            /** Remaining Seconds */
+            remaining_seconds: number | null;
+            /** Session */
+            session: number;
+            /** Step Seconds */
+            step_seconds: number | null;
+        };
+        /**
          * Queue
          * @description Waiting jobs in the order in which they are served.
          */
@@ -2155,6 +2196,41 @@ export interface components {
              * @default []
              */
             on: components["schemas"]["FailureCategory"][];
+        };
+        /**
+         * RunSession
+         * @description A session that a job has run: a training or an evaluation.
+         */
+        RunSession: {
+            /** Completed Steps */
+            completed_steps: number;
+            /** Ended At */
+            ended_at: string | null;
+            /** Is Training */
+            is_training: boolean;
+            /** Num Steps */
+            num_steps: number;
+            /** Readings */
+            readings: {
+                [key: string]: number;
+            };
+            /** Session */
+            session: number;
+            /**
+             * Started At
+             * Format: date-time
+             */
+            started_at: string;
+            /** Step Seconds */
+            step_seconds: number | null;
+        };
+        /**
+         * RunSessionList
+         * @description The sessions of a job, the first one first.
+         */
+        RunSessionList: {
+            /** Items */
+            items: components["schemas"]["RunSession"][];
         };
         /**
          * Series
@@ -5153,7 +5229,9 @@ export interface operations {
     };
     list_pods_api_v1_jobs__job_id__pods_get: {
         parameters: {
-            query?: never;
+            query?: {
+                session?: number | null;
+            };
             header?: never;
             path: {
                 job_id: string;
@@ -5541,6 +5619,100 @@ export interface operations {
             };
         };
     };
+    list_run_sessions_api_v1_jobs__job_id__sessions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunSessionList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_job_topology_api_v1_jobs__job_id__topology_get: {
         parameters: {
             query?: never;
@@ -5637,7 +5809,9 @@ export interface operations {
     };
     get_wafer_api_v1_jobs__job_id__wafer_get: {
         parameters: {
-            query?: never;
+            query?: {
+                session?: number | null;
+            };
             header?: never;
             path: {
                 job_id: string;

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Card, Empty, Facts, Share, seriesColor } from "../parts/basics";
-import { bytes } from "../format";
+import { size } from "../format";
 import { type Bar, barsOf, type Fabric, laneName } from "./state";
 import { bytesOf, typeOf, valuesOf } from "./memory";
 import { lineOf, MAIN_THREAD, type MemorySymbol, NO_CODE, placeOf, START, type Trace } from "./trace";
@@ -41,7 +41,7 @@ export function PeCard(props: Props): JSX.Element {
           ["Code", code?.file ?? "no program"],
           ["Task", taskEvent < 0 ? "none runs" : (task?.[0] ?? "unknown")],
           ["Wavelets that wait here", String(state.waiting[pe] ?? 0)],
-          ["Memory", code ? `${bytes(code.memory_bytes)} of ${bytes(CAPACITY)}` : "-"],
+          ["Memory", code ? `${size(code.memory_bytes)} of ${size(CAPACITY)}` : "-"],
         ]}
       />
       <p class="source">

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
-import { bytes, duration, percent } from "../format";
+import { duration, percent, size } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Facts, Phase, Share, Trouble } from "../parts/basics";
 import { Chart } from "../parts/Chart";
@@ -147,15 +147,15 @@ function Nodes({ nodes }: { nodes: ClusterView["nodes"] }): JSX.Element {
                 <td>{each.name}</td>
                 <td>{each.roles.join(", ")}</td>
                 <td>
-                  <Share share={each.cpu_percent / 100} label={`${each.cpu_percent.toFixed(0)} % of ${each.num_cores} cores`} />
+                  <Share share={each.cpu_percent / 100} label={`${percent(each.cpu_percent / 100)} of ${each.num_cores} cores`} />
                   <span class="quiet small numbers">
-                    {each.cpu_percent.toFixed(0)} % of {each.num_cores} cores
+                    {percent(each.cpu_percent / 100)} of {each.num_cores} cores
                   </span>
                 </td>
                 <td>
-                  <Share share={each.memory_percent / 100} label={`${each.memory_percent.toFixed(0)} %`} />
+                  <Share share={each.memory_percent / 100} label={`${percent(each.memory_percent / 100)}`} />
                   <span class="quiet small numbers">
-                    {each.memory_percent.toFixed(0)} % of {bytes(each.memory_bytes)}
+                    {percent(each.memory_percent / 100)} of {size(each.memory_bytes)}
                   </span>
                 </td>
               </tr>
@@ -187,7 +187,7 @@ function NodeGroups({ groups }: { groups: ClusterView["node_groups"] }): JSX.Ele
                 <td>{each.name}</td>
                 <td>{each.kind}</td>
                 <td class="num">{each.num_nodes}</td>
-                <td class="num">{bytes(each.memory_bytes)}</td>
+                <td class="num">{size(each.memory_bytes)}</td>
                 <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
               </tr>
             ))}

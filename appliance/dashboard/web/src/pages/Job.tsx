@@ -4,13 +4,14 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
-import { bytes, clock, duration, figure, percent, rate } from "../format";
+import { clock, duration, figure, percent, rate, size } from "../format";
 import { now, useLive } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
 import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
 import { Curves } from "../parts/Curves";
 import { Logs } from "../parts/LogView";
 import { ModuleProfile } from "../parts/ModuleProfile";
+import { progressText } from "../parts/progress";
 import { SwarmxTree } from "../parts/SwarmxTree";
 
 type JobView = Schemas["Job"];
@@ -39,6 +40,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       <Trouble problem={problem} />
       {job.message && <p class="quiet">{job.message}</p>}
       <Overview job={job} />
+      {job.num_run_sessions > 1 && <Sessions id={id} />}
       {job.waiting && <WaitingCard waiting={job.waiting} />}
       <PhaseLine job={job} />
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
@@ -55,7 +57,6 @@ export function Job({ id }: { id: string }): JSX.Element {
 }
 
 function Overview({ job }: { job: JobView }): JSX.Element {
-  const step = Math.max(0, ...job.pods.map((pod) => pod.step));
   const end = job.ended_at ? Date.parse(job.ended_at) : now.value;
   return (
     <Card>
@@ -66,7 +67,7 @@ function Overview({ job }: { job: JobView }): JSX.Element {
           ["Session", job.session],
           ["Priority", String(job.priority)],
           ["Systems", job.systems.length ? job.systems.join(", ") : `${job.num_systems} wanted`],
-          ["Step", job.type === "execute" ? String(step) : "none"],
+          ["Progress", progressOf(job)],
           ["Submitted", clock(job.created_at)],
           ["Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
           ["Workflow", job.workflow || "none"],
@@ -81,17 +82,68 @@ function Overview({ job }: { job: JobView }): JSX.Element {
   );
 }
 
+const progressOf = ({ progress, pods, type }: JobView): string => {
+  if (progress) return progressText(progress);
+  const step = Math.max(0, ...pods.map((pod) => pod.step));
+  return type === "execute" && step ? `step ${step.toLocaleString("en-US")}` : "none";
+};
+
+/** Every session of the job: trainings and evaluations, each with its own readings. */
+function Sessions({ id }: { id: string }): JSX.Element {
+  const { value } = useLive<Schemas["RunSessionList"]>(`/jobs/${id}/sessions`, { topics: ["job", "progress"], id });
+  return (
+    <Card title="Sessions">
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th class="num">Session</th>
+              <th>Kind</th>
+              <th>Progress</th>
+              <th class="num">Step here</th>
+              <th class="num">Simulated step</th>
+              <th class="num">Simulated samples/s</th>
+              <th>Wafer</th>
+            </tr>
+          </thead>
+          <tbody>
+            {value?.items.map((each) => (
+              <tr key={each.session}>
+                <td class="num">{each.session}</td>
+                <td>{each.is_training ? "training" : "evaluation"}</td>
+                <td>{progressText(each)}</td>
+                <td class="num">{each.step_seconds ? duration(each.step_seconds) : "-"}</td>
+                <td class="num">{reading(each, "simulated_step_seconds", duration)}</td>
+                <td class="num">{reading(each, "simulated_samples_per_second", figure)}</td>
+                <td>
+                  <Link href={`/jobs/${id}/wafer?session=${each.session}`}>wafer</Link>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+const reading = (session: Schemas["RunSession"], name: string, write: (value: number) => string): string => {
+  const value = session.readings[name];
+  return value === undefined ? "-" : write(value);
+};
+
 export function WaitingCard({ waiting }: { waiting: NonNullable<JobView["waiting"]> }): JSX.Element {
   return (
     <Card title="Why it waits">
       <p>{waiting.reason}</p>
       <Facts
         of={[
+          ["Reason", waiting.kind],
           ["Place in the queue", waiting.position <= 1 ? "next" : String(waiting.position)],
           [
             "Expected start",
             waiting.expected_start_at
-              ? `${clock(waiting.expected_start_at)}${waiting.is_promised ? " (promised)" : ""}`
+              ? `${clock(waiting.expected_start_at)}${waiting.is_promised ? " or earlier" : ""}`
               : "not known",
           ],
           ["Because", waiting.expected_start_basis || "nothing is known of the jobs before it"],
@@ -200,7 +252,7 @@ function KeptTrace({ id }: { id: string }): JSX.Element {
           of={[
             ["Events", value.blocks.reduce((sum, block) => sum + block.num_events, 0).toLocaleString()],
             ["Simulated cycles", `${(value.blocks[0]?.first_cycle ?? 0).toLocaleString()} to ${last.last_cycle.toLocaleString()}`],
-            ["Size", bytes(value.num_bytes)],
+            ["Size", size(value.num_bytes)],
           ]}
         />
       )}
@@ -238,7 +290,7 @@ function Pods({ job, shown, onShow }: { job: JobView; shown: string; onShow: (po
                     {pod.message && <div class="quiet small">{pod.message}</div>}
                   </td>
                   <td class="num">{pod.step}</td>
-                  <td class="num">{pod.resident_bytes ? bytes(pod.resident_bytes) : ""}</td>
+                  <td class="num">{pod.resident_bytes ? size(pod.resident_bytes) : ""}</td>
                   <td>
                     <a
                       href="#logs"

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, Problem, type Schemas } from "../api";
-import { bytes, count, duration, figure, percent } from "../format";
+import { count, duration, figure, percent, size } from "../format";
 import { Card, Facts, Share, Trouble } from "../parts/basics";
 import { Chart } from "../parts/Chart";
 
@@ -108,7 +108,7 @@ function Answer({ report }: { report: Report }): JSX.Element {
             ["Utilization", percent(report.simulated_utilization)],
             ["Batch", `${report.batch_size} (${report.num_micro_batches} x ${report.micro_batch} a system)`],
             ["Parameters", count(report.num_parameters)],
-            ["MemoryX store", bytes(report.memoryx_bytes)],
+            ["MemoryX store", size(report.memoryx_bytes)],
             ["Tokens", count(report.tokens)],
             ["Training time", duration(report.simulated_days * 86400)],
             ["Energy", `${count(report.simulated_energy_kwh * 1000)}Wh`],
@@ -161,7 +161,7 @@ function Bytes({ label, used, of }: { label: string; used: number; of: number })
       <td>
         <Share share={used / of} label={percent(used / of)} />
         <span class="numbers">
-          {bytes(used)} of {bytes(of)}
+          {size(used)} of {size(of)}
         </span>
       </td>
     </tr>

@@ -4,14 +4,14 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
-import { clock, duration } from "../format";
+import { clock, duration, percent } from "../format";
 import { now, useLive, useWindow, type Window } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
 import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
 import { Gantt } from "../parts/Gantt";
 import { CHUNK } from "../parts/chunks";
 import { type Column, Rows } from "../parts/Rows";
-import { shortReason } from "../parts/reasons";
+import { blockedBy, shortBasis, shortReason } from "../parts/reasons";
 import { type Bar, planned } from "../parts/timeline";
 
 type Summary = Schemas["JobSummary"];
@@ -66,7 +66,7 @@ function Waiting({ queue }: { queue: Window<Entry, QueueView> }): JSX.Element {
     { name: "User", width: "4.5rem", cell: ({ job }) => job.user || job.uid },
     { name: "Why it waits", width: "minmax(10rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{shortReason(waiting.reason)}</span> },
     { name: "Expected start", width: "11.5rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
-    { name: "Blocked by", width: "9rem", cell: ({ waiting }) => <Blocking ids={waiting.blocking} /> },
+    { name: "Blocked by", width: "9rem", cell: ({ waiting }) => <Blocking waiting={waiting} /> },
     { name: "", width: "17rem", cell: ({ job, waiting }) => <JobActions job={job} isHeld={waiting.kind === "Held"} onDone={queue.reload} /> },
   ];
   return (
@@ -93,15 +93,17 @@ function Expected({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
   const seconds = (Date.parse(waiting.expected_start_at) - now.value) / 1000;
   return (
     <span title={`${clock(waiting.expected_start_at)}: ${waiting.expected_start_basis}`}>
-      {seconds > 0 ? `in ${duration(seconds)}` : "now"}
-      {waiting.is_promised && <span class="quiet"> promised</span>}
+      {seconds > 0 ? `in ${duration(Math.round(seconds))}` : "now"}
+      {waiting.is_promised && <span class="quiet"> or earlier</span>}
+      <div class="quiet small">{shortBasis(waiting.expected_start_basis)}</div>
     </span>
   );
 }
 
-const Blocking = ({ ids }: { ids: readonly string[] }): JSX.Element => {
+const Blocking = ({ waiting }: { waiting: Entry["waiting"] }): JSX.Element => {
+  const { ids, reason } = blockedBy(waiting);
   const [first] = ids;
-  if (!first) return <span class="quiet">nobody</span>;
+  if (!first) return <span class="quiet">{reason}</span>;
   return (
     <>
       <Link href={`/jobs/${first}`} title={ids.join(", ")}>
@@ -230,7 +232,7 @@ function FairShare(): JSX.Element {
                   <td>{each.user}</td>
                   <td>{each.session}</td>
                   <td class="num">{duration(each.system_seconds)}</td>
-                  <td class="num">{(each.share * 100).toFixed(1)} %</td>
+                  <td class="num">{percent(each.share)}</td>
                 </tr>
               ))}
             </tbody>

@@ -2,12 +2,13 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Link } from "wouter-preact";
+import { Link, useLocation, useSearch } from "wouter-preact";
 import type { Schemas } from "../api";
-import { bytes, count, duration, percent, rate } from "../format";
+import { count, duration, percent, rate, size } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Facts, Trouble } from "../parts/basics";
 import { heat, held, loads } from "../parts/heat";
+import { progressText } from "../parts/progress";
 import { savePng, saveSvg } from "../parts/save";
 
 type Picture = Schemas["WaferPicture"];
@@ -16,7 +17,8 @@ type Layer = Picture["layers"][number];
 const CELL = 10;
 
 export function Wafer({ id }: { id: string }): JSX.Element {
-  const { value, problem } = useLive<Picture>(`/jobs/${id}/wafer`, { topics: ["job"], id });
+  const [session, setSession] = useSession();
+  const { value, problem } = useLive<Picture>(`/jobs/${id}/wafer${session ? `?session=${session}` : ""}`, { topics: ["job"], id });
   const [index, setIndex] = useState(0);
   const layer = value?.layers[Math.min(index, value.layers.length - 1)];
   return (
@@ -24,6 +26,7 @@ export function Wafer({ id }: { id: string }): JSX.Element {
       <div class="title">
         <h1>Wafer</h1>
         <Link href={`/jobs/${id}`}>{id}</Link>
+        <SessionChoice id={id} chosen={session} onChoose={setSession} />
         <span class="quiet">Every time on this page is simulated.</span>
       </div>
       {problem && (problem.status === 404 ? <Empty>{problem.message}</Empty> : <Trouble problem={problem} />)}
@@ -40,6 +43,27 @@ export function Wafer({ id }: { id: string }): JSX.Element {
         </>
       )}
     </>
+  );
+}
+
+/** The session whose wafer is shown, kept in the address; empty for the last one. */
+function useSession(): [string, (session: string) => void] {
+  const [path, navigate] = useLocation();
+  const session = new URLSearchParams(useSearch()).get("session") ?? "";
+  return [session, (chosen) => navigate(chosen ? `${path}?session=${chosen}` : path, { replace: true })];
+}
+
+function SessionChoice({ id, chosen, onChoose }: { id: string; chosen: string; onChoose: (session: string) => void }): JSX.Element | null {
+  const { value } = useLive<Schemas["RunSessionList"]>(`/jobs/${id}/sessions`, { topics: ["job"], id });
+  if (!value || value.items.length < 2) return null;
+  return (
+    <select aria-label="Session" value={chosen || String(value.items.length)} onChange={(event) => onChoose(event.currentTarget.value)}>
+      {value.items.map((each) => (
+        <option key={each.session} value={String(each.session)}>
+          Session {each.session}: {each.is_training ? "training" : "evaluation"}, {progressText(each)}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -104,7 +128,7 @@ function Heat(props: { id: string; picture: Picture; layer: Layer; what: "use" |
   const values = useMemo(() => (what === "use" ? loads(layer.patterns, picture.cells) : held(layer.patterns, picture.cells)), [layer, what, picture.cells]);
   const most = what === "use" ? 1 : Math.max(...values, 1);
   const title = what === "use" ? "Who works, while the grid computes" : "What each PE holds of the widest tensor";
-  const unit = what === "use" ? percent : bytes;
+  const unit = what === "use" ? percent : size;
   useEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
@@ -160,7 +184,7 @@ function LayerFacts({ picture, layer }: { picture: Picture; layer: Layer }): JSX
           ["PEs at work meanwhile", percent(layer.busy_share)],
           ["Weights in", `${rate(layer.simulated_weight_bytes_per_second)} of ${rate(picture.link_bytes_per_second)}`],
           ["Gradients out", `${rate(layer.simulated_gradient_bytes_per_second)} of ${rate(picture.link_bytes_per_second)}`],
-          ["Memory of a PE, widest layer step", `${bytes(picture.bytes_per_pe)} of ${bytes(picture.pe_capacity_bytes)}`],
+          ["Memory of a PE, widest layer step", `${size(picture.bytes_per_pe)} of ${size(picture.pe_capacity_bytes)}`],
           ["Micro-batch", `${picture.micro_batch} samples`],
           ["Machine", picture.machine],
         ]}
@@ -196,7 +220,7 @@ function Patterns({ layer }: { layer: Layer }): JSX.Element {
                 <td class="num">{count(each.features)}</td>
                 <td class="num">{each.tokens_per_pe}</td>
                 <td class="num">{each.features_per_pe}</td>
-                <td class="num">{bytes(each.bytes_per_pe)}</td>
+                <td class="num">{size(each.bytes_per_pe)}</td>
               </tr>
             ))}
           </tbody>

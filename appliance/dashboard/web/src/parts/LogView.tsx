@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../api";
-import { bytes } from "../format";
+import { size } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Trouble } from "./basics";
 import { readable } from "./logline";
@@ -28,7 +28,7 @@ export function Logs({ id, pod, onChoose }: { id: string; pod: string; onChoose:
           <select aria-label="Log of" value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>
             {value?.items.map((each) => (
               <option key={each.pod} value={each.pod}>
-                {each.pod.replace(`${id}-`, "")} ({bytes(each.num_bytes)})
+                {each.pod.replace(`${id}-`, "")} ({size(each.num_bytes)})
               </option>
             ))}
           </select>

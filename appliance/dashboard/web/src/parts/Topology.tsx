@@ -1,11 +1,11 @@
 /** The appliance as a picture, with what flows on its edges now. */
 
 import type { JSX } from "preact";
-import { rate } from "../format";
+import { figure, rate } from "../format";
 import { type Box, type Flow, layOut } from "./layout";
 
 export function Topology({ flow }: { flow: Flow }): JSX.Element {
-  const { width, height, boxes, edges } = layOut(flow, rate, (n) => `${n.toFixed(n < 10 ? 1 : 0)} samples/s`);
+  const { width, height, boxes, edges } = layOut(flow, rate, (n) => `${figure(n)} samples/s`);
   const find = (id: string): Box => boxes.find((box) => box.id === id) as Box;
   return (
     <div class="scroll">

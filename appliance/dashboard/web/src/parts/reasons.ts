@@ -2,3 +2,12 @@
 export function shortReason(reason: string): string {
   return reason.replace(/^job is queueing\. Job queue status: /, "").replace(/\.? For more information, please run .*$/, "");
 }
+
+/** What a job waits for, as `csctl get queue` says it: the jobs that block it, else the reason in a word. */
+export const blockedBy = (waiting: { blocking: readonly string[]; kind: string }): { ids: readonly string[]; reason: string } => ({
+  ids: waiting.blocking,
+  reason: waiting.blocking.length ? "" : waiting.kind,
+});
+
+/** What an expected start rests on, without the job's name, which stands beside it. */
+export const shortBasis = (basis: string): string => basis.replace(/^end of (wsjob-[a-z0-9]+), /, "");

@@ -1,0 +1,91 @@
+"""Sessions of jobs: reports are kept, and only news wakes the queue."""
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+
+from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
+from appliance.core.errors import NotFoundError
+from appliance.core.ids import JobId, PodName
+from appliance.management.jobs.run_sessions import RunSessions
+from appliance.management.reconciler.inbox import Wake
+from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.reconciler.run_progress import ProgressBook
+from appliance.management.store.state import State
+from appliance.storage.engine.database import Database
+from tests.support.clock import FakeClock
+from tests.support.management import new_job
+
+JOB = JobId("wsjob-a")
+CHIEF = PodName("wsjob-a-chief-0")
+
+
+@pytest.fixture
+def state(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    yield State.over(database, FakeClock())
+    database.close()
+
+
+def progress(step: int, *, at: float, pace: float = 1.0) -> RunProgress:
+    return RunProgress(
+        session=1, num_steps=600, completed_steps=step, step_seconds=pace, at_seconds=at
+    )
+
+
+def session(state: State, number: int, step: int, **traits) -> RunSession:
+    told = {"is_training": True, "num_steps": 600, "step_seconds": 0.4, **traits}
+    return RunSession(number=number, completed_steps=step, started_at=state.clock.now(), **told)
+
+
+def test_only_an_end_that_moves_is_news() -> None:
+    book = ProgressBook()
+    assert not book.note(JOB, progress(0, at=0.0, pace=0.0))
+    assert book.note(JOB, progress(10, at=10.0))
+    assert not book.note(JOB, progress(100, at=101.0))
+    assert not book.note(JOB, progress(200, at=240.0)), "40 s of 400 are a tenth"
+    assert book.note(JOB, progress(201, at=250.0, pace=2.0))
+    assert book.find(JOB) == progress(201, at=250.0, pace=2.0)
+    assert book.forget(JOB)
+    assert not book.forget(JOB)
+    assert book.find(JOB) is None
+
+
+def test_the_readings_of_a_session_stay_when_another_follows(state):
+    job = state.jobs.create(new_job(JOB))
+    mailbox = Mailbox()
+    sessions = RunSessions(state, mailbox)
+    sessions.note(job, session(state, 1, 300))
+    assert mailbox.inbox.get_nowait() == Wake()
+    assert sessions.progress(JOB).completed_steps == 300
+    now = state.clock.now() + dt.timedelta(seconds=60)
+    pods = {CHIEF: PodReadings(step=600, resident_bytes=7, readings={"wsc_x": 1.5})}
+    sessions.note(job, session(state, 1, 600, ended_at=now, pods=pods))
+    assert mailbox.inbox.get_nowait() == Wake()
+    assert sessions.progress(JOB) is None
+    sessions.note(job, session(state, 2, 5, is_training=False))
+    training, evaluation = sessions.of_job(JOB)
+    assert (training.completed_steps, training.pods) == (600, pods)
+    assert (evaluation.is_training, evaluation.ended_at) == (False, None)
+    assert sessions.one(JOB, 1) == training
+    with pytest.raises(NotFoundError, match=r"no session 3: it has run 2"):
+        sessions.one(JOB, 3)
+
+
+def test_a_job_that_was_queued_again_begins_with_its_first_session(state):
+    job = state.jobs.create(new_job(JOB))
+    first = session(state, 1, 600, ended_at=state.clock.now())
+    state.run_sessions.keep(job.id, first)
+    later = replace(first, completed_steps=3, ended_at=None, started_at=first.started_at)
+    state.run_sessions.keep(job.id, later)
+    assert state.run_sessions.of_job(JOB) == [later]
+
+
+def test_a_session_goes_with_its_job(state):
+    state.jobs.create(new_job(JOB))
+    state.run_sessions.keep(JOB, session(state, 1, 3))
+    state.jobs.change_phase(JOB, state.jobs.load(JOB).phase, Phase.CANCELLED)
+    state.jobs.delete(JOB)
+    assert state.run_sessions.of_job(JOB) == []

@@ -1,0 +1,88 @@
+"""Expected starts rest on the running job's own steps, then on its like, then on limits."""
+
+from dataclasses import replace
+
+import pytest
+
+from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.run import RunProgress
+from appliance.scheduler.run_time import Basis, Estimate
+from tests.support.scheduling import HOUR, cluster, cycle, execute, held
+
+NOW = 1000.0
+HISTORY = Estimate(expected_seconds=HOUR, bound_seconds=1.5 * HOUR, basis=Basis.PROGRAM)
+
+
+def progress(step: int, *, pace: float = 0.4, at: float = NOW) -> RunProgress:
+    return RunProgress(
+        session=1, num_steps=600, completed_steps=step, step_seconds=pace, at_seconds=at
+    )
+
+
+def start_behind(grant, **fields):
+    snapshot = cluster(1, grant, now_seconds=NOW, **fields)
+    return cycle(snapshot, [execute("a", 1)]).waits["a"]
+
+
+def test_a_job_at_step_169_of_600_ends_when_its_steps_do():
+    wait = start_behind(held("r", "s0", started_seconds=NOW - 80, progress=progress(169)))
+    start = wait.expected_start
+    assert start.at_seconds == pytest.approx(NOW + 431 * 0.4)
+    assert start.basis == "end of r, by its own steps: step 169 of 600, 2 min 52 s to go"
+    assert "expected to start in 2 min 52 s (end of r, by its own steps" in wait.reason
+    assert not start.is_promised
+
+
+def test_before_its_second_step_what_its_like_took_tells():
+    grant = held("r", "s0", started_seconds=NOW, estimate=HISTORY, progress=progress(0, pace=0.0))
+    start = start_behind(grant).expected_start
+    assert (start.at_seconds, start.basis) == (
+        NOW + HOUR,
+        "end of r, by earlier runs of the program",
+    )
+
+
+def test_steps_tell_more_than_what_its_like_took_even_if_that_is_longer():
+    slow = progress(1, pace=36.0)
+    grant = held("r", "s0", started_seconds=NOW, estimate=HISTORY, progress=slow)
+    start = start_behind(grant).expected_start
+    assert start.at_seconds == pytest.approx(NOW + 599 * 36.0)
+    assert "step 1 of 600, 5 h 59 min to go" in start.basis
+
+
+def test_a_limit_ends_a_job_before_its_last_step():
+    grant = replace(held("r", "s0", ends_in=NOW + 60), progress=progress(169))
+    start = start_behind(grant).expected_start
+    assert (start.at_seconds, start.basis) == (NOW + 60, "end of r, by time limit")
+    assert start.is_promised
+
+
+def test_a_job_that_should_have_ended_is_expected_to_end_now():
+    grant = held("r", "s0", started_seconds=0.0, progress=progress(599, at=NOW - 5))
+    assert start_behind(grant).expected_start.at_seconds == NOW
+
+
+def test_without_steps_history_or_limit_the_default_is_no_promise():
+    start = start_behind(held("r", "s0", started_seconds=NOW)).expected_start
+    assert start.basis == "end of r, by default"
+    assert not start.is_promised
+
+
+def test_those_who_end_first_by_their_steps_are_named_first():
+    late = held("late", "s0", started_seconds=0.0, progress=progress(100))
+    early = held("early", "s1", started_seconds=0.0, progress=progress(500))
+    outcome = cycle(cluster(2, late, early, now_seconds=NOW), [execute("a", 1)])
+    assert outcome.waits["a"].blocking == ("early", "late")
+
+
+def test_every_type_of_job_is_counted_by_itself():
+    jobs = [
+        execute("e0", 1, sequence=0),
+        *(replace(execute(f"d{n}", 0, sequence=n), type=JobType.DRIVER) for n in (1, 2, 3)),
+        execute("e1", 1, sequence=4),
+    ]
+    snapshot = cluster(1, held("r", "s0", ends_in=HOUR), stopped="the disk is full")
+    waits = cycle(snapshot, jobs).waits
+    assert [waits[f"d{n}"].position for n in (1, 2, 3)] == [0, 1, 2]
+    assert [waits[f"e{n}"].position for n in (0, 1)] == [0, 1]
+    assert "2 driver job(s) queued before current job" in waits["d3"].reason
