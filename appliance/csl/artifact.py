@@ -1,4 +1,4 @@
-"""The JSON files that the host reads."""
+"""The JSON files of a compiled program: `out.json` and `out_rpc.json`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Sources and options to a program: the compiler's one entry."""
+"""`compile_program`: compiles source files with options to a program or to diagnostics."""
 
 import sys
 from array import array

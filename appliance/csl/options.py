@@ -1,4 +1,4 @@
-"""What a compilation is asked: the options of `cslc`, without its file names and flags."""
+"""The options of a compilation, and where its source text comes from."""
 
 from dataclasses import dataclass
 from typing import Protocol

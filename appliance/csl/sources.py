@@ -1,4 +1,4 @@
-"""Source text and places in it."""
+"""Source files, and spans of text in them."""
 
 from bisect import bisect_right
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How builtins are called: the number of arguments is checked before the builtin sees them."""
+"""Registers builtins by name, checks the number of their arguments, and reads arguments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

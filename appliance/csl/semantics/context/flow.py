@@ -1,4 +1,4 @@
-"""Leaving blocks, loops and functions, at compile time and in straight-line code."""
+"""What `break`, `continue` and `return` leave, and the value that they carry."""
 
 from appliance.csl.semantics.values.place_kinds import Place
 from appliance.csl.semantics.values.types import Type

@@ -1,4 +1,4 @@
-"""Where code is evaluated: the module, the local names, and the code that is being made."""
+"""Frames, modules as frames see them, and the layout or tile that is being compiled."""
 
 from abc import ABC, abstractmethod
 from typing import NoReturn

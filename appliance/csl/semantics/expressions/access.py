@@ -1,4 +1,4 @@
-"""Reading and writing places."""
+"""Loads values from places (variables, fields, elements), and stores values in them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The heart of the engine: an expression to a value, and a value to a type that is wanted."""
+"""Evaluates an expression to a value, and converts a value to the type that its place wants."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""`.{...}` and `T{...}`."""
+"""Evaluates initialisers of structs, tuples and arrays: `.{...}` and `T{...}`."""
 
 from appliance.csl.diagnostics import did_you_mean
 from appliance.csl.semantics.context.frames import Frame

@@ -1,4 +1,4 @@
-"""Places: what an assignment writes, `&` takes the address of, an index reaches into."""
+"""Finds the place that an expression names: for assignment, `&`, a field or an index."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Known values as bytes of a PE's memory."""
+"""The initial bytes of variables in a PE's memory."""
 
 import struct
 

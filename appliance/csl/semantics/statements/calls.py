@@ -1,4 +1,4 @@
-"""Calls: evaluated where everything must be known, inlined, or compiled."""
+"""Calls of functions: evaluated at compile time, inlined, or compiled to a call instruction."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""`if`, `switch` and blocks as values; `switch` as a statement."""
+"""`if`, `switch` and blocks that have a value, and `switch` as a statement."""
 
 from appliance.csl.program.instructions import Switch
 from appliance.csl.program.types import Scalar

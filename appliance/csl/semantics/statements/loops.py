@@ -1,4 +1,4 @@
-"""`while` and `for`: executed, unrolled, or turned into blocks."""
+"""`while` and `for`: executed at compile time, unrolled, or compiled to basic blocks."""
 
 from appliance.csl.program.code import MEMORY_BYTES
 from appliance.csl.program.operands import Constant, Operand, Register

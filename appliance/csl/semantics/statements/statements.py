@@ -1,4 +1,4 @@
-"""Statements: executed where all is known, else turned into blocks of instructions."""
+"""Statements: executed at compile time, or compiled to basic blocks."""
 
 from collections.abc import Callable
 from typing import Any

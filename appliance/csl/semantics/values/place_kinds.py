@@ -1,4 +1,4 @@
-"""What an expression may name: a value, or a variable in registers, memory or the compiler."""
+"""Kinds of places: constants, and variables in registers, in memory or at compile time."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What an expression gives: a value known at compile time, or code that computes it."""
+"""Values of expressions: constants, and operands that instructions compute at run time."""
 
 from typing import Any
 
