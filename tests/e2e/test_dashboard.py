@@ -92,10 +92,14 @@ def test_layer_steps_are_walked_through(trained: tuple[str, str], opener: Opener
 
 def test_the_planner_answers(trained: tuple[str, str], opener: Opener) -> None:
     page = opener(trained[0]).open("/planner")
-    page.get_by_label("Layers").fill("12")
+    page.get_by_label("Layers", exact=True).fill("12")
     page.get_by_role("button", name="Estimate").click()
     expect(page.get_by_role("img", name=re.compile("Speed-up over one system"))).to_be_visible()
     expect(page.locator("main")).to_contain_text("16 x CS-2")
+    page.get_by_label("Decoder layers (T5)").fill("12")
+    page.get_by_label("Target length (T5)").fill("128")
+    page.get_by_role("button", name="Estimate").click()
+    expect(page.locator("main")).to_contain_text("encoder-decoder")
 
 
 def test_what_happens_is_on_the_page_at_once(idle: ApplianceProcess, opener: Opener) -> None:

@@ -118,6 +118,9 @@ export interface paths {
         /**
          * Get Estimate
          * @description Return what systems would do with a transformer; every time is simulated.
+         *
+         *     A decoder unless it is `bidirectional` (an encoder such as BERT) or has `decoder_layers`
+         *     (an encoder-decoder such as T5, whose `layers` and `sequence` are the encoder's).
          */
         get: operations["get_estimate_api_v1_estimate_get"];
         put?: never;
@@ -1207,9 +1210,10 @@ export interface components {
          *         tokens: Training tokens that days, energy and loss are for.
          *         simulated_days: Training time without staging and checkpoints.
          *         simulated_energy_kwh: Of the systems alone.
-         *         training_flops: Dense floating-point operations of the whole training.
+         *         training_flops: Floating-point operations of the whole training; of a described decoder
+         *             as the Cerebras-GPT paper counts them, else two for each multiply-add.
          *         expected_loss: Pile test loss if this compute were spent compute-optimally; null for a
-         *             program, whose family is unknown.
+         *             program, whose family is unknown, and for models other than decoders.
          *         mup: Hyper-parameter advice; null for a program.
          *         simulated_phases_seconds: Times around the steps.
          *         weak_scaling: The batch grows with the systems.
@@ -1790,6 +1794,11 @@ export interface components {
              * @default
              */
             session: string;
+            /**
+             * Time Limit Seconds
+             * @default 0
+             */
+            time_limit_seconds: number;
             /** Work Dir */
             work_dir: string;
         };
@@ -3259,6 +3268,10 @@ export interface operations {
                 gated?: boolean;
                 untied?: boolean;
                 density?: number;
+                bidirectional?: boolean;
+                head_width?: number | null;
+                decoder_layers?: number;
+                decoder_sequence?: number | null;
                 systems?: number;
                 machine?: string;
                 batch?: number | null;

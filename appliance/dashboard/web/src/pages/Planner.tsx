@@ -11,16 +11,22 @@ type Report = Schemas["EstimateReport"];
 
 const NUMBERS = [
   ["layers", "Layers", "24"],
+  ["decoder_layers", "Decoder layers (T5)", ""],
   ["hidden", "Hidden size", "2048"],
   ["heads", "Attention heads", "16"],
+  ["kv_heads", "Key and value heads", ""],
+  ["head_width", "Head width", ""],
   ["ffn", "FFN size", ""],
   ["vocab", "Vocabulary", "50257"],
   ["sequence", "Sequence length", "2048"],
+  ["decoder_sequence", "Target length (T5)", ""],
   ["systems", "Systems", "16"],
   ["batch", "Global batch", ""],
   ["micro_batch", "Micro-batch", ""],
   ["tokens", "Training tokens", ""],
 ] as const;
+
+const OPTIONAL: Record<string, string> = { decoder_layers: "none", decoder_sequence: "as the source" };
 
 const TERMS = [
   ["compute", "Compute"],
@@ -66,7 +72,7 @@ export function Planner(): JSX.Element {
           {NUMBERS.map(([name, label, initial]) => (
             <label class="field" key={name}>
               {label}
-              <input name={name} type="number" min="1" step="1" defaultValue={initial} placeholder={initial ? "" : "chosen for you"} required={name === "layers" || name === "hidden"} />
+              <input name={name} type="number" min="1" step="1" defaultValue={initial} placeholder={initial ? "" : OPTIONAL[name] ?? "chosen for you"} required={name === "layers" || name === "hidden"} />
             </label>
           ))}
           <label class="field">
@@ -75,6 +81,9 @@ export function Planner(): JSX.Element {
               <option value="cs2">CS-2 (WSE-2)</option>
               <option value="cs3">CS-3 (WSE-3)</option>
             </select>
+          </label>
+          <label class="check">
+            <input type="checkbox" name="bidirectional" value="true" /> encoder (BERT)
           </label>
           <label class="check">
             <input type="checkbox" name="gated" value="true" /> gated FFN
