@@ -61,6 +61,9 @@ def retrying(service):
     config = {"methodConfig": [method, {"name": never}]}
     return [
         ("grpc.service_config", json.dumps(config)),
+        # gRPC's pauses between connections grow to two minutes over many absences of management;
+        # each client here meets those of all jobs.
+        ("grpc.max_reconnect_backoff_ms", 10_000),
         ("grpc.max_receive_message_length", _MESSAGE_BYTES),
         ("grpc.max_send_message_length", _MESSAGE_BYTES),
     ]
