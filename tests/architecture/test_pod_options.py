@@ -22,7 +22,7 @@ from appliance.core.pods.pod_options import (
 )
 from appliance.management.pods import pod_specs
 from appliance.management.pods.pod_specs import plan_pods
-from tests.unit.management.test_gang import POD_CONTEXT, RUNS, record
+from tests.unit.management.test_gang import POD_ENVIRONMENT, RUNS, record
 
 ROOT = Path(__file__).parents[2]
 KINDS: tuple[type[PodOptions], ...] = (*OPTIONS_OF_ROLE.values(), SdkPodOptions)
@@ -74,7 +74,7 @@ def given() -> Iterator[PodOptions]:
     demands = tuple(PodDemand(role=role, memory_bytes=7) for role in pod_specs.POD_KINDS.values())
     requirements = Requirements(num_shards=2, fan_out=2, pods=demands)
     around = replace(
-        POD_CONTEXT,
+        POD_ENVIRONMENT,
         runs=replace(
             RUNS,
             streams="network",
