@@ -224,7 +224,8 @@ class Execution:
             step: The step, 0-based.
             name: Name of the output or of the state tensor.
         """
-        session = self._running_session(step)
+        session = self.session
+        machine.check_step(self._state, step)
         with self.failures.explained():
             self._pods.release_snapshots(session, step)
             output = session.output(name)
@@ -335,18 +336,6 @@ class Execution:
         )
         session.read_outputs(self._context.series.record)
         self._pods.start(session, schedule)
-
-    def _running_session(self, step: int) -> Session:
-        """Return the session if a step belongs to its run."""
-        session, schedule = self.session, self._state.schedule
-        if self._state.phase is not machine.SessionPhase.STREAMING or schedule is None:
-            raise ConflictError(
-                f"Nothing of step {step + 1} can be fetched: session {session.number} is "
-                f"{self._state.phase.value}."
-            )
-        if step >= schedule.num_steps:
-            raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
-        return session
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from appliance.coordinator.failure import Failure
 from appliance.core.cluster.run import RunSchedule
-from appliance.core.errors import ConflictError
+from appliance.core.errors import ConflictError, NotFoundError
 
 
 class SessionPhase(StrEnum):
@@ -165,6 +165,23 @@ def advance(state: JobState, event: Event) -> tuple[JobState, tuple[Action, ...]
         raise state.failure.error()
     new, actions = _next(state, event)
     return (new if isinstance(event, Ingest) else _told(new, _word(event))), actions
+
+
+def check_step(state: JobState, step: int) -> None:
+    """Check that a step (0-based) belongs to the run of the present session.
+
+    Raises:
+        ConflictError: No steps run.
+        NotFoundError: The run has fewer steps.
+    """
+    schedule = state.schedule
+    if state.phase is not SessionPhase.STREAMING or schedule is None:
+        raise ConflictError(
+            f"Nothing of step {step + 1} can be fetched: session {state.session} is "
+            f"{state.phase.value}."
+        )
+    if step >= schedule.num_steps:
+        raise NotFoundError(f"The run has {schedule.num_steps} steps; step {step + 1} is none.")
 
 
 def _end(state: JobState, event: Fail | Close) -> tuple[JobState, tuple[Action, ...]]:

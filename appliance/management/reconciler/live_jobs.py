@@ -13,7 +13,7 @@ from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
-from appliance.management.reconciler.run_progress import ProgressBook
+from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.snapshot import Grant

@@ -14,8 +14,8 @@ from appliance.management.changes.watch import Awaited
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import wait_until_committed
-from appliance.management.reconciler.run_progress import ProgressBook
 from appliance.management.reconciler.scheduling.dispatcher import Published
+from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.scheduler.admission import Admit, Reject
 from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.waiting.wait_reasons import Wait

@@ -71,8 +71,7 @@ def submit_run(
         option(
             "--time-limit",
             metavar="TIME",
-            help="Each job of the script is ended after TIME (90m, 1h30m, or seconds), counted "
-            "from its start; the queue goes by it when it tells others when they start.",
+            help="Each job of the script ends so long after its start: 90m, 1h30m, or seconds.",
         ),
     ] = "",
     restart_policy: Annotated[

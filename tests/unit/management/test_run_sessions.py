@@ -12,7 +12,7 @@ from appliance.core.ids import JobId, PodName
 from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.reconciler.inbox import Wake
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.run_progress import ProgressBook
+from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from tests.support.clock import FakeClock
