@@ -65,6 +65,7 @@ def _texts() -> list[Path]:
     for top in SOURCES:
         for suffix in ("*.py", "*.md"):
             found += sorted((ROOT / top).rglob(suffix))
+    found = [path for path in found if "node_modules" not in path.parts]
     about = (Path(__file__), ROOT / "docs/decisions/0081-words-that-were-given-up-stay-away.md")
     return [
         path
