@@ -1,8 +1,12 @@
 """Runs shell commands of the client, and collects the output of all its programs."""
 
 import contextlib
+import fcntl
 import os
+import select
 import subprocess
+import sys
+import termios
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,13 +18,16 @@ from workers.sdk.files import JobFiles
 from workers.sdk.options import SdkLimits
 from workers.sdk.programs import Programs, end
 
-_CHUNK_BYTES = 1 << 16
 _DRAIN_SECONDS = 5.0
 SYSTEM_PLACEHOLDER = "%CMADDR%"
 
 
 class Output:
     """Collects what a program prints, and copies it to the job's log as it comes.
+
+    The client gets the standard output alone of a command that succeeds, so each descriptor has a
+    pipe of its own. One thread reads them all and counts what waits in the later ones first: what
+    a program prints to `err` never stands before what it had printed to `out` until then.
 
     Args:
         log_path: The log.
@@ -35,7 +42,7 @@ class Output:
         self._kept_bytes = 0
         self._is_cut = False
         self._ends: dict[str, tuple[int, int]] = {}
-        self._threads: list[threading.Thread] = []
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Output":
         return self
@@ -47,15 +54,15 @@ class Output:
         trace: TracebackType | None,
     ) -> None:
         self._close_writers()
-        for thread in self._threads:
-            thread.join(_DRAIN_SECONDS)  # a process that has left the group may hold the other end
+        if self._thread is not None:  # a process that has left the group may hold the other end
+            self._thread.join(_DRAIN_SECONDS)
         self._log.close()
 
     def writer(self, name: str) -> int:
         """Return a descriptor that a program can print to.
 
         Args:
-            name: `out` or `err`.
+            name: `out`, and after it `err` if that is told apart.
         """
         self._ends[name] = os.pipe()
         return self._ends[name][1]
@@ -63,10 +70,9 @@ class Output:
     def read(self) -> None:
         """Begin to collect; the program has been started."""
         self._close_writers()
-        for name, (reader, _) in self._ends.items():
-            thread = threading.Thread(target=self._copy, args=(name, reader), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        readers = {name: reader for name, (reader, _) in self._ends.items()}
+        self._thread = threading.Thread(target=self._copy, args=(readers,), daemon=True)
+        self._thread.start()
 
     def text(self, only: str = "") -> str:
         """Return what was printed, in the order in which it came; or by one descriptor only."""
@@ -82,20 +88,35 @@ class Output:
                 os.close(writer)
                 self._ends[name] = (reader, -1)
 
-    def _copy(self, name: str, reader: int) -> None:
-        with os.fdopen(reader, "rb", buffering=0) as source:
-            while data := source.read(_CHUNK_BYTES):
-                with contextlib.suppress(OSError, ValueError):  # full, or given up on
-                    self._log.write(data)
-                self._keep(name, data)
+    def _copy(self, readers: dict[str, int]) -> None:
+        """Read all pipes to their ends."""
+        poll = select.poll()
+        for reader in readers.values():
+            poll.register(reader, select.POLLIN)
+        while readers:
+            has_ended = {reader for reader, events in poll.poll() if events & select.POLLHUP}
+            waiting = [(name, _num_waiting(reader)) for name, reader in reversed(readers.items())]
+            for name, num_bytes in reversed(waiting):
+                if num_bytes:
+                    self._keep(name, os.read(readers[name], num_bytes))
+                if readers[name] in has_ended:
+                    poll.unregister(readers[name])
+                    os.close(readers.pop(name))
 
     def _keep(self, name: str, data: bytes) -> None:
+        with contextlib.suppress(OSError, ValueError):  # full, or given up on
+            self._log.write(data)
         with self._lock:
             self._parts.append((name, data))
             self._kept_bytes += len(data)
             while self._kept_bytes > self._max_bytes and len(self._parts) > 1:
                 self._kept_bytes -= len(self._parts.pop(0)[1])
                 self._is_cut = True
+
+
+def _num_waiting(reader: int) -> int:
+    """Return the bytes that lie in a pipe."""
+    return int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 class Watch:

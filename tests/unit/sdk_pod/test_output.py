@@ -26,6 +26,19 @@ def test_both_streams_are_kept_and_told_apart(tmp_path):
     assert sorted((tmp_path / "log").read_text().split()) == ["err", "out"]
 
 
+def test_an_error_stands_behind_all_that_was_printed_before_it(tmp_path):
+    code = """
+import os
+for n in range(5000):
+    os.write(1, b"out %d\\n" % n)
+    os.write(2, b"err %d\\n" % n)
+"""
+    output = collected(tmp_path / "log", code, max_bytes=1 << 20)
+    place = {line: at for at, line in enumerate(output.text().splitlines())}
+    assert len(place) == 10_000
+    assert [n for n in range(5000) if place[f"out {n}"] > place[f"err {n}"]] == []
+
+
 def test_the_end_of_a_long_output_is_kept_and_all_of_it_logged(tmp_path):
     code = "for i in range(200000): print(i)"
     output = collected(tmp_path / "log", code, max_bytes=100_000)
