@@ -3,8 +3,8 @@
 Each file is a right program with some tokens, lines or characters changed. The compiler has to
 answer with a program or with diagnostics, within `MAX_SECONDS` of processor time and `MAX_BYTES`
 of memory a file, with the options that `cslc` has by default. Right programs are our own; those
-of checkouts of the public examples come to them if DIRECTORY names some. Prints what broke, and
-exits 1 if anything did.
+of checkouts of the public examples come to them if DIRECTORY names some. Prints what broke, which
+file took longest and the most memory that a process had; exits 1 if anything broke.
 """
 
 import multiprocessing
@@ -48,6 +48,17 @@ class Seed:
     main: str
     texts: Mapping[str, str]
     options: CompileOptions
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the compiler made of one damaged program."""
+
+    number: int
+    seconds: float
+    """Processor time."""
+    problem: str = ""
+    """How it broke; empty if it did not."""
 
 
 class TooLongError(Exception):
@@ -147,33 +158,39 @@ def damaged(number: int, seed: int, found: list[Seed]) -> tuple[Seed, dict[str, 
     return right, texts
 
 
-def broken(numbers: range, seed: int, found: list[Seed]) -> Iterator[tuple[int, str]]:
-    """Compile the programs of some numbers; yield each that broke, and how."""
+def answers(numbers: range, seed: int, found: list[Seed]) -> Iterator[Answer]:
+    """Compile the programs of some numbers."""
     before = signal.signal(signal.SIGPROF, _raise)
     try:
         for number in numbers:
             right, texts = damaged(number, seed, found)
-            signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
-            try:
-                result = compile_program(right.main, right.options, Files(texts))
-                result.render()
-                if "more memory at compile time" in result.render():
-                    yield number, "ran out of memory"
-            except Exception:  # noqa: BLE001 - every one is a finding
-                yield number, traceback.format_exc(limit=-6)
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
+            began = time.process_time()
+            problem = _problem(right, texts)
+            yield Answer(number, time.process_time() - began, problem)
     finally:
         signal.signal(signal.SIGPROF, before)
+
+
+def _problem(right: Seed, texts: dict[str, str]) -> str:
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
+    try:
+        text = compile_program(right.main, right.options, Files(texts)).render()
+    except Exception:  # noqa: BLE001 - every one is a finding
+        return traceback.format_exc(limit=-6)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return "ran out of memory" if "more memory at compile time" in text else ""
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
     raise TooLongError(f"more than {MAX_SECONDS} s of processor time")
 
 
-def _process(numbers: range, seed: int, examples: Path | None) -> list[tuple[int, str]]:
+def _process(numbers: range, seed: int, examples: Path | None) -> tuple[list[Answer], int]:
+    """Answer some files in a process of their own; return the answers and its peak memory."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
-    return list(broken(numbers, seed, seeds(examples)))
+    made = list(answers(numbers, seed, seeds(examples)))
+    return made, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def main() -> int:
@@ -181,22 +198,26 @@ def main() -> int:
     num_files = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     examples = Path(sys.argv[3]) if len(sys.argv) > 3 else None
-    began, num_broken = time.monotonic(), 0
+    began = time.monotonic()
     parts = [
         (range(at, min(at + FILES_PER_PROCESS, num_files)), seed, examples)
         for at in range(0, num_files, FILES_PER_PROCESS)
     ]
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
-        for findings in pool.starmap(_process, parts, chunksize=1):
-            for number, text in findings:
-                num_broken += 1
-                print(f"file {number} of seed {seed}: {text}", flush=True)
-    spent = time.monotonic() - began
+        results = pool.starmap(_process, parts, chunksize=1)
+    made = [answer for part, _ in results for answer in part]
+    broken = [answer for answer in made if answer.problem]
+    for answer in broken:
+        print(f"file {answer.number} of seed {seed}: {answer.problem}", flush=True)
+    slowest = max(made, key=lambda answer: answer.seconds)
     print(
-        f"{num_files:,} damaged files of {len(seeds(examples))} programs in {spent:.0f} s; "
-        f"{num_broken} broke or took more than {MAX_SECONDS} s or {MAX_BYTES >> 30} GiB"
+        f"{num_files:,} damaged files of {len(seeds(examples))} programs in "
+        f"{time.monotonic() - began:.0f} s; {len(broken)} broke or took more than {MAX_SECONDS} s "
+        f"or {MAX_BYTES >> 30} GiB\n"
+        f"slowest: file {slowest.number} of seed {seed}, {slowest.seconds:.2f} s of processor "
+        f"time; peak memory of a process: {max(peak for _, peak in results) >> 20} MiB"
     )
-    return 1 if num_broken else 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

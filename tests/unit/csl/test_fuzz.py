@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from appliance.csl.compiler import compile_program
 from appliance.csl.syntax import tokenize
-from tests.fuzz.csl import broken, seeds
+from tests.fuzz.csl import MAX_SECONDS, answers, seeds
 from tests.support.csl import Files, compile_files, compile_pe
 from tests.unit.csl.test_whole_program import LAYOUT, PE
 
@@ -176,7 +176,9 @@ def test_damaged_files_are_answered_within_their_limits() -> None:
     """A short form of `python -m tests.fuzz.csl 10000`."""
     found = seeds()
     assert len(found) > 20
-    assert list(broken(range(150), 18, found)) == []
+    made = list(answers(range(150), 18, found))
+    assert [answer for answer in made if answer.problem] == []
+    assert all(answer.seconds < MAX_SECONDS for answer in made)
 
 
 def test_right_programs_are_right_before_they_are_damaged() -> None:
