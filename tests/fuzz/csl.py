@@ -8,8 +8,10 @@ file took longest and the most memory that a process had; exits 1 if anything br
 """
 
 import multiprocessing
+import os
 import random
 import resource
+import shlex
 import signal
 import sys
 import time
@@ -22,6 +24,7 @@ from types import FrameType
 from appliance.csl.compiler import compile_program
 from appliance.csl.options import CompileOptions
 from appliance.csl.syntax import tokenize
+from appliance.sdk.arguments import parse
 from tests.support.csl import LAYOUT, Files
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +42,8 @@ type color direction anytype @zeros @constants @as @bitcast @range @get_dsd @map
 @import_module @get_color @activate @type_of @strcat @set_rectangle @fmacs @mov32
 """
 _WORDS = _TEXT.split()
+_SHARED = "benchmark-libs"
+"""Directory of modules that several of the public examples share."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,25 @@ def seeds(examples: Path | None = None) -> list[Seed]:
     for path in sorted(libraries.rglob("*.csl")):  # each as the code of a PE
         texts = {"layout.csl": LAYOUT, "pe.csl": path.read_text()}
         found.append(Seed("layout.csl", texts, CompileOptions()))
-    for path in sorted(examples.rglob("*.csl")) if examples else []:
-        if "layout" in path.name:
-            texts = {str(each.relative_to(path.parent)): each.read_text() for each in _near(path)}
-            found.append(Seed(path.name, texts, CompileOptions(memcpy=True, channels=1)))
+    for path in sorted(examples.rglob("commands_wse[23].sh")) if examples else []:
+        found.extend(_compiled_by(path))
     return found
+
+
+def _compiled_by(commands: Path) -> Iterator[Seed]:
+    """Yield the programs that an example's command file compiles, with its options."""
+    directory = commands.parent
+    paths = _near(commands)
+    if any(_SHARED in path.read_text() for path in paths):
+        paths += sorted((directory.parent / _SHARED).rglob("*.csl"))
+    texts = {os.path.relpath(path, directory): path.read_text() for path in paths}
+    for line in commands.read_text().replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["cslc"]:
+            arguments = parse(words[1:])
+            name = os.path.normpath(arguments.main)
+            if name in texts:
+                yield Seed(name, texts, arguments.options)
 
 
 def _near(path: Path) -> list[Path]:
