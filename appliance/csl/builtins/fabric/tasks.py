@@ -89,6 +89,8 @@ def _argument_bits(
         frame.silent()
     parameters = signature.parameters
     name = task.node.name
+    if signature.result is not t.VOID:
+        frame.fail(node.arguments[0], f"task '{name}' returns '{signature.result}'; a task is void")
     if kind is TaskKind.LOCAL and parameters:
         frame.fail(node.arguments[0], f"local task '{name}' cannot have parameters")
     if kind is TaskKind.DATA and not parameters:

@@ -145,6 +145,8 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
     fabric = [value for value in sources if value.type.name == "fabin_dsd"]
     if len(fabric) > 1 and frame.world.session.is_wse3:
         frame.fail(node, "an operation of wse3 reads from one fabin_dsd at most")
+    if len(sources) > 1 and sources[0].type is t.FIFO:
+        frame.fail(node.arguments[1], f"a FIFO is not the first source of '@{node.name}'")
     if destination.type is t.FIFO and node.name.startswith("f") and len(sources) > 2:
         frame.fail(node.arguments[0], "a FIFO is not the destination of a fused operation")
 

@@ -89,8 +89,13 @@ class Module(Scope):
         self._globals[name] = result
         return result
 
+    def _lacks_old_types(self) -> bool:
+        return self.world.session.options.dialect == "2.10" and not self.unit.is_library
+
     def _predefined(self, name: str, frame: Frame, node: tree.Node) -> Const:
         type_ = t.named_type(name)
+        if type_ is t.COMPTIME_STRUCT and self._lacks_old_types():
+            frame.fail(node, f"`{name}` is no longer supported in CSL; use no type, or 'anytype'")
         if type_ is not None:
             found = type_value(type_)
         elif name in DIRECTIONS:
