@@ -1,6 +1,7 @@
 """Worlds with something amiss around the appliance: its disk, its shared memory, its network."""
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -82,9 +83,7 @@ def full_disk(directory, reference, rounds=2):
             name = f"disk-{number}"
             client = _start(world, name)
             filler = data / "filler"
-            status = os.statvfs(data)
-            with filler.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
+            _fill(filler)
             finding.reason_seconds = _refusal(world, finding)
             filler.unlink()
             _finish(world, client, name, finding, reference)
@@ -93,6 +92,19 @@ def full_disk(directory, reference, rounds=2):
         world.down()
         subprocess.run(["umount", "--lazy", str(data)], check=True)
     return findings
+
+
+def _fill(filler):
+    """Write until nothing goes onto the disk any more; others write to it at the same time."""
+    with filler.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12):  # the last is a page, the least that tmpfs gives
+            block = bytes(size)
+            try:
+                while file.write(block) == size:
+                    pass
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
 
 
 def _refusal(world, finding):
@@ -170,14 +182,14 @@ def bad_network(directory, reference, rounds=2):
         for number in range(rounds):
             for what in ("packets lost", "network cut"):
                 finding = Finding(fault=_fault(what, Promise.GOES_ON))
-                name = f"network-{number}-{what[0]}"
-                client = _start(world, name)
+                run = f"network-{number}-{what[0]}"
+                client = _start(world, run)
                 share = ("-m", "statistic", "--mode", "random", "--probability", str(_DROP_SHARE))
                 rule = ("OUTPUT", *(share if what == "packets lost" else ()), "-j", "DROP")
                 subprocess.run([*inside, "iptables", "-A", *rule], check=True)
                 pause(_CUT_SECONDS)
                 subprocess.run([*inside, "iptables", "-D", *rule], check=True)
-                _finish(world, client, name, finding, reference)
+                _finish(world, client, run, finding, reference)
                 findings.append(finding)
     finally:
         world.down()
