@@ -77,7 +77,7 @@ def test_threads_at_work_change_no_bit_no_cycle_and_no_line() -> None:
 def test_no_wavelet_is_lost_or_doubled_and_each_color_keeps_its_order(seed: int) -> None:
     """On the reference, which agrees with the kernel: all that comes is a beginning of what went.
 
-    Colors with a switch or a filter anywhere are left out: they drop and divert on purpose.
+    Colors with a switch, a filter or a swap anywhere are left out: they drop and divert on purpose.
     """
     drawn = program_of(seed, largest=3, streams=6)
     fabric = Fabric(drawn.program)
@@ -116,10 +116,11 @@ def newest(queues: list[Queue], before: list[Wavelet | None]) -> list[Wavelet]:
 
 
 def plain_colors(program: Program) -> set[int]:
-    """Return the colors that no router switches or filters."""
+    """Return the colors that no router switches, filters or swaps with their partner."""
     entries = [entry for routing in program.routings for entry in routing.colors]
     special = {e.color for e in entries if e.positions or e.filter or e.pop_mode != "no_pop"}
-    return {entry.color for entry in entries} - special
+    swapped = {color for e in entries if e.swap_x or e.swap_y for color in (e.color, e.color ^ 1)}
+    return {entry.color for entry in entries} - special - swapped
 
 
 def check_room(fabric: Fabric) -> None:
