@@ -12,6 +12,9 @@ PodName = NewType("PodName", str)
 JOB_PREFIX = "wsjob-"
 """How every job id begins."""
 
+ARRAY_PREFIX = "array-"
+"""How the id of every array of detached runs begins."""
+
 AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
 """Ending of every authority that clients call; the TLS certificate is for all names below it."""
 
@@ -20,9 +23,6 @@ _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SUFFIX_PAIRS = 11
 _SECRET_CHARACTERS = 20
 """What the longest label of a DNS name leaves; a hundred bits, so that nobody guesses it."""
-
-AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
-"""Ending of every authority that clients call; the TLS certificate is for all names below it."""
 
 
 class Role(StrEnum):
@@ -64,6 +64,11 @@ def new_authority(job: JobId) -> str:
 def new_workflow_id() -> WorkflowId:
     """Return a fresh workflow id: `wflow-` and 22 characters."""
     return WorkflowId(f"wflow-{_suffix()}")
+
+
+def new_array_id() -> str:
+    """Return a fresh id of an array of detached runs: `array-` and 22 characters."""
+    return f"{ARRAY_PREFIX}{_suffix()}"
 
 
 def pod_name(job: JobId, role: Role, index: int) -> PodName:

@@ -323,7 +323,7 @@ def _admit_lookups(cycle: CycleState) -> None:
             return
         if looking[job.account.user] >= most:
             continue
-        if cycle.is_open[slot] and not job.held_by and not cycle.rooms.is_paused(job.session):
+        if cycle.is_open[slot] and not job.is_held and not cycle.rooms.is_paused(job.session):
             cycle.admit_lookup(slot)
             looking[job.account.user] += 1
             room -= 1

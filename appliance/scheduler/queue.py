@@ -55,6 +55,7 @@ class PendingJob:
             compile cache: for that it starts at once and takes nothing.
         is_preemptible: Whether it can go on from a checkpoint once it runs.
         held_by: Who holds it back: it keeps its place and does not start; empty for nobody.
+        after: Jobs that have yet to succeed before it may start.
     """
 
     id: JobId
@@ -75,6 +76,12 @@ class PendingJob:
     is_lookup: bool = False
     is_preemptible: bool = False
     held_by: str = ""
+    after: tuple[JobId, ...] = ()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it keeps its place and does not start, whatever is free."""
+        return bool(self.held_by or self.after)
 
     @property
     def account(self) -> Account:
@@ -292,7 +299,7 @@ class JobQueue:
         c.value[slot] = job.priority
         c.sequence[slot] = job.sequence
         c.queue_type[slot] = QUEUE_TYPES.index(job.type.queue_type)
-        c.is_held[slot] = bool(job.held_by)
+        c.is_held[slot] = job.is_held
         c.account[slot] = self._number_of(job.account)
         c.origin[slot] = self._origin_of(job)
         c.submitted[slot] = job.submitted_seconds

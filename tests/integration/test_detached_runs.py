@@ -32,6 +32,8 @@ if what == "token":
     os.rename("token.part", "token")
 if what in ("wait", "token"):
     time.sleep(600)
+if what == "index":
+    print("index", os.environ["WSC_ARRAY_INDEX"], "of", os.environ["WSC_ARRAY_SIZE"])
 if what == "die" and os.environ["WSC_RESTART_COUNT"] == "0":
     os.kill(os.getpid(), 9)
 sys.exit(int(what) if what.isdigit() else 0)
@@ -219,3 +221,34 @@ def test_a_run_that_wants_more_systems_than_there_are_is_refused_at_once(
     said = terminal.run("submit", "--systems", "3", "--", "true", code=2)
 
     assert "asks for 3 systems; the cluster has 2" in said
+
+
+def test_an_array_is_listed_waited_for_and_cancelled_as_one(terminal: Terminal) -> None:
+    run = ("--", sys.executable, "script.py")
+    said = terminal.run("submit", "--array", "4-6:2", *run, "index")
+    jobs = re.findall(r"job/(wsjob-\w+) was submitted, index (\d)", said)
+    assert [index for _, index in jobs] == ["4", "6"]
+    array = re.findall(r"array-[a-z0-9]{22}", said)[0]
+    for job, index in jobs:
+        assert f"index {index} of 2" in terminal.run("attach", job)
+    after = terminal.submit("0", "--after", array)
+    terminal.run("attach", after)
+    assert terminal.run("get", "jobs", "-a", "-l", f"array={array}").count("SUCCEEDED") == 2
+
+    said = terminal.run("submit", "--array", "1,3", *run, "wait")
+    array = re.findall(r"array-[a-z0-9]{22}", said)[0]
+    waiting = terminal.submit("0", "--after", array)
+    assert "Dependency" in terminal.run("explain", "job", waiting)
+    assert "index=3" in terminal.run("get", "jobs", "-l", f"array={array}")
+    assert terminal.run("cancel", "job", array).count("Job canceled successfully") == 2
+    terminal.run("attach", waiting, code=1)
+    assert "it was to start after" in terminal.run("job", "events", waiting)
+    refused = terminal.run("submit", "--after", array, *run, "0", code=2)
+    assert "is CANCELLED; nothing can start after its success" in refused
+    assert "has no unfinished run" in terminal.run("cancel", "job", array, code=2)
+
+
+def test_an_array_of_too_many_runs_leaves_none_behind(terminal: Terminal) -> None:
+    said = terminal.run("submit", "--array", "1-65", "--", sys.executable, "script.py", "0", code=2)
+    assert "An array of 65 runs is not possible" in said
+    assert "index=65" not in terminal.run("get", "jobs", "-a")

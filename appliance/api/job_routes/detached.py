@@ -15,6 +15,8 @@ from appliance.management.jobs.driver_service import DriverSubmission
 
 router = entry_router("jobs")
 
+_Name = Annotated[str, Field(min_length=1, max_length=64)]
+_Index = Annotated[int, Field(ge=0, lt=10**9)]
 _Word = Annotated[str, Field(max_length=1 << 16)]
 
 
@@ -46,6 +48,10 @@ class NewDetachedRun(BaseModel):
     restart: RestartWish = RestartWish()
     time_limit_seconds: Annotated[float, Field(ge=0, le=1e9)] = 0
     """Each job of the script is ended after so long, counted from its start; 0 sets no limit."""
+    after: Annotated[list[_Name], Field(max_length=256)] = []
+    """Jobs, and arrays of one's own, that must have succeeded before it starts."""
+    array: Annotated[list[_Index], Field(max_length=64)] = []
+    """One run for each index, all or none; none for a single run."""
 
 
 class DetachedRun(BaseModel):
@@ -55,6 +61,10 @@ class DetachedRun(BaseModel):
     """The driver: its log is that of the script."""
     workflow: str
     """The driver and all jobs of the script belong to it."""
+    array: str = ""
+    """Id of the array; empty for a single run. `job` and `workflow` are those of its first one."""
+    jobs: list[str] = []
+    """All drivers of the array, by index."""
 
 
 @router.post("/jobs/detached", status_code=201, responses=problems(400, 403, 404, 409))
@@ -74,13 +84,17 @@ def submit_detached(
     )
     target = Target(kind="job", priority=wanted.priority)
     with entry.change(target, detail="detached"):
-        job = services.drivers.submit_and_wait(
-            DriverSubmission(
-                spec=spec,
-                session=wanted.session,
-                user=entry.caller.user,
-                priority=wanted.priority,
-                labels=wanted.labels,
-            )
+        submission = DriverSubmission(
+            spec=spec,
+            session=wanted.session,
+            user=entry.caller.user,
+            priority=wanted.priority,
+            labels=wanted.labels,
+            after=tuple(wanted.after),
         )
+        if wanted.array:
+            array, jobs = services.drivers.submit_array_and_wait(submission, wanted.array)
+            names = [job.id for job in jobs]
+            return DetachedRun(job=names[0], workflow=jobs[0].workflow, array=array, jobs=names)
+        job = services.drivers.submit_and_wait(submission)
     return DetachedRun(job=job.id, workflow=job.workflow)

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
+from appliance.core.ids import JobId
 
 NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
 """Roles that CPU nodes have."""
@@ -50,6 +51,7 @@ class Requirements:
         fan_out: Children of a SwarmX pod of the job at most (`core/cluster/swarmx_tree.py`).
         num_shards: Weight pods of the job, each a shard of MemoryX.
         is_preemptible: Whether it may be stopped for a higher priority and queued again.
+        after: Jobs that must have succeeded before it first starts.
     """
 
     num_node_groups: int = 0
@@ -61,6 +63,7 @@ class Requirements:
     fan_out: int = MAX_FAN_OUT
     num_shards: int = 1
     is_preemptible: bool = False
+    after: tuple[JobId, ...] = ()
 
     # `Any`: values of a JSON object.
     def to_dict(self) -> dict[str, Any]:
@@ -86,6 +89,7 @@ class Requirements:
         values = dict(fields)
         if "group_kind" in values:
             values["group_kind"] = GroupKind[values["group_kind"]]
+        values["after"] = tuple(map(JobId, values.get("after", ())))
         values["pods"] = tuple(
             PodDemand(role=role, count=count, memory_bytes=memory, num_cores=cores)
             for role, count, memory, cores in values.get("pods", ())

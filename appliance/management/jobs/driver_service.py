@@ -5,18 +5,31 @@ import logging
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from appliance.core.cluster.drivers import DriverSpec
-from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord, NewJob, User
-from appliance.core.errors import ClusterError, ConflictError, UnschedulableError, UserError
-from appliance.core.ids import JobId, WorkflowId, new_job_id, new_workflow_id
+from appliance.core.errors import (
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    UnschedulableError,
+    UserError,
+)
+from appliance.core.ids import (
+    ARRAY_PREFIX,
+    JobId,
+    WorkflowId,
+    new_array_id,
+    new_job_id,
+    new_workflow_id,
+)
 from appliance.management.access.authorization import write_down
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.changes.watch import Awaited
@@ -27,9 +40,16 @@ from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
 from appliance.storage.engine.database import WouldWaitError
+from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire.requests.submissions import check_labels
 
 logger = logging.getLogger(__name__)
+
+ARRAY_LABEL = "array"
+INDEX_LABEL = "index"
+"""Labels of each run of an array: the array's id, and the run's number in it."""
+
+_MAX_AFTER = 256
 
 MAX_DRIVERS = 64
 """Unfinished drivers of one user: each is a process of some hundred megabytes that mostly waits."""
@@ -46,6 +66,7 @@ class DriverSubmission:
         priority: From 0 to `MAX_PRIORITY`.
         labels: The user's tags.
         job: The id it gets; None draws one.
+        after: Jobs, and arrays, that must have succeeded before it starts.
     """
 
     spec: DriverSpec
@@ -54,6 +75,7 @@ class DriverSubmission:
     priority: int
     labels: Mapping[str, str]
     job: JobId | None = None
+    after: tuple[str, ...] = ()
 
 
 class DriverService:
@@ -90,6 +112,29 @@ class DriverService:
         self._lock = threading.Lock()
         self._arriving: defaultdict[int, set[JobId]] = defaultdict(set)
 
+    async def submit_array(
+        self, submission: DriverSubmission, indices: Sequence[int]
+    ) -> tuple[str, Sequence[JobRecord]]:
+        """Queue one driver for each index, all or none; see `submit`.
+
+        Returns:
+            The array's id, and its drivers by index.
+        """
+        array, members = array_of(submission, indices)
+        committed: asyncio.Future[Sequence[JobRecord]] = asyncio.get_running_loop().create_future()
+        await asyncio.to_thread(self._hand_over_together, members, committed)
+        return array, await committed
+
+    def submit_array_and_wait(
+        self, submission: DriverSubmission, indices: Sequence[int]
+    ) -> tuple[str, Sequence[JobRecord]]:
+        """Do the same from a thread that may wait; see `submit_array`."""
+        array, members = array_of(submission, indices)
+        committed: Future[Sequence[JobRecord]] = Future()
+        self._hand_over_together(members, committed)
+        kept = wait_until_committed(committed, "The array was not kept", hint="See `get jobs`.")
+        return array, kept
+
     async def submit(self, submission: DriverSubmission) -> JobRecord:
         """Queue a driver; it waits for memory where the cluster counts that, and for nothing else.
 
@@ -123,11 +168,33 @@ class DriverService:
 
     def _hand_over(self, submission: DriverSubmission, committed: Awaited) -> None:
         """Submit a driver to the reconciler's next turn."""
+        new = self._new_job(submission)
+        self._take_places([new.id], submission.user)
+        keep = partial(self._keep, new, submission.spec)
+        self._mailbox.take_in(new.id, partial(copy_context().run, keep), committed)
+
+    def _hand_over_together(self, members: Sequence[DriverSubmission], committed: Awaited) -> None:
+        """Submit drivers of one user to the reconciler's next turn, all or none."""
+        news = [self._new_job(member) for member in members]
+        self._take_places([new.id for new in news], members[0].user)
+        keep = partial(self._keep_all, list(zip(news, members, strict=True)))
+        self._mailbox.take_in_together(partial(copy_context().run, keep), committed)
+
+    def _keep_all(self, members: Sequence[tuple[NewJob, DriverSubmission]]) -> list[JobRecord]:
+        try:
+            return [self._keep(new, member.spec) for new, member in members]
+        except BaseException:
+            for new, _ in members:
+                self._give_place(new.id, new.user)
+            raise
+
+    def _new_job(self, submission: DriverSubmission) -> NewJob:
         cluster = self._model.facts.description
         self._check_user(submission.user)
         _check_systems(submission.spec.num_systems, len(cluster.systems))
         job = submission.job or new_job_id()
-        new = NewJob(
+        after = self._predecessors(submission)
+        return NewJob(
             id=job,
             type=JobType.DRIVER,
             session=self._sessions.session_for(submission.session, submission.user.name),
@@ -137,11 +204,38 @@ class DriverService:
             labels=check_labels(submission.labels),
             work_dir=f"{self._data_dir}/jobs/{job}",
             client_workdir=submission.spec.work_dir,
-            requirements=driver_requirements(cluster),
+            requirements=replace(driver_requirements(cluster), after=after),
         )
-        self._take_place(job, submission.user)
-        keep = partial(self._keep, new, submission.spec)
-        self._mailbox.take_in(job, partial(copy_context().run, keep), committed)
+
+    def _predecessors(self, submission: DriverSubmission) -> tuple[JobId, ...]:
+        """Return the jobs that a driver follows and that have yet to succeed.
+
+        Raises:
+            NotFoundError: There is no such job, or no such array of the user's.
+            ConflictError: One has ended and has not succeeded.
+        """
+        if len(submission.after) > _MAX_AFTER:
+            raise UserError(
+                f"A run follows at most {_MAX_AFTER} jobs; {len(submission.after)} are named."
+            )
+        found = [job for name in submission.after for job in self._named(name, submission.user)]
+        for job in found:
+            if job.phase.is_terminal and job.phase is not Phase.SUCCEEDED:
+                raise ConflictError(
+                    f"Job {job.id} is {job.phase.value}; nothing can start after its success.",
+                    hint="Run it again, and name the new job.",
+                )
+        open_jobs = (job.id for job in found if job.phase is not Phase.SUCCEEDED)
+        return tuple(dict.fromkeys(open_jobs))
+
+    def _named(self, name: str, user: User) -> Sequence[JobRecord]:
+        if not name.startswith(ARRAY_PREFIX):
+            return [self._state.jobs.load(JobId(name))]
+        wanted = JobFilter(uid=user.uid, labels={ARRAY_LABEL: name}, with_finished=True)
+        found = [job for job in self._state.jobs.list(wanted) if job.type is JobType.DRIVER]
+        if not found:
+            raise NotFoundError(f"User {user.name or user.uid} has no array {name}.")
+        return sorted(found, key=lambda job: job.sequence)
 
     def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
         """Write a driver with its script and its workflow; called within a batch.
@@ -192,22 +286,23 @@ class DriverService:
                 hint="Submit as that user, or run the appliance as root.",
             )
 
-    def _take_place(self, job: JobId, user: User) -> None:
-        """Count a driver that is about to be committed, or refuse one too many."""
+    def _take_places(self, jobs: Sequence[JobId], user: User) -> None:
+        """Count drivers that are about to be committed, or refuse all if they are too many."""
         with self._lock:
             mine = self._arriving[user.uid]
             known = self._state.jobs.unfinished_drivers(user.uid) | mine
-            if job in known:
+            for job in known.intersection(jobs):
                 raise ClusterError(
                     f"Run {job} is being taken in already.", hint="Look at it, and wait."
                 )
-            if (count := len(known)) >= MAX_DRIVERS:
+            if (count := len(known)) + len(jobs) > MAX_DRIVERS:
+                more = f", and {len(jobs)} more are asked for" if len(jobs) > 1 else ""
                 raise ConflictError(
-                    f"User {user.name or user.uid} has {count} unfinished drivers; the most is "
-                    f"{MAX_DRIVERS}.",
+                    f"User {user.name or user.uid} has {count} unfinished drivers{more}; the most "
+                    f"is {MAX_DRIVERS}.",
                     hint="Wait for one, or cancel one.",
                 )
-            mine.add(job)
+            mine.update(jobs)
 
     def _give_place(self, job: JobId, user: User) -> None:
         """Stop counting a driver that is committed, and counted as such, or never will be."""
@@ -216,6 +311,35 @@ class DriverService:
             mine.discard(job)
             if not mine:
                 del self._arriving[user.uid]
+
+
+def array_of(
+    submission: DriverSubmission, indices: Sequence[int]
+) -> tuple[str, Sequence[DriverSubmission]]:
+    """Return an array's id and its runs, each with its index in its labels and its environment.
+
+    Raises:
+        UserError: An index is negative, comes twice, or there are none or too many.
+    """
+    if not 0 < len(indices) <= MAX_DRIVERS:
+        raise UserError(
+            f"An array of {len(indices)} runs is not possible.",
+            hint=f"It has 1 to {MAX_DRIVERS}: as many as a user may have unfinished.",
+        )
+    if len(set(indices)) < len(indices) or not all(0 <= index < 10**9 for index in indices):
+        raise UserError("The indices of an array are different numbers from 0 to 999999999.")
+    if taken := {ARRAY_LABEL, INDEX_LABEL}.intersection(submission.labels):
+        raise UserError(
+            f"Label '{min(taken)}' is the array's own.", hint="Choose another name for yours."
+        )
+    array, size = new_array_id(), len(indices)
+    members = []
+    for index in indices:
+        told = {"WSC_ARRAY": array, "WSC_ARRAY_INDEX": str(index), "WSC_ARRAY_SIZE": str(size)}
+        spec = replace(submission.spec, environment={**submission.spec.environment, **told})
+        labels = {**submission.labels, ARRAY_LABEL: array, INDEX_LABEL: str(index)}
+        members.append(replace(submission, spec=spec, labels=labels, job=new_job_id()))
+    return array, members
 
 
 def _check_systems(wanted: int, there: int) -> None:

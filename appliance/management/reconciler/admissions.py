@@ -18,6 +18,7 @@ from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import Live, LiveJobs, reprioritise
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
+from appliance.management.reconciler.scheduling.predecessors import Following, follow
 from appliance.management.reconciler.scheduling.reservations import Reservations
 from appliance.management.reconciler.scheduling.scheduler_snapshots import holding_of
 from appliance.management.reconciler.transition_effects import TransitionEffects
@@ -72,6 +73,11 @@ class Admissions:
 
     def run_cycle(self) -> None:
         """Decide about every job that waits, and carry the decisions out."""
+        for pending in self._dispatcher.followers():
+            found = follow(pending.after, {job: self._phase_of(job) for job in pending.after})
+            if found.problem or found.open != pending.after:
+                happen = partial(self._settle, pending.id, found)
+                self._transitions.guarded(pending.id, found, happen)
         before = self._dispatcher.published
         with log_fields(scheduling_cycle=before.cycle + 1):
             with metrics.CYCLE_SECONDS.time():
@@ -83,11 +89,26 @@ class Admissions:
             if before.find(job) != after.find(job):
                 self._turn.job_changed(job)
 
+    def _settle(self, job: JobId, found: Following) -> None:
+        """Release a job once those that it follows have succeeded; end it if one never will."""
+        if not found.problem:
+            self._dispatcher.narrow(job, found.open)
+            return
+        self._transitions.tell(job, "DependencyFailed", found.problem)
+        end = machine.EndRequested(phase=Phase.CANCELLED, message=found.problem)
+        self._transitions.apply(job, end)
+
+    def _phase_of(self, job: JobId) -> Phase | None:
+        if (live := self._jobs.find(job)) is not None:
+            return live.state.phase
+        record = self._state.jobs.find(job)
+        return None if record is None else record.phase
+
     def take_request(self, request: inbox.QueueRequest) -> None:
         """Carry out a caller's request about the queue."""
         self._turn.needs_cycle = True
         match request:
-            case inbox.Arrived():
+            case inbox.Arrived() | inbox.ArrivedTogether():
                 self._take_in(request)
             case inbox.Submitted(record=record):
                 self._transitions.begin(record)
@@ -108,7 +129,13 @@ class Admissions:
             case _:
                 assert_never(request)
 
-    def _take_in(self, request: inbox.Arrived) -> None:
+    def _take_in(self, request: inbox.Arrived | inbox.ArrivedTogether) -> None:
+        if isinstance(request, inbox.ArrivedTogether):
+            records = request.keep()
+            for record in records:
+                self._transitions.begin(record)
+            self._turn.answer(request.committed, records)
+            return
         record = request.keep()
         if record.id == request.job:
             self._transitions.begin(record)

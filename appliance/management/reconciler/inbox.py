@@ -67,6 +67,19 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivedTogether:
+    """New jobs that are committed all together, or none of them.
+
+    Attributes:
+        keep: Writes them down, with all that belongs to them.
+        committed: Gets the records.
+    """
+
+    keep: Callable[[], Sequence[JobRecord]] = field(repr=False)
+    committed: Awaited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """A new job that is already committed."""
 
@@ -134,7 +147,16 @@ class Question:
 
 
 QueueRequest = (
-    Arrived | Submitted | Reprioritised | WantsCompile | HeldBack | Holds | Releases | Stops | Wake
+    Arrived
+    | ArrivedTogether
+    | Submitted
+    | Reprioritised
+    | WantsCompile
+    | HeldBack
+    | Holds
+    | Releases
+    | Stops
+    | Wake
 )
 Item = Happened | Registered | PodsLaunched | ToKeep | QueueRequest | Question | Exit
 
@@ -142,7 +164,7 @@ Item = Happened | Registered | PodsLaunched | ToKeep | QueueRequest | Question |
 def awaited_of(item: Item) -> Awaited | None:
     """Return the answer that the poster of an item waits for; None if there is none."""
     match item:
-        case Happened() | Registered() | ToKeep() | Arrived() | HeldBack():
+        case Happened() | Registered() | ToKeep() | Arrived() | ArrivedTogether() | HeldBack():
             return item.committed
         case Question():
             return item.answer
@@ -155,7 +177,7 @@ def job_of(item: Item) -> JobId | None:
     match item:
         case Submitted(record=record):
             return record.id
-        case Question() | ToKeep() | Holds() | Releases() | Stops() | Wake():
+        case ArrivedTogether() | Question() | ToKeep() | Holds() | Releases() | Stops() | Wake():
             return None
         case LauncherLost() | LauncherTaken():
             return None

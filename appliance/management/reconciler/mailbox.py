@@ -5,7 +5,7 @@ own thread takes it out. Calls that return only after a commit say so.
 """
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from appliance.core.cluster.records import JobRecord
@@ -54,6 +54,10 @@ class Mailbox:
             committed: Resolved with the stored record after the commit.
         """
         self.inbox.put(inbox.Arrived(job=job, keep=keep, committed=committed))
+
+    def take_in_together(self, keep: Callable[[], Sequence[JobRecord]], committed: Awaited) -> None:
+        """Commit several new jobs and queue them, all or none; see `take_in`."""
+        self.inbox.put(inbox.ArrivedTogether(keep=keep, committed=committed))
 
     def keep(self, write: Callable[[], None], committed: Awaited) -> None:
         """Write something down in one transaction with what else happens."""

@@ -43,15 +43,23 @@ class DriverServicer(drivers_pb2_grpc.DriversServicer):
             restart=_policy(request.restart),
             time_limit_seconds=request.time_limit_seconds,
         )
-        job = await self._drivers.submit(
-            DriverSubmission(
-                spec=spec,
-                session=request.session,
-                user=asking(),
-                priority=parse_priority(request.priority) if request.priority else DEFAULT_PRIORITY,
-                labels=dict(request.labels),
-            )
+        submission = DriverSubmission(
+            spec=spec,
+            session=request.session,
+            user=asking(),
+            priority=parse_priority(request.priority) if request.priority else DEFAULT_PRIORITY,
+            labels=dict(request.labels),
+            after=tuple(request.after),
         )
+        if request.array:
+            array, jobs = await self._drivers.submit_array(submission, request.array)
+            return pb.SubmitDriverReply(
+                job=jobs[0].id,
+                workflow=jobs[0].workflow,
+                array=array,
+                jobs=[job.id for job in jobs],
+            )
+        job = await self._drivers.submit(submission)
         return pb.SubmitDriverReply(job=job.id, workflow=job.workflow)
 
 

@@ -40,6 +40,7 @@ class WaitReason(StrEnum):
     OUT_OF_SERVICE = "OutOfService"
     PREEMPTING = "Preempting"
     HELD = "Held"
+    DEPENDENCY = "Dependency"
     STOPPED = "Stopped"
 
 
@@ -176,6 +177,12 @@ class Waits(Mapping[JobId, Wait]):
         job = self._waiting.jobs[slot]
         if job.held_by:
             return WaitReason.HELD, f"held by {job.held_by}", ()
+        if job.after:
+            named = ", ".join(job.after[:_MOST_BLOCKING])
+            more = len(job.after) - _MOST_BLOCKING
+            others = f" and {more} more" if more > 0 else ""
+            why = f"starts when {named}{others} has succeeded"
+            return WaitReason.DEPENDENCY, why, job.after[:_MOST_BLOCKING]
         if stopped := self._waiting.cycle.snapshot.stopped:
             return WaitReason.STOPPED, f"nothing is started now: {stopped}", ()
         if not self._waiting.cycle.may_start[slot]:

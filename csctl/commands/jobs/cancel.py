@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from appliance.core.errors import UserError, WscError
+from appliance.core.ids import ARRAY_PREFIX
 from csctl.command_line.flags import JobNamesArgument, command, new_group
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
@@ -35,13 +36,14 @@ def cancel_job(
 ) -> None:
     """Cancel jobs; their systems and nodes are released.
 
-    Either by their names, or all of a session that -l and -m together find.
+    Either by their names, where an array's stands for its unfinished runs, or all of a session that
+    -l and -m together find.
     """
     is_search = mine or bool(labels)
     if bool(names) == is_search:
         raise UserError("Name the jobs to cancel, or find them by -l or -m, not both.")
     if names:
-        _cancel(invocation, [parse_job_name(name) for name in names])
+        _cancel(invocation, [job for name in names for job in _named(invocation, name)])
         return
     found = _find(invocation, is_mine=mine, labels=labels or ())
     table = partial(render, job_columns(invocation.now()), found)
@@ -54,6 +56,24 @@ def cancel_job(
     # The jobs of a run end before their driver, which would else end them by itself.
     found.sort(key=lambda job: job.spec.type == "driver")
     _cancel(invocation, [JobName(job.meta.namespace, job.meta.name) for job in found])
+
+
+def _named(invocation: Invocation, text: str) -> Sequence[JobName]:
+    """Return the job of a name, or the unfinished runs of an array."""
+    name = parse_job_name(text)
+    if not name.name.startswith(ARRAY_PREFIX):
+        return [name]
+    found = [
+        job
+        for job in _find(invocation, is_mine=False, labels=[f"array={name.name}"])
+        if job.spec.type == "driver"
+    ]
+    if not found:
+        raise UserError(
+            f"Array {name.name} has no unfinished run.",
+            hint=f"`csctl get jobs -a -l array={name.name}` lists those that have ended.",
+        )
+    return [JobName(job.meta.namespace, job.meta.name) for job in found]
 
 
 def _find(invocation: Invocation, *, is_mine: bool, labels: Sequence[str]) -> list[Job]:

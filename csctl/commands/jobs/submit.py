@@ -1,14 +1,16 @@
 """`csctl submit`: a detached run, which continues without the terminal."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from appliance.core.errors import UserError
 from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import argument, option
 from csctl.commands.jobs.attach import follow
 from csctl.labels import parse_filters
+from csctl.names import parse_job_name
 from csctl.priorities import parse_priority
 from csctl.time_limits import parse_time_limit
 from protos.wsc.v1.drivers_pb2 import RestartPolicy, SubmitDriverRequest
@@ -35,6 +37,65 @@ _CARRIED = (
 )
 """Variables that a run gets from the terminal; no others, so that no secret travels by accident."""
 
+SystemsOption: TypeAlias = Annotated[
+    int | None,
+    option(
+        "--systems",
+        min=1,
+        metavar="N",
+        help="Systems that the script will ask for: refused at once if the cluster has fewer; "
+        "the script sees WSC_NUM_SYSTEMS.",
+    ),
+]
+TimeLimitOption: TypeAlias = Annotated[
+    str,
+    option(
+        "--time-limit",
+        metavar="TIME",
+        help="Each job of the script ends so long after its start: 90m, 1h30m, or seconds.",
+    ),
+]
+RestartOption: TypeAlias = Annotated[
+    str,
+    option(
+        "--restart-policy",
+        metavar="on=CATEGORY,limit=N",
+        help="Start the script again when it fails because a `pod` or a `node` was lost "
+        "(`pod+node` for both), at most N times. It must load its own last checkpoint; "
+        "WSC_RESTART_COUNT tells it that it may.",
+    ),
+]
+VariablesOption: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "-e",
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="A variable for the script; may be repeated.",
+    ),
+]
+AfterOption: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "--after",
+        metavar="JOB",
+        help="Start only when this job, or every run of this array, has succeeded; canceled "
+        "if one does not. May be repeated.",
+    ),
+]
+ArrayOption: TypeAlias = Annotated[
+    str,
+    option(
+        "--array",
+        metavar="INDICES",
+        help="One run for each index, as in 1-8, 0-30:10 or 1,3,5; each sees its own in "
+        "WSC_ARRAY_INDEX, and all have the label `array`.",
+    ),
+]
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_MAX_INDICES = 1000
+
 
 def submit_run(
     invocation: Invocation,
@@ -50,49 +111,18 @@ def submit_run(
     name: Annotated[
         str, option("--name", metavar="NAME", help="Name of the run; becomes the label `name`.")
     ] = "",
-    systems: Annotated[
-        int | None,
-        option(
-            "--systems",
-            min=1,
-            metavar="N",
-            help="Systems that the script will ask for: refused at once if the cluster has fewer; "
-            "the script sees WSC_NUM_SYSTEMS.",
-        ),
-    ] = None,
+    systems: SystemsOption = None,
     priority: Annotated[
         str, option("--priority", metavar="P", help="p1, p2 or p3, or a value from 0 to 399.")
     ] = "",
     labels: Annotated[
         list[str] | None, option("-l", "--labels", metavar="K=V,...", help="Labels of the run.")
     ] = None,
-    time_limit: Annotated[
-        str,
-        option(
-            "--time-limit",
-            metavar="TIME",
-            help="Each job of the script ends so long after its start: 90m, 1h30m, or seconds.",
-        ),
-    ] = "",
-    restart_policy: Annotated[
-        str,
-        option(
-            "--restart-policy",
-            metavar="on=CATEGORY,limit=N",
-            help="Start the script again when it fails because a `pod` or a `node` was lost "
-            "(`pod+node` for both), at most N times. It must load its own last checkpoint; "
-            "WSC_RESTART_COUNT tells it that it may.",
-        ),
-    ] = "",
-    variables: Annotated[
-        list[str] | None,
-        option(
-            "-e",
-            "--env",
-            metavar="NAME[=VALUE]",
-            help="A variable for the script; may be repeated.",
-        ),
-    ] = None,
+    time_limit: TimeLimitOption = "",
+    restart_policy: RestartOption = "",
+    variables: VariablesOption = None,
+    after: AfterOption = None,
+    array: ArrayOption = "",
     attach: Annotated[bool, option("--attach", help="Follow the output; Ctrl-C detaches.")] = False,
 ) -> None:
     """Run a script on the cluster's side, so that it outlives this terminal.
@@ -100,6 +130,8 @@ def submit_run(
     The script runs as you, in this directory, with your PATH and Python environment, in a job of
     type `driver`. Its own jobs belong to the same workflow; cancelling the driver cancels them.
     """
+    if array and attach:
+        raise UserError("--attach follows one run; --array submits several.")
     request = SubmitDriverRequest(
         argv=program,
         work_dir=os.getcwd(),
@@ -109,10 +141,20 @@ def submit_run(
         num_systems=systems or 0,
         restart=parse_restart_policy(restart_policy),
         time_limit_seconds=parse_time_limit(time_limit) if time_limit else 0,
+        after=[parse_job_name(each).name for each in after or ()],
+        array=parse_indices(array) if array else (),
     )
     with invocation.connect() as client:
         request.session = client.namespace
         reply = client.call(DriversStub(client.channel).SubmitDriver, request)
+        for index, job in zip(request.array, reply.jobs, strict=False):
+            invocation.write(f"job/{job} was submitted, index {index} of {reply.array}")
+        if reply.array:
+            invocation.note(
+                f"`csctl get jobs -l array={reply.array}` lists them, "
+                f"`csctl cancel job {reply.array}` cancels them."
+            )
+            return
         invocation.write(f"job/{reply.job} was submitted, workflow {reply.workflow}")
         if attach:
             follow(invocation, client, reply.job)
@@ -133,6 +175,32 @@ def parse_restart_policy(text: str) -> RestartPolicy:
             f"Restart policy '{text}' is not understood.", hint="Write, say, on=pod,limit=3."
         )
     return RestartPolicy(on=parts["on"].split("+"), limit=int(limit))
+
+
+def parse_indices(text: str) -> list[int]:
+    """Return the indices that `1-8`, `0-30:10` or `1,3,5` is, in the order given.
+
+    Raises:
+        UserError: It is not understood, names an index twice, or names too many.
+    """
+    indices: list[int] = []
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            raise UserError(
+                f"Array '{text}' is not understood at '{part}'.",
+                hint="Write, say, 1-8, 0-30:10 or 1,3,5.",
+            )
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        if last < first or not step:
+            raise UserError(f"Array '{text}': '{part}' has no index.", hint="Write, say, 1-8.")
+        span = range(first, last + 1, step)
+        if len(indices) + len(span) > _MAX_INDICES:
+            raise UserError(f"Array '{text}' has more than {_MAX_INDICES} indices.")
+        indices += span
+    if len(set(indices)) < len(indices):
+        raise UserError(f"Array '{text}' names an index twice.")
+    return indices
 
 
 def _labels(name: str, labels: Sequence[str]) -> dict[str, str]:

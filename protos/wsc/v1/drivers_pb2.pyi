@@ -71,6 +71,8 @@ class SubmitDriverRequest(_message.Message):
     NUM_SYSTEMS_FIELD_NUMBER: _builtins.int
     RESTART_FIELD_NUMBER: _builtins.int
     TIME_LIMIT_SECONDS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    ARRAY_FIELD_NUMBER: _builtins.int
     work_dir: _builtins.str
     session: _builtins.str
     """Session for the driver; its jobs go where the script sends them."""
@@ -90,6 +92,18 @@ class SubmitDriverRequest(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def restart(self) -> Global___RestartPolicy: ...
+    @_builtins.property
+    def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Jobs, and arrays of the caller's, that must have succeeded before it starts. If one ends
+        otherwise, the driver is cancelled.
+        """
+
+    @_builtins.property
+    def array(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """One driver for each of these, all or none, with WSC_ARRAY, WSC_ARRAY_INDEX and
+        WSC_ARRAY_SIZE in its environment and labels `array` and `index`; none for a single driver.
+        """
+
     def __init__(
         self,
         *,
@@ -102,10 +116,12 @@ class SubmitDriverRequest(_message.Message):
         num_systems: _builtins.int = ...,
         restart: Global___RestartPolicy | None = ...,
         time_limit_seconds: _builtins.float = ...,
+        after: _abc.Iterable[_builtins.str] | None = ...,
+        array: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["restart", b"restart"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "environment", b"environment", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "argv", b"argv", "array", b"array", "environment", b"environment", "labels", b"labels", "num_systems", b"num_systems", "priority", b"priority", "restart", b"restart", "session", b"session", "time_limit_seconds", b"time_limit_seconds", "work_dir", b"work_dir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -117,17 +133,25 @@ class SubmitDriverReply(_message.Message):
 
     JOB_FIELD_NUMBER: _builtins.int
     WORKFLOW_FIELD_NUMBER: _builtins.int
+    ARRAY_FIELD_NUMBER: _builtins.int
+    JOBS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     workflow: _builtins.str
+    array: _builtins.str
+    """Of an array: its id, and all its drivers by index; `job` and `workflow` are the first one's."""
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         job: _builtins.str = ...,
         workflow: _builtins.str = ...,
+        array: _builtins.str = ...,
+        jobs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "job", b"job", "jobs", b"jobs", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

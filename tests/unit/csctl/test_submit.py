@@ -1,7 +1,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.commands.jobs.submit import parse_restart_policy
+from csctl.commands.jobs.submit import parse_indices, parse_restart_policy
 
 
 def test_a_restart_policy_names_categories_and_a_limit() -> None:
@@ -18,3 +18,22 @@ def test_no_policy_is_no_restart() -> None:
 def test_a_policy_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="not understood"):
         parse_restart_policy(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"),
+    [
+        ("1-3", [1, 2, 3]),
+        ("0-30:10", [0, 10, 20, 30]),
+        ("7", [7]),
+        ("3,1,5-6", [3, 1, 5, 6]),
+    ],
+)
+def test_an_array_is_numbers_and_ranges(text: str, indices: list[int]) -> None:
+    assert parse_indices(text) == indices
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "1-9:0", "1,1", "1-3,2", "0-1000000", "-1"])
+def test_an_array_that_is_not_understood_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="Array"):
+        parse_indices(text)

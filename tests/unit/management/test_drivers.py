@@ -123,3 +123,75 @@ def test_the_jobs_of_a_run_with_a_limit_have_it(tmp_path):
 def test_a_limit_that_is_no_time_is_refused(seconds):
     with pytest.raises(UserError, match="time limit"):
         replace(SPEC, time_limit_seconds=seconds)
+
+
+def following(harness, *after):
+    return harness.drivers.submit_and_wait(replace(run_of(ADA), after=after)).id
+
+
+def has_phase(harness, job, phase):
+    return lambda: harness.jobs.load(job).phase is phase
+
+
+def test_a_run_after_others_starts_when_they_have_succeeded_also_over_a_restart(tmp_path):
+    with serving(tmp_path) as harness:
+        first = harness.drivers.submit_and_wait(run_of(ADA)).id
+        second = following(harness, first)
+        wait_for(lambda: harness.is_queued(second))
+        assert harness.queue.explain(second).blocking == (first,)
+        harness.reconciler.pause()
+        successor = Harness(harness.state, harness.model)
+        successor.launcher.known = harness.launcher.known
+        successor.reconciler.start()
+        wait_for(lambda: successor.is_queued(second))
+        assert successor.queue.explain(second).kind == "Dependency"
+        successor.jobs.end(first, Phase.SUCCEEDED, "")
+        wait_for(lambda: successor.jobs.load(second).num_starts == 1)
+        harness.drivers._mailbox = successor.mailbox
+        at_once = following(harness, first)
+        wait_for(lambda: successor.jobs.load(at_once).num_starts == 1)
+        successor.reconciler.close()
+
+
+def test_a_run_after_one_that_fails_is_cancelled_with_all_that_follow_it(tmp_path):
+    with serving(tmp_path) as harness:
+        first = harness.drivers.submit_and_wait(run_of(ADA)).id
+        second = following(harness, first)
+        third = following(harness, second)
+        harness.jobs.end(first, Phase.FAILED, "")
+        for job, before in ((second, first), (third, second)):
+            wait_for(has_phase(harness, job, Phase.CANCELLED))
+            assert f"after {before} had succeeded" in harness.jobs.load(job).message
+            assert harness.jobs.load(job).num_starts == 0
+        with pytest.raises(ConflictError, match=f"Job {first} is FAILED"):
+            following(harness, first)
+        with pytest.raises(NotFoundError, match="wsjob-none"):
+            following(harness, "wsjob-none")
+        assert harness.drivers._arriving == {}
+
+
+def test_an_array_is_one_run_for_each_index_or_none(tmp_path):
+    with serving(tmp_path) as harness:
+        array, jobs = harness.drivers.submit_array_and_wait(run_of(ADA), [1, 2, 5])
+        for index, job in zip((1, 2, 5), jobs, strict=True):
+            assert job.labels == {"a": "b", "array": array, "index": str(index)}
+            environment = harness.state.driver_specs.load(job.id).environment
+            assert environment["WSC_ARRAY_INDEX"] == str(index)
+            assert environment["WSC_ARRAY"] == array
+            assert environment["WSC_ARRAY_SIZE"] == "3"
+        assert len({job.workflow for job in jobs}) == 3
+        last = following(harness, array)
+        assert harness.jobs.load(last).requirements.after == tuple(job.id for job in jobs)
+        with pytest.raises(ConflictError, match="4 unfinished drivers, and 61 more"):
+            harness.drivers.submit_array_and_wait(run_of(ADA), range(61))
+        assert len(harness.state.jobs.unfinished()) == 4
+        own = replace(run_of(ADA), labels={"index": "1"})
+        with pytest.raises(UserError, match="Label 'index'"):
+            harness.drivers.submit_array_and_wait(own, [1])
+        with pytest.raises(UserError, match="different numbers"):
+            harness.drivers.submit_array_and_wait(run_of(ADA), [1, 1])
+        with pytest.raises(NotFoundError, match="array-none"):
+            following(harness, "array-none")
+        for job in jobs:
+            harness.jobs.end(job.id, Phase.SUCCEEDED, "")
+        wait_for(lambda: harness.jobs.load(last).num_starts == 1)

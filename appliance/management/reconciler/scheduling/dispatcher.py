@@ -88,6 +88,7 @@ class Dispatcher:
         self._usage = UsageLedger(policy.half_life_seconds)
         self._queue = JobQueue(history=self._history)
         self._stopped = ""
+        self._followers: dict[JobId, None] = {}
 
     def history_start(self) -> dt.datetime:
         """Return the start of the history that still matters."""
@@ -106,7 +107,10 @@ class Dispatcher:
 
     def add(self, job: JobRecord) -> None:
         """Put a job into the queue; a compile job starts for a look into the cache first."""
-        self._queue.add(pending_of(job, is_lookup=job.type is JobType.COMPILE))
+        pending = pending_of(job, is_lookup=job.type is JobType.COMPILE)
+        self._queue.add(pending)
+        if pending.after:
+            self._followers[job.id] = None
 
     def add_compile(self, job: JobRecord) -> None:
         """Put a compile job into the queue after its cache miss."""
@@ -119,6 +123,18 @@ class Dispatcher:
     def remove(self, job: JobId) -> None:
         """Take a job out of the queue; nothing happens if it is not there."""
         self._queue.remove(job)
+        self._followers.pop(job, None)
+
+    def followers(self) -> Sequence[PendingJob]:
+        """Return the waiting jobs that start only after others, in the order they came."""
+        return [self._queue.jobs[self._queue.slot_of(job)] for job in self._followers]
+
+    def narrow(self, job: JobId, after: tuple[JobId, ...]) -> None:
+        """Let a waiting job wait for the end of these jobs only; without any it may start."""
+        if (pending := self._queue.remove(job)) is not None:
+            self._queue.add(replace(pending, after=after))
+        if not after:
+            self._followers.pop(job, None)
 
     def reprioritise(self, job: JobId, priority: int) -> None:
         """Serve a waiting job by another priority."""

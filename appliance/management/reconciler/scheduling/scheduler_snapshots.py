@@ -105,6 +105,7 @@ def pending_of(job: JobRecord, *, is_lookup: bool) -> PendingJob:
         is_lookup=is_lookup,
         is_preemptible=wanted.is_preemptible,
         held_by=job.held_by,
+        after=() if job.num_starts else wanted.after,
     )
 
 
