@@ -94,7 +94,7 @@ def submit_detached(
         )
         if wanted.array:
             array, jobs = services.drivers.submit_array_and_wait(submission, wanted.array)
-            names = [job.id for job in jobs]
+            names: list[str] = [job.id for job in jobs]
             return DetachedRun(job=names[0], workflow=jobs[0].workflow, array=array, jobs=names)
         job = services.drivers.submit_and_wait(submission)
     return DetachedRun(job=job.id, workflow=job.workflow)

@@ -291,7 +291,7 @@ class DriverService:
         with self._lock:
             mine = self._arriving[user.uid]
             known = self._state.jobs.unfinished_drivers(user.uid) | mine
-            for job in known.intersection(jobs):
+            for job in known & set(jobs):
                 raise ClusterError(
                     f"Run {job} is being taken in already.", hint="Look at it, and wait."
                 )
