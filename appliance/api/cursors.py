@@ -5,7 +5,7 @@ import binascii
 import json
 
 from appliance.core.errors import UserError
-from appliance.storage.queue.job_pages import JobLine, JobOrder, Place
+from appliance.core.queries.job_filter import JobLine, JobOrder, JobPosition
 
 MAX_CURSOR = 120
 """Characters of a cursor."""
@@ -30,7 +30,7 @@ def offset_of(cursor: str) -> int:
     return int(cursor or 0)
 
 
-def job_place(cursor: str, order: JobOrder) -> Place:
+def job_place(cursor: str, order: JobOrder) -> JobPosition:
     """Return the place that a cursor is.
 
     Raises:
@@ -48,7 +48,7 @@ def job_place(cursor: str, order: JobOrder) -> Place:
         raise UserError(
             f"The cursor is of a list in order {named!r}, the request asks for {order.value!r}."
         )
-    return Place(priority=priority, sequence=sequence)
+    return JobPosition(priority=priority, sequence=sequence)
 
 
 def _unknown(cursor: str) -> UserError:

@@ -30,7 +30,6 @@ from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
 from appliance.management.access.authorization import Change
 from appliance.management.rpc.access_edge import Entered, Gate
-from appliance.storage.engine.database import WouldWaitError
 
 ENTRY_POINT = "rest"
 """The name of this entry point in the audit trail."""
@@ -245,13 +244,8 @@ class Holds:
 async def _enter(rule: Rule, request: Request) -> Entered:
     gate, token, peer = services_of(request).gate, token_of(request), peer_of(request)
     peer_uid = partial(peer_uid_of, request)
-    try:
-        with gate.without_waiting():
-            return gate.enter(rule, User(), token, peer=peer, peer_uid=peer_uid)
-    except WouldWaitError:
-        return await run_in_threadpool(
-            gate.enter, rule, User(), token, peer=peer, peer_uid=peer_uid
-        )
+    enter_request = partial(gate.enter, rule, User(), token, peer=peer, peer_uid=peer_uid)
+    return await gate.ask(enter_request, in_thread=run_in_threadpool)
 
 
 def _check_length(text: str, max_bytes: int) -> None:

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from appliance.api.problems import PROBLEM_TYPE
@@ -24,7 +23,7 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
-from appliance.storage.engine.write_failures import is_of_database, refusal_of
+from appliance.management.store.database_errors import DatabaseError, find_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -69,12 +68,12 @@ def install_error_handlers(app: FastAPI) -> None:
         place = ".".join(str(part) for part in first["loc"])
         return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}")
 
-    @app.exception_handler(SQLAlchemyError)
-    async def database(request: Request, error: SQLAlchemyError) -> JSONResponse:
-        if not is_of_database(error):
+    @app.exception_handler(DatabaseError)
+    async def database(request: Request, error: DatabaseError) -> JSONResponse:
+        refusal = find_refusal(error)
+        if refusal is None:
             return await defect(request, error)
         logger.error("Request was not kept", extra={"path": request.url.path}, exc_info=error)
-        refusal = refusal_of(error)
         return _problem(HTTPStatus.SERVICE_UNAVAILABLE, refusal.message, hint=refusal.hint)
 
     @app.exception_handler(Exception)

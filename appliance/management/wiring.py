@@ -217,6 +217,7 @@ def _make_services(
         views=ResourceViews(
             state,
             jobs,
+            JobLists(state=state),
             inventory,
             sessions=sessions,
             machine=options.runs.simulated_machine.name,

@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.cluster.systems import Node, NodeGroup, System, SystemState
+from appliance.core.queries.job_filter import JobLine
 from appliance.wire.job_times import time_properties
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
@@ -66,7 +67,7 @@ class NodeLoad:
 
 
 def job(
-    record: JobRecord,
+    record: JobRecord | JobLine,
     *,
     pods: Iterable[PodRecord] = (),
     events: Iterable[EventRecord] = (),
@@ -103,7 +104,7 @@ def job(
 
 
 def _describe(
-    meta: pb.ObjectMeta, record: JobRecord, dashboard: str, times: Mapping[str, str]
+    meta: pb.ObjectMeta, record: JobRecord | JobLine, dashboard: str, times: Mapping[str, str]
 ) -> None:
     meta.type, meta.name = "job", record.id
     meta.namespace, meta.workflow = record.session, record.workflow
@@ -186,7 +187,7 @@ def root_volume(server: str) -> pb.Volume:
     )
 
 
-def job_row(record: JobRecord, *, now: dt.datetime, dashboard: str = "") -> list[str]:
+def job_row(record: JobRecord | JobLine, *, now: dt.datetime, dashboard: str = "") -> list[str]:
     """Return a job's cells in `JOB_COLUMNS`."""
     end = record.ended_at or now
     return [
@@ -284,7 +285,7 @@ def duration_text(duration: dt.timedelta) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def _systems_text(record: JobRecord) -> str:
+def _systems_text(record: JobRecord | JobLine) -> str:
     if record.systems:
         return ",".join(record.systems)
     return f"({record.num_systems})" if record.num_systems else ""

@@ -27,6 +27,7 @@ from appliance.core.cluster.join_token import JoinToken, end_seconds
 from appliance.core.errors import WscError
 from appliance.core.ir.graph_text import parse_graph, print_graph
 from appliance.core.plans.plan_text import parse_plan, print_plan
+from appliance.core.queries.job_filter import JobOrder
 from appliance.csl.program.serialised import ProgramFormatError
 from appliance.csl.program.serialised import decode as decode_program
 from appliance.csl.program.serialised import encode as encode_program
@@ -34,7 +35,6 @@ from appliance.management.background.messengers import read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.client_hello import NoHelloError, parse_client_hello
 from appliance.management.store.instance import Instance
-from appliance.storage.queue.job_pages import JobOrder
 from appliance.streams.handshake import decode_message, encode_message, receive_message
 from appliance.streams.network import tcp_frames as frames
 from appliance.streams.network.introduction import Challenge

@@ -25,11 +25,11 @@ from appliance.cluster.process_launcher import end_survivors
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase, may_follow
 from appliance.core.dataclass_json import to_json
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.settings_by_group import ListenOptions, QueueOptions
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
-from appliance.storage.queue.job_filter import JobFilter
 from protos.appliance.common_config_pb2 import JobMode
 from protos.cluster import cluster_pb2 as pb
 from protos.cluster import cluster_pb2_grpc

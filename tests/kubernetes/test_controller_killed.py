@@ -25,9 +25,9 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase, may_follow
 from appliance.core.cluster.records import User
 from appliance.core.ids import WorkflowId, new_job_id
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
-from appliance.storage.queue.job_filter import JobFilter
 from tests.support.fake_nodes import ROOT, FakeNodes
 from tests.support.management import new_job
 from tests.support.waiting import wait_until

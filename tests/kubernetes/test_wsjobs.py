@@ -12,9 +12,9 @@ from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.systems import SystemState
+from appliance.core.queries.audit_trail import AuditFilter
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.jobs.job_edits import JobEdit
-from appliance.storage.queue.job_filter import JobFilter
-from appliance.storage.users.access import AuditFilter
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options

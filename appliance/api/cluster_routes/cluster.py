@@ -22,9 +22,7 @@ from appliance.api.tags import version_of, version_tag
 from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Target, name_of
 from appliance.core.errors import ConflictError, StaleError
-from appliance.management.cluster.inventory import SystemUse
 from appliance.management.store.versions import CLIENT_BUILDS
-from appliance.storage.cluster.systems import no_system
 
 router = entry_router("cluster")
 
@@ -46,7 +44,7 @@ def get_system(
     response: Response,
 ) -> SystemView:
     """Return a system; the ETag is its version."""
-    system = SystemView.of(_use(services, name))
+    system = SystemView.of(services.inventory.system_use(name))
     response.headers["etag"] = version_tag(system.version)
     return system
 
@@ -68,7 +66,7 @@ def change_system(
         _change(services, name, wanted, version, name_of(entry.caller.user))
     except ConflictError as error:
         raise StaleError(error.message, hint=error.hint) from error
-    system = SystemView.of(_use(services, name))
+    system = SystemView.of(services.inventory.system_use(name))
     response.headers["etag"] = version_tag(system.version)
     return system
 
@@ -143,10 +141,3 @@ def _change(
         )
     if wanted.state is None and wanted.is_healthy is None:
         systems.load(name)
-
-
-def _use(services: Services, name: str) -> SystemUse:
-    for use in services.inventory.system_uses():
-        if use.system.name == name:
-            return use
-    raise no_system(name)

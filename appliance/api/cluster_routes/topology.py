@@ -16,9 +16,9 @@ from appliance.core.access_rules import rules
 from appliance.core.cluster.systems import ClusterDescription, SystemEvent, SystemEventKind
 from appliance.core.errors import StaleError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.cluster.cluster_file import parse_cluster, write_cluster
 from appliance.management.cluster.cluster_topology import job_topology
-from appliance.storage.cluster.system_events import SystemEventFilter
 
 router = entry_router("cluster")
 

@@ -8,13 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
-from appliance.core.cluster.run import RunProgress
+from appliance.core.cluster.run import Point, RunProgress
 from appliance.core.cluster.run import RunSession as Session
+from appliance.core.queries.job_filter import JobLine
 from appliance.management.jobs.job_edits import mark_of
 from appliance.management.jobs.job_service import JobView
 from appliance.management.jobs.queue_view import QueueEntry
-from appliance.storage.queue.job_pages import JobLine
-from appliance.storage.queue.series import Point
 from appliance.wire.job_times import session_readings
 
 LabelText = Annotated[str, Field(min_length=1, max_length=63)]
@@ -49,8 +48,8 @@ class JobSummary(BaseModel):
             type=job.type,
             session=job.session,
             workflow=job.workflow,
-            user=job.user,
-            uid=job.uid,
+            user=job.user.name,
+            uid=job.user.uid,
             priority=job.priority,
             phase=job.phase,
             message=job.message,

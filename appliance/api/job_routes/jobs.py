@@ -31,12 +31,12 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.management.jobs.run_sessions import with_readings
 from appliance.management.jobs.submitted_requests import request_as_json
-from appliance.storage.queue.job_pages import JobOrder, PageFilter
 from appliance.wire.profiles import chrome_events, find_profile
 from appliance.wire.requests.submissions import check_labels, parse_priority
 
@@ -72,9 +72,9 @@ def _filter(
     offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
     request: Request,
-) -> PageFilter:
+) -> JobFilter:
     """Read a request for a list of jobs."""
-    return PageFilter(
+    return JobFilter(
         session=session,
         workflow=workflow,
         user=user,
@@ -95,7 +95,7 @@ def _filter(
 
 @router.get("/jobs", responses=problems(400))
 def list_jobs(
-    wanted: Annotated[PageFilter, Depends(_filter)],
+    wanted: Annotated[JobFilter, Depends(_filter)],
     entry: Annotated[Entry, enter(rules.READ)],
     services: Services,
     *,

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, SecretStr
 
-from appliance.core.cluster.access import Account, Principal, UserRole
-from appliance.storage.users.access import AuditRecord, TokenRecord
+from appliance.core.cluster.access import Account, Principal, TokenRecord, UserRole
+from appliance.core.queries.audit_trail import AuditRecord
 
 Uid = Annotated[int, Field(ge=0, le=(1 << 32) - 1)]
 UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]

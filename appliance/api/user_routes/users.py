@@ -21,7 +21,7 @@ from appliance.api.user_routes.access_schemas import (
 )
 from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Target
-from appliance.storage.users.access import AuditFilter
+from appliance.core.queries.audit_trail import AuditFilter
 
 router = entry_router("access")
 

@@ -205,3 +205,35 @@ def _administers(principal: Principal, target: Target) -> bool:
 
 def _describe(principal: Principal) -> str:
     return f"User {principal.user.name or '?'} (uid {principal.user.uid})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRecord:
+    """A token as it is kept; its text is not.
+
+    Attributes:
+        id: Its id, which the text carries.
+        user: Name of the user it stands for.
+        label: What it is for, in the words of whoever minted it.
+        parent: For a browser's login, the token that it came of; else empty.
+        created_at: When it was minted.
+        expires_at: When it ends by itself; None for never.
+        revoked_at: When it was revoked; None if it was not.
+    """
+
+    id: str
+    user: str
+    label: str
+    parent: str
+    created_at: dt.datetime
+    expires_at: dt.datetime | None
+    revoked_at: dt.datetime | None
+
+    @property
+    def is_login(self) -> bool:
+        """Whether a browser holds it as its cookie."""
+        return bool(self.parent)
+
+    def is_valid_at(self, now: dt.datetime) -> bool:
+        """Whether the token is neither revoked nor past its end."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

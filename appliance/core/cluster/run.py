@@ -128,3 +128,22 @@ class RunSession:
     started_at: dt.datetime
     ended_at: dt.datetime | None = None
     pods: Mapping[PodName, PodReadings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One value of one series of a job.
+
+    Attributes:
+        name: Name of the series, as in `output_loss` or `samples_per_second`.
+        session: Which of the job's runs it belongs to, from 1.
+        step: The step, 1-based within the session.
+        value: The value; None where it was no finite number.
+        at: When it was computed.
+    """
+
+    name: str
+    session: int
+    step: int
+    value: float | None
+    at: dt.datetime

@@ -19,7 +19,15 @@ from functools import partial
 from pathlib import Path
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.access import Account, Action, Principal, Target, UserRole, refusal
+from appliance.core.cluster.access import (
+    Account,
+    Action,
+    Principal,
+    Target,
+    TokenRecord,
+    UserRole,
+    refusal,
+)
 from appliance.core.cluster.identity import ROOT, user_of_peer
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import (
@@ -29,12 +37,13 @@ from appliance.core.errors import (
     UserError,
     WscError,
 )
+from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
 from appliance.management.access.known_accounts import KnownAccounts
 from appliance.management.access.local_users import find_account
 from appliance.management.access.tokens import Tokens, ensure_key
 from appliance.management.changes.watch import Awaited
 from appliance.storage.engine.database import Database
-from appliance.storage.users.access import AccessRepository, AuditFilter, AuditRecord, TokenRecord
+from appliance.storage.users.access import AccessRepository
 
 logger = logging.getLogger(__name__)
 

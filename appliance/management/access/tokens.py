@@ -20,9 +20,9 @@ from threading import Lock
 import jwt
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.access import Account
+from appliance.core.cluster.access import Account, TokenRecord
 from appliance.core.errors import UnauthenticatedError, UserError
-from appliance.storage.users.access import AccessRepository, TokenRecord
+from appliance.storage.users.access import AccessRepository
 
 _ALGORITHM = "HS256"
 _ISSUER = "wafer-appliance"

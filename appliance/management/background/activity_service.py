@@ -12,10 +12,10 @@ from appliance.core.cluster.readings import (
     SIMULATED_WEIGHT_STREAM,
 )
 from appliance.core.ids import Role
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
 from appliance.storage.cluster.activity import Holding, holdings_since
-from appliance.storage.queue.job_pages import PageFilter
 
 _POINTS = 120
 _HALF_LIVES = 8
@@ -98,7 +98,7 @@ class ActivityService:
     def flow(self) -> Flow:
         """Return what flows now."""
         running = self._state.job_pages.page(
-            PageFilter(type=JobType.EXECUTE, phases=(Phase.RUNNING,), limit=_MAX_RUNNING)
+            JobFilter(type=JobType.EXECUTE, phases=(Phase.RUNNING,), limit=_MAX_RUNNING)
         )
         readings = [
             pod.readings

@@ -16,9 +16,9 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.readings import HELP
 from appliance.core.cluster.records import PodRecord
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter, JobLine, JobOrder
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.store.state import State
-from appliance.storage.queue.job_pages import JobLine, JobOrder, PageFilter
 
 MAX_JOBS = 200
 """Running jobs that are told of one by one."""
@@ -76,7 +76,7 @@ class ApplianceCollector(Collector):
                 jobs.add_metric((Phase.QUEUED.value, kind.value, "p2"), 0)
         yield jobs
         oldest = self._state.job_pages.page(
-            PageFilter(phases=_WAITING, order=JobOrder.OLDEST, limit=1)
+            JobFilter(phases=_WAITING, order=JobOrder.OLDEST, limit=1)
         )
         now = self._clock.now()
         wait = (now - oldest[0].created_at).total_seconds() if oldest else 0.0
@@ -123,7 +123,7 @@ class ApplianceCollector(Collector):
         yield groups
 
     def _running(self) -> Sequence[JobLine]:
-        wanted = PageFilter(phases=_GRANTED, order=JobOrder.NEWEST, limit=MAX_JOBS)
+        wanted = JobFilter(phases=_GRANTED, order=JobOrder.NEWEST, limit=MAX_JOBS)
         return self._state.job_pages.page(wanted)
 
     def _jobs(self, running: Sequence[JobLine]) -> Iterator[Metric]:
@@ -138,7 +138,7 @@ class ApplianceCollector(Collector):
         now = self._clock.now()
         for job in running:
             model = job.labels.get("model", "")
-            info.add_metric((job.id, job.type.value, job.session, job.user, model), 1)
+            info.add_metric((job.id, job.type.value, job.session, job.user.name, model), 1)
             if job.started_at is not None:
                 ages.add_metric((job.id,), (now - job.started_at).total_seconds())
         yield info

@@ -17,6 +17,7 @@ from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.store.state import State
+from appliance.storage.cluster.systems import no_system
 from appliance.wire.resources import NodeLoad
 
 _NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
@@ -94,6 +95,13 @@ class Inventory:
         return [
             SystemUse(system=system, holder=holders.get(system.name)) for system in self.systems()
         ]
+
+    def system_use(self, name: str) -> SystemUse:
+        """Return a system and the job that has it; raises `NotFoundError`."""
+        for use in self.system_uses():
+            if use.system.name == name:
+                return use
+        raise no_system(name)
 
     def node_uses(self) -> Sequence[NodeUse]:
         """Return all nodes with their load and the jobs that have pods there."""

@@ -10,10 +10,10 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_SESSION, JobRecord
 from appliance.core.cluster.sessions import SessionRecord, SessionSpec, SessionUpdate
 from appliance.core.errors import ConflictError, UserError
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.store.state import State
 from appliance.storage.cluster.sessions import no_session
-from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire.requests.submissions import check_labels
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -16,9 +16,9 @@ from appliance.core.cluster.systems import (
     SystemState,
 )
 from appliance.core.errors import ConflictError, NotFoundError, UserError
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.store.state import State
-from appliance.storage.cluster.system_events import SystemEventFilter
 from appliance.storage.cluster.systems import no_system
 
 _MAX_SECONDS = 31_536_000.0

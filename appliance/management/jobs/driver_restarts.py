@@ -19,11 +19,11 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.resumption import NODE_LOST
 from appliance.management.store.state import State
-from appliance.storage.queue.job_filter import JobFilter
 
 _PREEMPTED = "Preempted"
 """Reason of the event that the reconciler writes for a job that is stopped for another."""

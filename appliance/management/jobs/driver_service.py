@@ -30,6 +30,7 @@ from appliance.core.ids import (
     new_job_id,
     new_workflow_id,
 )
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.access.authorization import write_down
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.changes.watch import Awaited
@@ -38,9 +39,8 @@ from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.store.asking import ask
 from appliance.management.store.state import State
-from appliance.storage.engine.database import WouldWaitError
-from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire.requests.submissions import check_labels
 
 logger = logging.getLogger(__name__)
@@ -147,11 +147,7 @@ class DriverService:
             UnschedulableError: The cluster has fewer systems than the script will ask for.
         """
         committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
-        try:
-            with self._state.database.without_waiting():
-                self._hand_over(submission, committed)
-        except WouldWaitError:
-            await asyncio.to_thread(self._hand_over, submission, committed)
+        await ask(self._state.database, self._hand_over, submission, committed)
         return await committed
 
     def submit_and_wait(self, submission: DriverSubmission) -> JobRecord:

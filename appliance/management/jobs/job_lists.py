@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from appliance.core.cluster.run import Point
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.management.store.state import State
-from appliance.storage.queue.job_pages import JobLine, PageFilter
-from appliance.storage.queue.series import Point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +19,11 @@ class JobLists:
 
     state: State
 
-    def page(self, wanted: PageFilter) -> Sequence[JobLine]:
+    def page(self, wanted: JobFilter) -> Sequence[JobLine]:
         """Return the jobs of one page."""
         return self.state.job_pages.page(wanted)
 
-    def count(self, wanted: PageFilter) -> int:
+    def count(self, wanted: JobFilter) -> int:
         """Return how many jobs there are on all pages together."""
         return self.state.job_pages.count(wanted)
 

@@ -1,6 +1,5 @@
 """Questions about jobs and actions on them, for every entry point: gRPC, csctl, REST."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,19 +8,18 @@ from typing import TypeVar
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobRecord, PodRecord
-from appliance.core.cluster.run import RunSession
+from appliance.core.cluster.run import Point, RunSession
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter
 from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.store.asking import ask
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
-from appliance.storage.engine.database import WouldWaitError
-from appliance.storage.queue.job_filter import JobFilter
-from appliance.storage.queue.series import Point
 from appliance.wire.requests.submissions import check_labels, parse_priority
 
 _Answer = TypeVar("_Answer")
@@ -111,11 +109,7 @@ class JobService:
 
     async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
         """Ask one of the questions below: at once if the answer is at hand, else in a thread."""
-        try:
-            with self._state.database.without_waiting():
-                return question(*arguments)
-        except WouldWaitError:
-            return await asyncio.to_thread(question, *arguments)
+        return await ask(self._state.database, question, *arguments)
 
     def find(self, job: JobId) -> JobRecord | None:
         """Return a job, or None if there is none of that id."""

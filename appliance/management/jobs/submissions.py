@@ -21,10 +21,10 @@ from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
 from appliance.management.pods.pod_specs import REQUEST_FILE
 from appliance.management.reconciler.mailbox import Mailbox
+from appliance.management.store.asking import ask
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.observability import tracing
-from appliance.storage.engine.database import WouldWaitError
 from appliance.wire.caller import Caller
 from appliance.wire.requests.submissions import Submission, named_workflow
 
@@ -95,11 +95,7 @@ class SubmissionService:
         """
         job = new_job_id()
         committed: asyncio.Future[JobRecord] = asyncio.get_running_loop().create_future()
-        try:
-            with self._state.database.without_waiting():
-                self._hand_over(job, submission, caller, committed)
-        except WouldWaitError:
-            await asyncio.to_thread(self._hand_over, job, submission, caller, committed)
+        await ask(self._state.database, self._hand_over, job, submission, caller, committed)
         record = await committed
         logger.info(
             "Job submitted" if record.id == job else "Job of a repeated call was there already",

@@ -6,9 +6,9 @@ read, with the proof from its metadata or headers; `decide` once the object of t
 and a REST route without a rule cannot be defined.
 """
 
-import contextlib
+import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from appliance.core.ids import JobId, WorkflowId
 from appliance.management.access.allowances import Allowances, Hold
 from appliance.management.access.authorization import Access, Change, Keep, PeerUid, job_target
 from appliance.management.access.workflow_owners import WorkflowOwners
+from appliance.management.store.asking import InThread, ask
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
 from appliance.wire.requests.submissions import named_workflow, parse_priority, requested_priority
@@ -33,6 +34,7 @@ from appliance.wire.requests.submissions import named_workflow, parse_priority, 
 # `Any`: each method has message types of its own; a path has text alone.
 _Message = Any
 _Proved = TypeVar("_Proved")
+_Answer = TypeVar("_Answer")
 Field = Callable[[str], Any]
 """Returns the field of a message, or the parameter of a path, of a name."""
 
@@ -90,11 +92,14 @@ class Gate:
             raise NotImplementedError(method)
         return rule
 
-    @contextlib.contextmanager
-    def without_waiting(self) -> Iterator[None]:
-        """Let what would wait for the database raise `WouldWaitError` instead."""
-        with self._state.database.without_waiting():
-            yield
+    async def ask(
+        self,
+        question: Callable[..., _Answer],
+        *arguments: object,
+        in_thread: InThread[_Answer] = asyncio.to_thread,
+    ) -> _Answer:
+        """Call one of the functions below, or what calls one, from the event loop."""
+        return await ask(self._state.database, question, *arguments, in_thread=in_thread)
 
     def enter_call(self, method: str, caller: Caller, peer: str, peer_uid: PeerUid) -> Entered:
         """Do what `enter` does for a gRPC call."""

@@ -13,6 +13,7 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.systems import SystemEvent, SystemEventKind
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.access.authorization import asking
 from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster import cluster_topology as topology
@@ -22,7 +23,6 @@ from appliance.management.logs.log_exports import ExportRequest, LogExports
 from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.job_answers import wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
-from appliance.storage.cluster.system_events import SystemEventFilter
 from appliance.wire.moments import moment_of
 from appliance.wire.system_events import KINDS, event_message
 from protos.csctl import api_pb2 as pb

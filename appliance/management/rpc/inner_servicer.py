@@ -9,7 +9,7 @@ from collections.abc import Callable
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, PodRecord
-from appliance.core.cluster.run import PodReadings, RunSession
+from appliance.core.cluster.run import PodReadings, Point, RunSession
 from appliance.core.errors import ForbiddenError, UserError
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.pod_spec import JOB_KEY_METADATA
@@ -18,7 +18,7 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.client_streams import Presence
-from appliance.storage.queue.series import MAX_NAME, Point
+from appliance.storage.queue.series import MAX_NAME
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 

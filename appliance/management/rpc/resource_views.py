@@ -10,13 +10,14 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobFilter, JobLine, JobOrder
 from appliance.management.cluster.inventory import Inventory, this_node
 from appliance.management.cluster.session_service import SessionService
+from appliance.management.jobs.job_lists import JobLists
 from appliance.management.jobs.job_service import JobService, JobView
 from appliance.management.store import versions
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
-from appliance.storage.queue.job_filter import JobFilter
 from appliance.wire import resources
 from appliance.wire.job_times import ended_properties, progress_properties
 from appliance.wire.profiles import find_profile
@@ -25,6 +26,8 @@ from protos.csctl import resources_pb2 as pb
 from protos.csctl.api_pb2 import GetOptions
 
 _View = Callable[[str, GetOptions, User], Message]
+Listed = JobRecord | JobLine
+"""A job that was named, or one of a list."""
 
 _OF_ONE_JOB = frozenset({"profile"})
 """Types of which there is one for each job, asked for by the job's name."""
@@ -36,6 +39,7 @@ class ResourceViews:
     Args:
         state: What is kept; gives the time for ages.
         jobs: The jobs.
+        lists: Lists of them.
         inventory: Systems and nodes.
         sessions: The namespaces that there are.
         machine: What each system simulates.
@@ -46,6 +50,7 @@ class ResourceViews:
         self,
         state: State,
         jobs: JobService,
+        lists: JobLists,
         inventory: Inventory,
         *,
         sessions: SessionService,
@@ -56,6 +61,7 @@ class ResourceViews:
         self._data_dir = data_dir
         self._clock = state.clock
         self._jobs = jobs
+        self._lists = lists
         self._inventory = inventory
         self._platform = f"simulated {machine}"
         self._views: Mapping[str, _View] = {
@@ -119,7 +125,7 @@ class ResourceViews:
             case _:
                 return resources.table(("NAME", "VALUE"), resources.scalar_rows(message))
 
-    def job_table(self, jobs: Sequence[JobRecord]) -> generic_pb2.Table:
+    def job_table(self, jobs: Sequence[Listed]) -> generic_pb2.Table:
         """Return the table of some jobs."""
         now = self._clock.now()
         rows = [
@@ -127,7 +133,7 @@ class ResourceViews:
         ]
         return resources.table(resources.JOB_COLUMNS, rows)
 
-    def job_list(self, jobs: Sequence[JobRecord], *, with_pending: bool) -> pb.JobList:
+    def job_list(self, jobs: Sequence[Listed], *, with_pending: bool) -> pb.JobList:
         """Return some jobs as a list, without their pods."""
         return pb.JobList(
             items=[
@@ -153,7 +159,7 @@ class ResourceViews:
             readings=self._last_progress(view),
         )
 
-    def find_jobs(self, name: str, options: GetOptions, user: User) -> Sequence[JobRecord]:
+    def find_jobs(self, name: str, options: GetOptions, user: User) -> Sequence[Listed]:
         """Return the jobs that a request is about, in the order it asks for."""
         if name:
             return [self._jobs.load(JobId(name))]
@@ -162,20 +168,17 @@ class ResourceViews:
         uid = options.uid if options.uid else None
         if options.current_user_only:
             uid = user.uid
-        found = self._jobs.list(
+        return self._lists.page(
             JobFilter(
                 session=options.namespace,
                 workflow=options.workflow_id,
                 uid=uid,
                 labels=dict(options.label_filters),
                 with_finished=options.all_states,
+                order=_order(options),
                 limit=options.limit,
             )
         )
-        if options.sort_by == "age":  # oldest first, as the client expects of its own jobs
-            is_reversed = options.order_by == "desc"
-            return sorted(found, key=lambda job: job.sequence, reverse=is_reversed)
-        return found
 
     def _progress(self, job: JobId) -> dict[str, str]:
         progress = self._jobs.run_sessions.progress(job)
@@ -283,7 +286,14 @@ def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.No
     return pb.NodeInfoList(items=items)
 
 
-def _pending(job: JobRecord, wait: Wait | None) -> pb.JobPendingStatus | None:
+def _order(options: GetOptions) -> JobOrder:
+    """Return the order of a list of jobs; by age the oldest come first, as the client expects."""
+    if options.sort_by != "age":
+        return JobOrder.PRIORITY
+    return JobOrder.NEWEST if options.order_by == "desc" else JobOrder.OLDEST
+
+
+def _pending(job: Listed, wait: Wait | None) -> pb.JobPendingStatus | None:
     if wait is None:
         return None
     place = f"position {wait.position + 1} among waiting {job.type.queue_type.value} jobs"

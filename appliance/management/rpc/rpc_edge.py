@@ -30,10 +30,9 @@ from appliance.management.access.authorization import Change, act_as
 from appliance.management.access.local_users import LocalPeers
 from appliance.management.rpc.access_edge import Entered, Gate, name_of
 from appliance.management.rpc.connections import Connections
+from appliance.management.store.database_errors import find_refusal
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
-from appliance.storage.engine.database import WouldWaitError
-from appliance.storage.engine.write_failures import is_of_database, refusal_of
 from appliance.wire.caller import caller
 from appliance.wire.error_status import status_of
 
@@ -214,11 +213,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         connection = context.peer()
         peer_uid = partial(self._peers.uid_of_call, connection)
         call = (method, caller(context.invocation_metadata()), _host(connection), peer_uid)
-        try:
-            with gate.without_waiting():
-                entered = gate.enter_call(*call)
-        except WouldWaitError:
-            entered = await self._in_thread(gate.enter_call, *call)
+        entered: Entered = await gate.ask(gate.enter_call, *call, in_thread=self._in_thread)
         act_as(entered.principal)
         if self._connections is not None and entered.principal is not None:
             self._connections.proved(connection, entered.principal)
@@ -227,12 +222,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
     async def _decide_soon(self, method: str, call: "_Call") -> Change | None:
         if self._gate is None:
             return None
-        try:
-            with self._gate.without_waiting():
-                return self._decide(method, call)
-        except WouldWaitError:
-            change: Change | None = await self._in_thread(self._decide, method, call)
-            return change
+        return await self._gate.ask(self._decide, method, call, in_thread=self._in_thread)
 
     def _decide(self, method: str, call: "_Call") -> Change | None:
         if self._gate is None or call.entered is None:
@@ -382,9 +372,9 @@ def _code_of(error: Exception) -> grpc.StatusCode:
 async def _abort(method: str, error: Exception, context: _Any) -> None:
     if isinstance(error, grpc.aio.AbortError | grpc.RpcError):
         raise error
-    if is_of_database(error):
+    if (refusal := find_refusal(error)) is not None:
         logger.error("Call was not kept", extra={"method": method}, exc_info=error)
-        error = refusal_of(error)
+        error = refusal
     _count(method, _code_of(error))
     if isinstance(error, WscError):
         logger.info("Call refused", extra={"method": method, "why": str(error)})

@@ -2,32 +2,15 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import delete, select
 
 from appliance.core.cluster.systems import SystemEvent, SystemEventKind
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.storage.engine.database import Database
 from appliance.storage.schema.tables import SystemEventRow
 
 MAX_EVENTS = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemEventFilter:
-    """Which events to list; conditions combine with "and", empty ones do not count.
-
-    Attributes:
-        system: Only of this system.
-        kind: Only of this kind.
-        since: Only from this time on.
-        until: Only before this time.
-    """
-
-    system: str = ""
-    kind: SystemEventKind | None = None
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
 
 
 class SystemEventRepository:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Select, delete, select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
@@ -17,19 +17,18 @@ from appliance.core.cluster.records import EventRecord, Holding, JobRecord, NewJ
 from appliance.core.cluster.requirements import Requirements
 from appliance.core.errors import ConflictError, InternalError
 from appliance.core.ids import JobId, WorkflowId
+from appliance.core.queries.job_filter import JobFilter, JobOrder
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Write
 from appliance.storage.queue import job_writes
 from appliance.storage.queue.job_cache import LiveJobs
-from appliance.storage.queue.job_filter import JobFilter
+from appliance.storage.queue.job_conditions import IS_UNFINISHED, conditions, page_of
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_writes import unknown_job
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of
 
 _FIELDS_OF_NEW = tuple(field.name for field in fields(NewJob))
 _COLUMNS = tuple(table_of(JobRow).columns)
-_IS_UNFINISHED = JobRow.ended_at.is_(None)
-"""Said so, and not by phases, for the sake of the index of the unfinished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,26 +106,25 @@ class JobRepository:
         return record
 
     def list(self, wanted: JobFilter) -> Sequence[JobRecord]:
-        """Return jobs by priority, newest first within equal priority."""
+        """Return the whole records of the jobs that a filter lets pass."""
         with self._database.reading() as session:
-            order = (JobRow.priority, JobRow.sequence.desc())
-            if wanted.limit > 0:
-                first = _filtered(select(JobRow.id), wanted).order_by(*order).limit(wanted.limit)
+            if wanted.limit:
+                first = page_of(select(JobRow.id), wanted)
                 return self._records(session, [JobId(job) for job in session.scalars(first)])
-            return _read(session, wanted, order)
+            return _read(session, wanted)
 
     def unfinished(self) -> Sequence[JobRecord]:
         """Return every job that has not ended, in order of submission."""
         if self._live.is_complete and not self._database.batch_number:
             return self._live.in_order()
         with self._database.reading() as session:
-            return _read(session, JobFilter(), (JobRow.sequence,))
+            return _read(session, JobFilter(order=JobOrder.OLDEST))
 
     def unfinished_drivers(self, uid: int) -> Set[JobId]:
         """Return a user's drivers that have not ended."""
         if self._live.is_complete and not self._database.batch_number:
             return self._live.drivers_of(uid)
-        is_mine = (JobRow.uid == uid, JobRow.type == JobType.DRIVER.value, _IS_UNFINISHED)
+        is_mine = (JobRow.uid == uid, JobRow.type == JobType.DRIVER.value, IS_UNFINISHED)
         with self._database.reading() as session:
             return frozenset(map(JobId, session.scalars(select(JobRow.id).where(*is_mine))))
 
@@ -141,7 +139,7 @@ class JobRepository:
             select(JobRow)
             .join(LeaseRow, LeaseRow.id == JobRow.id)
             .where(JobRow.request_digest == digest, JobRow.request_digest != "")
-            .where(JobRow.created_at >= since, _IS_UNFINISHED, LeaseRow.holder == "")
+            .where(JobRow.created_at >= since, IS_UNFINISHED, LeaseRow.holder == "")
             .order_by(JobRow.sequence.desc())
         )
         with self._database.reading() as session:
@@ -398,10 +396,9 @@ def _locked(session: Session, job: JobId) -> JobRow:
     return row
 
 
-# `Any`: SQLAlchemy's type of a column to order by.
-def _read(session: Session, wanted: JobFilter, order: Sequence[Any]) -> Sequence[JobRecord]:
+def _read(session: Session, wanted: JobFilter) -> Sequence[JobRecord]:
     """Return jobs by three queries, without an object for each row on the way."""
-    chosen = _filtered(select(JobRow.id), wanted)
+    chosen = select(JobRow.id).where(*conditions(wanted))
     labels: defaultdict[str, dict[str, str]] = defaultdict(dict)
     of_labels = select(LabelRow.job, LabelRow.key, LabelRow.value).where(LabelRow.job.in_(chosen))
     for job, key, value in session.execute(of_labels):
@@ -410,23 +407,8 @@ def _read(session: Session, wanted: JobFilter, order: Sequence[Any]) -> Sequence
     of_grants = select(GrantRow.job, GrantRow.system).where(GrantRow.job.in_(chosen))
     for job, system in session.execute(of_grants.order_by(GrantRow.position)):
         systems[job].append(system)
-    rows = session.execute(_filtered(select(*_COLUMNS), wanted).order_by(*order))
+    rows = session.execute(page_of(select(*_COLUMNS), wanted))
     return [_record_of(row, labels.get(row.id, {}), tuple(systems.get(row.id, ()))) for row in rows]
-
-
-# `Any`: SQLAlchemy's type of what a query returns.
-def _filtered(query: Select[Any], wanted: JobFilter) -> Select[Any]:
-    if wanted.session:
-        query = query.where(JobRow.session == wanted.session)
-    if wanted.workflow:
-        query = query.where(JobRow.workflow == wanted.workflow)
-    if wanted.uid is not None:
-        query = query.where(JobRow.uid == wanted.uid)
-    if not wanted.with_finished:
-        query = query.where(_IS_UNFINISHED)
-    for key, value in wanted.labels.items():
-        query = query.where(JobRow.labels.any((LabelRow.key == key) & (LabelRow.value == value)))
-    return query
 
 
 def _record(row: JobRow) -> JobRecord:

@@ -6,11 +6,11 @@ dropped, so that a long run keeps its whole course at a coarser step and its end
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, Double, ForeignKey, Integer, String, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from appliance.core.cluster.run import Point
 from appliance.core.ids import JobId
 from appliance.storage.engine.database import Database
 from appliance.storage.schema.tables import Base
@@ -35,25 +35,6 @@ class PointRow(Base):
     step: Mapped[int] = mapped_column(BigInteger)
     value: Mapped[float | None] = mapped_column(Double)
     at: Mapped[dt.datetime]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One value of one series of a job.
-
-    Attributes:
-        name: Name of the series, as in `output_loss` or `samples_per_second`.
-        session: Which of the job's runs it belongs to, from 1.
-        step: The step, 1-based within the session.
-        value: The value; None where it was no finite number.
-        at: When it was computed.
-    """
-
-    name: str
-    session: int
-    step: int
-    value: float | None
-    at: dt.datetime
 
 
 class SeriesRepository:

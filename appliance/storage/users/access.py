@@ -2,98 +2,20 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.access import Account, UserRole
+from appliance.core.cluster.access import Account, TokenRecord, UserRole
 from appliance.core.errors import ConflictError, NotFoundError
+from appliance.core.queries.audit_trail import AuditFilter, AuditRecord
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Statement, Write
 from appliance.storage.schema.access_tables import AuditRow, TokenRow, UserRow
 from appliance.storage.schema.tables import table_of
 
 _NEW_AUDIT = Statement(rank=70, clause=insert(table_of(AuditRow)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRecord:
-    """A token as it is kept; its text is not.
-
-    Attributes:
-        id: Its id, which the text carries.
-        user: Name of the user it stands for.
-        label: What it is for, in the words of whoever minted it.
-        parent: For a browser's login, the token that it came of; else empty.
-        created_at: When it was minted.
-        expires_at: When it ends by itself; None for never.
-        revoked_at: When it was revoked; None if it was not.
-    """
-
-    id: str
-    user: str
-    label: str
-    parent: str
-    created_at: dt.datetime
-    expires_at: dt.datetime | None
-    revoked_at: dt.datetime | None
-
-    @property
-    def is_login(self) -> bool:
-        """Whether a browser holds it as its cookie."""
-        return bool(self.parent)
-
-    def is_valid_at(self, now: dt.datetime) -> bool:
-        """Whether the token is neither revoked nor past its end."""
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRecord:
-    """A change that somebody made or was refused.
-
-    Attributes:
-        id: Growing number; 0 before it is kept.
-        at: When.
-        user: Name of who asked.
-        uid: Their numeric id.
-        entry_point: `grpc`, `rest` or `shell`.
-        action: What was asked for.
-        kind: Kind of the object.
-        name: Name of the object.
-        detail: What exactly, as in a method or the new value.
-        problem: Why it was not done; empty if it was.
-    """
-
-    at: dt.datetime
-    user: str
-    uid: int
-    entry_point: str
-    action: str
-    kind: str
-    name: str
-    detail: str = ""
-    problem: str = ""
-    id: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
-    """Which audit records to list, newest first.
-
-    Attributes:
-        user: Only of this user; empty for all.
-        name: Only about the object of this name; empty for all.
-        before: Only records with a smaller id; 0 for no bound.
-        limit: At most so many.
-    """
-
-    user: str = ""
-    name: str = ""
-    before: int = 0
-    limit: int = 100
 
 
 class AccessRepository:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from appliance.api.cursors import job_cursor, job_place, offset_cursor, offset_of
 from appliance.core.errors import UserError
-from appliance.storage.queue.job_pages import JobOrder, Place
+from appliance.core.queries.job_filter import JobOrder, JobPosition
 
 NUMBERS = st.integers(0, (1 << 62) - 1)
 
@@ -16,7 +16,7 @@ NUMBERS = st.integers(0, (1 << 62) - 1)
 @given(order=st.sampled_from(JobOrder), priority=NUMBERS, sequence=NUMBERS)
 def test_a_cursor_is_the_place_behind_its_job(order, priority, sequence):
     last = SimpleNamespace(priority=priority, sequence=sequence)
-    place = Place(priority=priority, sequence=sequence)
+    place = JobPosition(priority=priority, sequence=sequence)
     assert job_place(job_cursor(last, order), order) == place
 
 

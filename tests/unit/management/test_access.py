@@ -18,13 +18,13 @@ from appliance.core.errors import (
     UserError,
 )
 from appliance.core.ids import JobId
+from appliance.core.queries.audit_trail import AuditFilter
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.authorization import Access, AccessOptions, open_access
 from appliance.management.access.tokens import LOGIN_SECONDS, Tokens, ensure_key
 from appliance.management.rpc.access_edge import Gate
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
-from appliance.storage.users.access import AuditFilter
 from appliance.wire.caller import caller
 from tests.support.clock import FakeClock
 from tests.support.management import new_job

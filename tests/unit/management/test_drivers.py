@@ -15,11 +15,11 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import User
 from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.audit_trail import AuditFilter
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.jobs.driver_service import MAX_DRIVERS, DriverService, DriverSubmission
 from appliance.management.store.state import State
-from appliance.storage.users.access import AuditFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, opened_state
 from tests.support.reconciling import Harness

@@ -17,12 +17,12 @@ from appliance.core.cluster.records import EventRecord, User
 from appliance.core.cluster.requirements import PodDemand, Requirements
 from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.reconciler import job_machine as machine
 from appliance.observability.logging import configure_logging
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.waiting.wait_reasons import WaitReason
-from appliance.storage.cluster.system_events import SystemEventFilter
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, new_job, opened_state
 from tests.support.reconciling import FarLauncher, Harness, running_harness

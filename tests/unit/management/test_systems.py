@@ -16,13 +16,13 @@ from appliance.core.cluster.systems import (
 )
 from appliance.core.errors import ConflictError, NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.reconciler.scheduling.scheduler_snapshots import snapshot_of
 from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.snapshot import Maintenance, SessionQuota
-from appliance.storage.cluster.system_events import SystemEventFilter
 from tests.support.clock import FakeClock
 from tests.support.management import make_model, new_job, opened_state
 

@@ -10,10 +10,9 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord, Holding, PodRecord
 from appliance.core.errors import ConflictError
 from appliance.core.ids import JobId, Role, pod_name
+from appliance.core.queries.job_filter import JobFilter, JobPosition
 from appliance.management.store.state import State
 from appliance.storage.engine.database import WouldWaitError
-from appliance.storage.queue.job_filter import JobFilter
-from appliance.storage.queue.job_pages import PageFilter, Place
 from tests.support.management import new_job, opened_state
 
 NUM_JOBS = 75  # more than a portion of each size
@@ -185,8 +184,8 @@ def test_a_page_of_a_long_list_is_read_in_the_order_of_an_index(tmp_path, wanted
         engine = state.database.engine
         event.listen(engine, "before_cursor_execute", lambda *told: statements.append(told[2:4]))
         state.jobs.list(JobFilter(with_finished="with_finished" in wanted, limit=9))
-        for after in (None, Place(priority=299, sequence=7)):
-            state.job_pages.page(PageFilter(after=after, **wanted))
+        for after in (None, JobPosition(priority=299, sequence=7)):
+            state.job_pages.page(JobFilter(after=after, **wanted))
         lists = [told for told in statements if "ORDER BY jobs.priority" in told[0]]
         assert len(lists) == 3
         with engine.connect() as connection:

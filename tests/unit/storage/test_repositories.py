@@ -30,10 +30,10 @@ from appliance.core.cluster.systems import (
 )
 from appliance.core.errors import ConflictError, InternalError, NotFoundError, StaleWriterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
+from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.store.state import State
-from appliance.storage.cluster.system_events import SystemEventFilter
 from appliance.storage.engine.database import Database
-from appliance.storage.queue.job_filter import JobFilter
 from appliance.storage.schema.tables import Base
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import NewJob, User
+from appliance.core.cluster.run import Point
 from appliance.core.ids import JobId, WorkflowId
+from appliance.core.queries.job_filter import JobFilter, JobOrder, JobPosition
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
-from appliance.storage.queue.job_pages import JobOrder, PageFilter, Place
-from appliance.storage.queue.series import Point, SeriesRepository
+from appliance.storage.queue.series import SeriesRepository
 from tests.support.clock import FakeClock
 
 
@@ -79,11 +80,11 @@ def test_points_go_with_their_job(state):
 def test_pages_hold_every_job_once_in_order(state, order):
     for number in range(7):
         add_job(state, f"wsjob-{number}", priority=(299, 199)[number % 2])
-    whole = state.job_pages.page(PageFilter(order=order, limit=100))
+    whole = state.job_pages.page(JobFilter(order=order, limit=100))
     paged, after = [], None
-    while lines := state.job_pages.page(PageFilter(order=order, limit=3, after=after)):
+    while lines := state.job_pages.page(JobFilter(order=order, limit=3, after=after)):
         paged += lines
-        after = Place(priority=lines[-1].priority, sequence=lines[-1].sequence)
+        after = JobPosition(priority=lines[-1].priority, sequence=lines[-1].sequence)
     assert paged == list(whole)
     assert len({line.id for line in paged}) == 7
     if order is JobOrder.PRIORITY:
@@ -99,8 +100,8 @@ def test_pages_hold_what_was_asked_for(state):
     state.jobs.change_phase(done, Phase.QUEUED, Phase.CANCELLED, message="enough")
 
     def found(**wanted) -> list[str]:
-        lines = state.job_pages.page(PageFilter(order=JobOrder.OLDEST, **wanted))
-        assert state.job_pages.count(PageFilter(**wanted)) == len(lines)
+        lines = state.job_pages.page(JobFilter(order=JobOrder.OLDEST, **wanted))
+        assert state.job_pages.count(JobFilter(**wanted)) == len(lines)
         return [line.id for line in lines]
 
     assert found() == ["wsjob-mine", "wsjob-his"]

@@ -1,0 +1,1 @@
+"""What lists can be asked for, and their lines: shared by csctl, REST and storage."""
