@@ -7,7 +7,7 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -37,7 +37,7 @@ from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
-from appliance.pods.client_check import MOST_BYTES, ClientCheck, by_name
+from appliance.pods.client_check import ClientCheck, by_name
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
@@ -56,15 +56,26 @@ _NUM_CLIENT_THREADS = 64
 """The client keeps up to a dozen calls waiting; each takes a thread."""
 _NUM_INNER_THREADS = 16
 _STOP_GRACE_SECONDS = 2.0
-LARGE_METHODS = frozenset(
-    {
-        *("UnaryCheckCompileCompatibility", "UnaryCompile", "UnaryLoad", "UnaryReconfigure"),
-        *("UnaryRun", "UnarySendDeferredInput", "StartWeightIngestion"),
-    }
-)
-"""Unary methods whose messages hold programs, pickles or lists of tensors."""
+MOST_BYTES = 1 << 30
+"""Limit of any message, and what a job's pickles may have."""
+_PROGRAM_BYTES = 256 << 20
+"""Of a program's text, or what is told with a compiled one; that of 100 layers has a few MB."""
+_CHUNK_BYTES = (256 << 20) + (1 << 20)
+"""Of a piece of a tensor, with its description: the public client cuts tensors at 256 MiB."""
+METHOD_BYTES: Mapping[str, int] = {
+    "UnaryCompile": _PROGRAM_BYTES,
+    "UnaryCheckCompileCompatibility": _PROGRAM_BYTES,
+    "UnaryLoad": _PROGRAM_BYTES,
+    "UnaryReconfigure": _PROGRAM_BYTES,
+    "StartWeightIngestion": _PROGRAM_BYTES,
+    "UnaryRun": MOST_BYTES,
+    "UnarySendDeferredInput": MOST_BYTES,
+    "SendInputBidirStream": _CHUNK_BYTES,
+}
+"""Limits of messages that hold programs, pickles, or tensors."""
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # else each unread message may fill a window of megabytes
     ("grpc.max_send_message_length", -1),
     ("grpc.max_metadata_size", 1 << 24),  # a compile error with its stack travels as status details
     ("grpc.so_reuseport", 0),
@@ -88,7 +99,7 @@ class Coordinator:
         self._peers = Peers(spec, clock)
         target = self._peers.management()
         self._check = ClientCheck(
-            self._options.service_authority, self._options.owner_uid, LARGE_METHODS
+            self._options.service_authority, self._options.owner_uid, METHOD_BYTES
         )
         self._link = ManagementLink(
             spec, self._series, clock, target=target, has_client=self._check.was_client_here

@@ -7,7 +7,8 @@ root's, or of the user that we run as, which is the SNI proxy; see docs/security
 
 gRPC for Python takes the message of a unary call from the connection before it calls the method. So
 each is served as a stream of requests, which is the same on the wire: the check comes first, and
-who fails it has nothing read, nor can he keep a thread by sending nothing.
+who fails it has nothing read, nor can he keep a thread by sending nothing. For the same reason only
+a few messages are read at a time (`message_room`): what is not read stays with its sender.
 """
 
 import hmac
@@ -15,10 +16,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 import grpc
+from google.protobuf.message import Message
 
+from appliance.pods.message_room import MessageRoom
 from appliance.wire.peers import Endpoint, may_reach, parse_peer
 
 logger = logging.getLogger(__name__)
@@ -26,10 +29,10 @@ logger = logging.getLogger(__name__)
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # messages differ from method to method
 _Method: TypeAlias = Callable[[Any, grpc.ServicerContext], Any]
 
-MOST_BYTES = (1 << 31) - 1
-"""Limit of any message; the public client sends no longer ones."""
 SMALL_BYTES = 16 << 20
 """Limit of a message of a method that sends neither programs nor data."""
+_HELD_BYTES = 1 << 30
+"""No further message is read while calls that are being answered hold so much."""
 
 _REFUSAL = (
     "This pod answers the client of its own job alone. Connect by the address and the "
@@ -42,6 +45,7 @@ class _TooLong:
     """Stands for a message that is longer than its method takes, and was not decoded."""
 
     num_bytes: int
+    most_bytes: int
 
 
 class ClientCheck(grpc.ServerInterceptor):
@@ -50,12 +54,17 @@ class ClientCheck(grpc.ServerInterceptor):
     Args:
         authority: By which the job's client calls.
         owner_uid: User id of the job's owner; -1 if that is the user we run as.
-        large: Names of unary methods whose messages have only the server's own limit.
+        most_bytes: Limits of messages by the method's name, where it is not `SMALL_BYTES`; of
+            each message of a method that takes a stream of them, the server's own otherwise.
     """
 
-    def __init__(self, authority: str, owner_uid: int, large: frozenset[str]) -> None:
+    def __init__(self, authority: str, owner_uid: int, most_bytes: Mapping[str, int]) -> None:
         self._authority, self._owner_uid = authority.encode(), owner_uid
-        self._large = large
+        self._most_bytes = most_bytes
+        # gRPC has one limit for all methods: each message may turn out as long as the longest.
+        self._small = MessageRoom(num_read=2, held_bytes=_HELD_BYTES)
+        self._large = MessageRoom(num_read=1, held_bytes=_HELD_BYTES)
+        self._streamed = MessageRoom(num_read=4, held_bytes=_HELD_BYTES)
         self._here: Endpoint | None = None
         self._lock = threading.Lock()
         self._num_open = 0
@@ -80,27 +89,33 @@ class ClientCheck(grpc.ServerInterceptor):
         handler = continuation(handler_call_details)
         if handler is None:
             return None
+        name = handler_call_details.method.rpartition("/")[2]
+        most_bytes = self._most_bytes.get(name)
         codec = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": _limited(handler.request_deserializer, most_bytes),
             "response_serializer": handler.response_serializer,
         }
         if not handler.request_streaming:
-            if handler_call_details.method.rpartition("/")[2] not in self._large:
-                codec["request_deserializer"] = _limited(handler.request_deserializer)
+            room = self._small if most_bytes is None else self._large
+            codec["request_deserializer"] = _limited(
+                handler.request_deserializer, SMALL_BYTES if most_bytes is None else most_bytes
+            )
             if handler.unary_unary is not None:
                 return grpc.stream_unary_rpc_method_handler(
-                    self._checked(_of_one(handler.unary_unary)), **codec
+                    self._checked(_of_one(handler.unary_unary, room)), **codec
                 )
             assert handler.unary_stream is not None
             return grpc.stream_stream_rpc_method_handler(
-                self._checked(_of_one(handler.unary_stream)), **codec
+                self._checked(_of_one(handler.unary_stream, room)), **codec
             )
         if handler.stream_unary is not None:
             return grpc.stream_unary_rpc_method_handler(
-                self._checked(handler.stream_unary), **codec
+                self._checked(_of_many(handler.stream_unary, self._streamed)), **codec
             )
         assert handler.stream_stream is not None
-        return grpc.stream_stream_rpc_method_handler(self._checked(handler.stream_stream), **codec)
+        return grpc.stream_stream_rpc_method_handler(
+            self._checked(_of_many(handler.stream_stream, self._streamed)), **codec
+        )
 
     def _checked(self, method: _Method) -> _Method:
         # `Any`: whatever message, or stream of them, the method takes and returns.
@@ -131,30 +146,62 @@ class ClientCheck(grpc.ServerInterceptor):
             self._num_open -= 1
 
 
-def _of_one(method: _Method) -> _Method:
+def _of_one(method: _Method, room: MessageRoom) -> _Method:
     """Return a method of a stream of one request for a method of that request."""
 
     def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401
-        request = next(requests, None)
+        with room.reading():
+            request = next(requests, None)
         if request is None:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The call has no message.")
         if isinstance(request, _TooLong):
-            context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"A message of {request.num_bytes:,} bytes is too long for this method, which "
-                f"takes {SMALL_BYTES:,} bytes.",
-            )
-        return method(request, context)
+            _refuse(request, context)
+        with room.holding(_length(request)):
+            return method(request, context)
 
     return call
 
 
-def _limited(decode: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+def _length(request: bytes | Message) -> int:
+    return len(request) if isinstance(request, bytes) else request.ByteSize()
+
+
+def _of_many(method: _Method, room: MessageRoom) -> _Method:
+    """Return a method of a stream of requests that takes its turn to read each of them."""
+
+    def read(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        while True:
+            with room.reading():
+                request = next(requests, None)
+            if request is None:
+                return
+            if isinstance(request, _TooLong):
+                _refuse(request, context)
+            yield request
+            del request  # or it would stay until the next one is there
+
+    def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:  # noqa: ANN401
+        return method(read(requests, context), context)
+
+    return call
+
+
+def _refuse(message: _TooLong, context: grpc.ServicerContext) -> NoReturn:
+    context.abort(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        f"A message of {message.num_bytes:,} bytes is too long for this method, which takes "
+        f"{message.most_bytes:,} bytes.",
+    )
+
+
+def _limited(
+    decode: Callable[[bytes], Any] | None, most_bytes: int | None
+) -> Callable[[bytes], Any]:
     """Return a decoder that leaves messages alone that are too long."""
 
     def read(data: bytes) -> Any:  # noqa: ANN401 - whatever message the method takes
-        if len(data) > SMALL_BYTES:
-            return _TooLong(len(data))
+        if most_bytes is not None and len(data) > most_bytes:
+            return _TooLong(len(data), most_bytes)
         return data if decode is None else decode(data)
 
     return read

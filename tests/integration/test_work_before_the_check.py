@@ -13,7 +13,12 @@ import pytest
 
 from appliance.api.slow_senders import HEAD_SECONDS
 from appliance.core.access_rules.model import ALLOWANCES, Cost
-from tests.support.appliance_process import running_appliance, wait_for
+from tests.support.appliance_process import (
+    REAL_COORDINATOR,
+    running_appliance,
+    wait_for,
+    wait_pods,
+)
 from tests.support.processes import command_of
 from tests.support.rest import mint, rest_client
 
@@ -47,11 +52,12 @@ def estimators(appliance) -> list[psutil.Process]:
 
 
 class Peak:
-    """The most memory that management has had inside the block."""
+    """The most memory that management, or another process, has had inside the block."""
 
-    def __init__(self, appliance) -> None:
-        self._appliance, self._is_over = appliance, threading.Event()
-        self.num_bytes = memory_of(appliance)
+    def __init__(self, appliance, pid: int = 0) -> None:
+        self._process = psutil.Process(pid or appliance.state.pid)
+        self._is_over = threading.Event()
+        self.num_bytes = self._process.memory_info().rss
 
     def __enter__(self):
         self._thread = threading.Thread(target=self._watch)
@@ -64,7 +70,7 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._is_over.wait(0.01):
-            self.num_bytes = max(self.num_bytes, memory_of(self._appliance))
+            self.num_bytes = max(self.num_bytes, self._process.memory_info().rss)
 
 
 @pytest.mark.parametrize("metadata", [(), (("auth-token", "none"),)], ids=["no token", "wrong"])
@@ -87,6 +93,45 @@ def test_who_may_call_sends_no_more_than_the_method_takes(appliance, tokens):
             with pytest.raises(grpc.RpcError) as refused:
                 call(b"x" * size, metadata=(("auth-token", tokens["ada"]),), timeout=120)
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_messages_of_one_caller_are_read_a_few_at_a_time(appliance, tokens):
+    """Three hundred as long as the port takes: what is not read yet stays with its sender."""
+    method = "/cluster.cluster_mgmt_pb.ClusterManagement/GetJob"
+    data, calls = b"x" * (4 * MIB), []
+    before = memory_of(appliance)
+    with Peak(appliance) as peak, appliance.connect() as each:
+        call = each.unary_unary(method, _registered_method=False)
+        who = (("auth-token", tokens["ada"]),)
+        calls = [call.future(data, metadata=who, timeout=300) for _ in range(300)]
+        codes = {each.code() for each in calls}
+    assert codes == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert peak.num_bytes - before < 300 * MIB
+
+
+def test_a_jobs_client_does_not_fill_its_coordinators_memory(tmp_path_factory):
+    """Of 32 calls with 64 MiB each a few are read at a time, whatever their method takes."""
+    data = tmp_path_factory.mktemp("filled")
+    service = "/cerebras.Appliance"
+    with running_appliance(data, coordinator=REAL_COORDINATOR) as appliance:
+        job = appliance.submit_compile()
+        ingress = appliance.wait_ready(job)[-1]
+        (pid,) = wait_pods(job, 1)
+        before, text = psutil.Process(pid).memory_info().rss, bytes(64 * MIB)
+        options = [
+            ("grpc.default_authority", ingress.service_authority),
+            ("grpc.max_send_message_length", -1),
+        ]
+        for method in ("UnaryPing", "UnaryRun"):
+            with (
+                grpc.insecure_channel(ingress.service_url, options) as channel,
+                Peak(appliance, pid) as peak,
+            ):
+                call = channel.unary_unary(f"{service}/{method}", _registered_method=False)
+                calls = [call.future(text, timeout=300) for _ in range(32)]
+                codes = {each.code() for each in calls}
+            assert codes <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL}, method
+            assert peak.num_bytes - before < 700 * MIB, method
 
 
 def test_an_estimate_wants_a_token_and_costs_management_nothing(appliance, tokens):

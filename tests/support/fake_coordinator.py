@@ -13,6 +13,9 @@ from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 from tests.support.files import put
 
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.02, 0.25
+"""Between two looks at the files: few, as hundreds of these may wait on one machine."""
+
 
 class _JobControl(management_pb2_grpc.JobControlServicer):
     def __init__(self, spec: PodSpec, ends: threading.Event) -> None:
@@ -46,7 +49,9 @@ def run_pod(spec: PodSpec) -> int:
         )
         wanted = spec.runtime_dir / "exit"
         report = spec.runtime_dir / "report"
-        while not ends.wait(0.02):
+        pause_seconds = _SHORTEST_SECONDS
+        while not ends.wait(pause_seconds):
+            pause_seconds = min(1.5 * pause_seconds, _LONGEST_SECONDS)
             if report.exists():
                 phase, message = report.read_text().split(" ", 1)
                 report.unlink()

@@ -16,7 +16,7 @@ from appliance.files.beneath import Beneath
 from appliance.observability.logging import configure_logging
 from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
-from appliance.pods.client_check import MOST_BYTES, ClientCheck, by_name
+from appliance.pods.client_check import ClientCheck, by_name
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
@@ -39,11 +39,14 @@ from workers.sdk.traces import Traces
 
 logger = logging.getLogger(__name__)
 
+_MOST_BYTES = (1 << 31) - 1
+"""Limit of any message; the public client cuts data of copies at that."""
 _NUM_CLIENT_THREADS = 16
 _NUM_INNER_THREADS = 4
 _STOP_GRACE_SECONDS = 1.0
 _CHANNEL_OPTIONS = [
-    ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.max_receive_message_length", _MOST_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # else each unread message may fill a window of megabytes
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
 ]
@@ -62,7 +65,7 @@ class SdkPod:
         self._options = options = SdkOptions.of(spec)
         self._stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._peers = Peers(spec, clock)
-        self._check = ClientCheck(options.service_authority, options.owner_uid, frozenset())
+        self._check = ClientCheck(options.service_authority, options.owner_uid, {})
         self._link = ManagementLink(
             spec,
             clock,

@@ -101,7 +101,9 @@ class ManagementLink:
         """Report what has become of the job.
 
         A report of a phase, of an event or of a session's end that does not arrive is sent again
-        later, in order; any other is only logged, as the next one says the same.
+        later, in order; any other is only logged, as the next one says the same. A report that
+        would say nothing is not sent: a coordinator that waits for its client costs nobody
+        anything.
 
         Args:
             phase: The phase that the job has reached; None leaves it.
@@ -123,6 +125,8 @@ class ManagementLink:
         with self._sending:
             if (found := session()) is not None:
                 request.session.CopyFrom(found)
+            if not self._unsent and request == management_pb2.JobReport(job=self._spec.job):
+                return
             if not self._send_unsent() or not self._send(request):
                 logger.warning("Report failed", extra={"phase": request.phase})
                 if request.phase or request.events or request.session.is_over:

@@ -24,7 +24,7 @@ ESTIMATE = Rule(action=Action.READ, kind="estimate", cost=Cost.HEAVY, max_bytes=
 
 NEW_WORKFLOW = Rule(action=Action.SUBMIT, kind="workflow", cost=Cost.SUBMIT)
 SUBMIT = Rule(
-    action=Action.SUBMIT, kind="job", lookup=Lookup.NEW_JOB, cost=Cost.SUBMIT, max_bytes=16 * MIB
+    action=Action.SUBMIT, kind="job", lookup=Lookup.NEW_JOB, cost=Cost.SUBMIT, max_bytes=4 * MIB
 )
 SUBMIT_DRIVER = replace(SUBMIT, lookup=Lookup.NEW_DRIVER)
 SUBMIT_DETACHED = replace(SUBMIT, lookup=Lookup.BODY)

@@ -45,8 +45,9 @@ SOCKETS: tuple[Socket, ...] = (
         speaks="gRPC (TLS with --tls); with TLS it listens on loopback, behind `front`",
         who="the job's client",
         check="pods.client_check: the job's authority and, on this machine, the uid",
-        size_limit="2 GiB: programs, pickles and chunks of tensors; 16 MiB in all other methods",
-        cost_limit="64 calls at a time",
+        size_limit="1 GiB: pickles; 256 MiB: programs and pieces of tensors; 16 MiB in all other "
+        "methods",
+        cost_limit="64 calls at a time, of which 7 read a message",
     ),
     Socket(
         name="SDK pod",
@@ -57,7 +58,7 @@ SOCKETS: tuple[Socket, ...] = (
         check="pods.client_check: the job's authority and, on this machine, the uid",
         size_limit="2 GiB: files and data of copies; 16 MiB in all other methods; 16 GiB and "
         "100,000 files of one job in all",
-        cost_limit="16 calls at a time",
+        cost_limit="16 calls at a time, of which 7 read a message",
     ),
     Socket(
         name="management",

@@ -30,6 +30,7 @@ from appliance.management.access.authorization import Change, act_as
 from appliance.management.access.local_users import LocalPeers
 from appliance.management.rpc.access_edge import Entered, Gate, name_of
 from appliance.management.rpc.connections import Connections
+from appliance.management.rpc.reading_places import ReadingPlaces
 from appliance.management.store.database_errors import find_refusal
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in
@@ -44,7 +45,7 @@ if TYPE_CHECKING:  # generic in its stubs alone
 # `Any`: gRPC's handlers take and return whatever message their method has.
 _Any = Any
 _Handler = Callable[..., Any]
-_Read = Callable[[AsyncIterator[Any]], Awaitable[Any]]
+_Read = Callable[[AsyncIterator[Any], str], Awaitable[Any]]
 
 ENTRY_POINT = "grpc"
 """The name of this entry point in the audit trail."""
@@ -62,6 +63,7 @@ CLIENT_OPTIONS = (
     *(option for option in INNER_OPTIONS if option[0] != "grpc.max_receive_message_length"),
     ("grpc.max_receive_message_length", max(rule.max_bytes for rule in METHODS.values())),
     ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing is hung up on
+    ("grpc.http2.bdp_probe", 0),  # else each unread message may fill a window of megabytes
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_connection_idle_ms", 3_600_000),
@@ -129,6 +131,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         self._gate = gate
         self._peers = peers or LocalPeers()
         self._connections = connections
+        self._places = ReadingPlaces()
         self._wrapped: dict[str, _MethodHandler] = {}
 
     async def intercept_service(
@@ -154,7 +157,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             "response_serializer": handler.response_serializer,
         }
         takes_one = handler.unary_unary or handler.unary_stream
-        read = partial(_one, limit=limit) if takes_one else _stream_of
+        read = partial(self._one, limit=limit) if takes_one else _stream_of
         if inner := handler.unary_unary or handler.stream_unary:
             call = self._answer_once(method, inner, read)
             return grpc.stream_unary_rpc_method_handler(call, **serializers)
@@ -174,7 +177,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             try:
                 entered = await self._enter(method, context)
                 with nullcontext() if entered is None else entered.hold:
-                    request = await read(requests)
+                    request = await read(requests, _reader(entered, context))
                     with _span(method, context), seconds.time():
                         response = await guard(method, handler, _Call(entered, request, context))
                 answered.inc()
@@ -190,7 +193,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             try:
                 entered = await self._enter(method, context)
                 with nullcontext() if entered is None else entered.hold:
-                    request = await read(requests)
+                    request = await read(requests, _reader(entered, context))
                     await self._decide_soon(method, _Call(entered, request, context))
                     async for message in handler(request, context):
                         yield message
@@ -199,6 +202,20 @@ class RpcEdge(grpc.aio.ServerInterceptor):
                 await _abort(method, error, context)
 
         return stream
+
+    async def _one(self, requests: AsyncIterator[_Any], reader: str, *, limit: int | None) -> _Any:
+        """Return the one message of a call, which has to come in its time."""
+        seconds = _FIRST_SECONDS + (limit or 0) / _LEAST_BYTES_PER_SECOND
+        async with self._places.of(reader) if reader else nullcontext():
+            try:
+                async with asyncio.timeout(seconds):
+                    return _readable(await anext(requests))
+            except TimeoutError:
+                raise TooSlowError(
+                    f"The message has not arrived within {seconds:.0f} seconds."
+                ) from None
+            except StopAsyncIteration:
+                raise UserError("The call carries no message.") from None
 
     async def _in_thread(self, function: _Handler, *arguments: _Any) -> _Any:
         loop = asyncio.get_running_loop()
@@ -305,32 +322,22 @@ def _forgiving(read: Callable[[bytes], _Any] | None, limit: int | None) -> Calla
     return deserialize
 
 
-async def _one(requests: AsyncIterator[_Any], *, limit: int | None) -> _Any:
-    """Return the one message of a call, which has to come in its time."""
-    seconds = _FIRST_SECONDS + (limit or 0) / _LEAST_BYTES_PER_SECOND
-    try:
-        async with asyncio.timeout(seconds):
-            return _readable(await anext(requests))
-    except TimeoutError:
-        raise TooSlowError(f"The message has not arrived within {seconds:.0f} seconds.") from None
-    except StopAsyncIteration:
-        raise UserError("The call carries no message.") from None
-
-
-async def _stream_of(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
+async def _stream_of(requests: AsyncIterator[_Any], _: str) -> AsyncIterator[_Any]:
     """Return a stream of messages of which every one can be read and comes in its time."""
     return _readable_stream(requests)
 
 
 async def _readable_stream(requests: AsyncIterator[_Any]) -> AsyncIterator[_Any]:
+    seconds = _FIRST_SECONDS
     while True:
         try:
-            async with asyncio.timeout(_SILENT_SECONDS):
+            async with asyncio.timeout(seconds):
                 request = await anext(requests)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise TooSlowError(f"Nothing has come for {_SILENT_SECONDS:.0f} seconds.") from None
+            raise TooSlowError(f"Nothing has come for {seconds:.0f} seconds.") from None
+        seconds = _SILENT_SECONDS
         yield _readable(request)
 
 
@@ -338,6 +345,15 @@ def _readable(request: _Any) -> _Any:
     if isinstance(request, _Unreadable):
         raise request.error
     return request
+
+
+def _reader(entered: Entered | None, context: _Any) -> str:
+    """Return whose message is to be read: a user's, or some connection's; empty for our own."""
+    if entered is None:
+        return ""
+    if entered.principal is None:
+        return str(context.peer())
+    return f"uid {entered.principal.user.uid}"
 
 
 def _host(peer: str) -> str:

@@ -32,7 +32,7 @@ class Echo(grpc.GenericRpcHandler):
 
 @pytest.fixture
 def pod():
-    check, echo = ClientCheck(AUTHORITY, -1, frozenset({"Large"})), Echo()
+    check, echo = ClientCheck(AUTHORITY, -1, {"Large": 20 << 20}), Echo()
     server = grpc.server(
         ThreadPoolExecutor(2),
         interceptors=[check],
@@ -72,6 +72,10 @@ def test_a_message_is_as_long_as_its_method_takes(pod):
             mine.unary_unary("/s/Small")(long, timeout=SECONDS)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "16,777,217 bytes" in refused.value.details()
+    with channel(port, AUTHORITY) as mine, pytest.raises(grpc.RpcError) as refused:
+        mine.unary_unary("/s/Large")(bytes(21 << 20), timeout=SECONDS)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "20,971,520 bytes" in refused.value.details()
     assert echo.lengths == [SMALL_BYTES + 1]
 
 
