@@ -112,6 +112,8 @@ RULES = (
     Rule("types.bitcast", "`@bitcast` keeps the width.", _SUMS, _NO_SUMS, "(32 bits) to 'u16' (16 bits)"),
     Rule("types.ptrcast", "`@ptrcast` makes a pointer of a pointer.", _D_CODE, _V_CODE, "'@ptrcast' needs a pointer, got 'u16'"),
     Rule("types.comptime_only", "Some types exist at compile time only.", _V_CODE, _V_CODE, "variable of type 'comptime_int' must be comptime-known"),
+    Rule("types.half", "One 16-bit float format exists at run time: that of --fp16-format.", "test_half_formats.test_one_format_exists_at_run_time", "test_half_formats.test_one_format_exists_at_run_time", "must be comptime-known"),
+    Rule("types.half_arguments", "The host passes numbers of no other 16-bit format than f16.", "test_half_formats.test_a_program_converts_calls_the_library_and_keeps_what_it_was_given", "test_half_formats.test_the_host_passes_no_other_half_than_f16", "an exported function cannot take a"),
     Rule("types.array_of_arrays", "An array has dimensions; its elements are no arrays.", _GRAMMAR, _NO_FIT, "an array of arrays does not exist"),
     Rule("types.dimension", "A dimension is a known number that is not negative.", _D_TOP, _D_TOP, "a dimension must be a known integer"),
     Rule("types.index_count", "An array takes as many indices as it has dimensions.", _D_CODE, _D_CODE, "takes 2 indices, got 1"),

@@ -212,7 +212,7 @@ def _is_comptime(node: tree.BuiltinCall, frame: Frame, expected: Type | None) ->
 
 @builtin("fp16", 0)
 def _fp16(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
-    return type_value(t.NAMED[frame.world.session.options.fp16_format])
+    return type_value(frame.world.session.half)
 
 
 @builtin("range", 2, 4)

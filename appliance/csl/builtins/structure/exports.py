@@ -64,13 +64,14 @@ def _inputs(type_: Type, node: tree.BuiltinCall, frame: Frame) -> tuple[tuple[st
         )
     found = []
     for at, parameter in enumerate(type_.parameters):
-        if parameter is None or not _is_scalar(parameter):
+        if parameter is None or not _is_argument(parameter):
             frame.fail(node.arguments[1], f"an exported function cannot take a '{parameter}'")
         found.append((f"arg{at}", parameter.name))
     return tuple(found)
 
 
-def _is_scalar(type_: Type) -> bool:
+def _is_argument(type_: Type) -> bool:
+    """Whether the host can pass a value of a type; it knows no other 16-bit float than `f16`."""
     return type_ in (t.F16, t.F32, t.I16, t.I32, t.U16, t.U32)
 
 
@@ -78,7 +79,8 @@ def _check_data_type(type_: Type, node: tree.BuiltinCall, frame: Frame) -> None:
     target = type_.target if isinstance(type_, t.PointerType) else type_
     if isinstance(target, t.ArrayType):
         target = target.element
-    if not _is_scalar(target) or isinstance(type_, t.ArrayType):
+    is_number = _is_argument(target) or target is frame.world.session.half
+    if not is_number or isinstance(type_, t.ArrayType):
         frame.fail(
             node.arguments[1],
             f"'{type_}' cannot be exported; pointers to 16- and 32-bit numbers can",

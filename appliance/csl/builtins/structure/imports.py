@@ -158,7 +158,8 @@ def _from_json(value: Any, type_: Type | None, node: tree.BuiltinCall, frame: Fr
         for key, item in value.items():
             name, _, kind = key.partition(":")
             fields[name] = _from_json(item, None, node, frame)
-            wanted = t.named_type(kind) if kind else None
+            half = frame.world.session.options.fp16_format
+            wanted = t.named_type(kind, half) if kind else None
             if wanted is not None:
                 typed = coerce(fields[name], wanted, node, frame, key)
                 assert isinstance(typed, Const)

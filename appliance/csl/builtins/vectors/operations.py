@@ -1,6 +1,7 @@
 """DSD operations and `@map`."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from appliance.csl.builtins.registry import (
     MANY,
@@ -24,7 +25,7 @@ from appliance.csl.semantics.context.frames import Frame, FunctionValue
 from appliance.csl.semantics.expressions.evaluate import coerce, needs_code, operand_of
 from appliance.csl.semantics.results.tile import TileWorld
 from appliance.csl.semantics.values import types as t
-from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.types import FloatType, Type
 from appliance.csl.semantics.values.values import VOID, Const, Runtime, Value, is_poison
 from appliance.csl.syntax import tree
 
@@ -42,44 +43,45 @@ class _Signature:
     """Type of the last source, if it differs."""
 
 
-def _table() -> dict[str, _Signature]:
+@cache
+def _signatures(half: FloatType) -> dict[str, _Signature]:
+    """The operations by name, where the machine's 16-bit floats are of a type."""
     table: dict[str, _Signature] = {}
-    for name, type_ in (("mov16", t.U16), ("mov32", t.U32), ("fmovh", t.F16), ("fmovs", t.F32)):
+    for name, type_ in (("mov16", t.U16), ("mov32", t.U32), ("fmovh", half), ("fmovs", t.F32)):
         table[name] = _Signature(1, type_, type_)
     for name in ("add16", "addc16", "sub16", "and16", "or16", "xor16", "sll16", "slr16", "sar16"):
         table[name] = _Signature(2, t.U16, t.U16)
     for name in ("faddh", "fsubh", "fmulh", "fmaxh"):
-        table[name] = _Signature(2, t.F16, t.F16, accumulates=True)
+        table[name] = _Signature(2, half, half, accumulates=True)
     for name in ("fadds", "fsubs", "fmuls", "fmaxs"):
         table[name] = _Signature(2, t.F32, t.F32, accumulates=True)
-    table["faddhs"] = _Signature(2, t.F16, t.F32, accumulates=True)
-    table["fmach"] = _Signature(3, t.F16, t.F16)
+    table["faddhs"] = _Signature(2, half, t.F32, accumulates=True)
+    table["fmach"] = _Signature(3, half, half)
     table["fmacs"] = _Signature(3, t.F32, t.F32)
-    table["fmachs"] = _Signature(3, t.F16, t.F32)
-    for name, type_ in (("fnegh", t.F16), ("fabsh", t.F16), ("fnegs", t.F32), ("fabss", t.F32)):
+    table["fmachs"] = _Signature(3, half, t.F32)
+    for name, type_ in (("fnegh", half), ("fabsh", half), ("fnegs", t.F32), ("fabss", t.F32)):
         table[name] = _Signature(1, type_, type_)
     for name in ("clz", "ctz", "popcnt"):
         table[name] = _Signature(1, t.U16, t.U16)
     conversions = {
-        "fh2s": (t.F16, t.F32), "fs2h": (t.F32, t.F16), "fh2xp16": (t.F16, t.I16),
-        "fs2xp16": (t.F32, t.I16), "xp162fh": (t.I16, t.F16), "xp162fs": (t.I16, t.F32),
+        "fh2s": (half, t.F32), "fs2h": (t.F32, half), "fh2xp16": (half, t.I16),
+        "fs2xp16": (t.F32, t.I16), "xp162fh": (t.I16, half), "xp162fs": (t.I16, t.F32),
     }  # fmt: skip
     for name, (source, destination) in conversions.items():
         table[name] = _Signature(1, source, destination)
-    for name, type_ in (("fnormh", t.F16), ("fnorms", t.F32)):
+    for name, type_ in (("fnormh", half), ("fnorms", t.F32)):
         table[name] = _Signature(1, type_, type_)
-    for name, type_ in (("fscaleh", t.F16), ("fscales", t.F32)):
+    for name, type_ in (("fscaleh", half), ("fscales", t.F32)):
         table[name] = _Signature(2, type_, type_, last=t.I16)
     return table
 
 
-SIGNATURES = _table()
 _SCALAR_ONLY = frozenset(("fnormh", "fnorms", "fscaleh", "fscales"))
 
 
 def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     needs_code(node, frame, f"'@{node.name}'")
-    signature = SIGNATURES[node.name]
+    signature = _signatures(frame.world.session.half)[node.name]
     num_operands = 1 + signature.sources
     if len(node.arguments) not in (num_operands, num_operands + 1):
         frame.fail(
@@ -107,7 +109,7 @@ def _operation(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> V
     return Runtime(t.BOOL, dest)
 
 
-for _name in SIGNATURES:
+for _name in _signatures(t.F16):
     builtin(_name, 2, MANY)(_operation)
 
 

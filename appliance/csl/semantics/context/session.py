@@ -12,7 +12,7 @@ from appliance.csl.diagnostics import (
 from appliance.csl.libraries import library_source
 from appliance.csl.options import CompileOptions, SourceLoader
 from appliance.csl.program.types import Position
-from appliance.csl.semantics.values.types import Type
+from appliance.csl.semantics.values.types import FloatType, Type, half_type
 from appliance.csl.sources import Source, Span
 from appliance.csl.syntax import parse, tree
 
@@ -80,6 +80,11 @@ class Session:
     def is_wse3(self) -> bool:
         """Whether the program is compiled for the third generation."""
         return self.options.architecture == "wse3"
+
+    @property
+    def half(self) -> FloatType:
+        """The 16-bit float type that exists at run time."""
+        return half_type(self.options.fp16_format, at_run_time=True)
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Keeps a diagnostic, once."""

@@ -152,17 +152,18 @@ def _to_int(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | No
     return None
 
 
-_FLOAT_INTEGER_BITS = {16: 11, 32: 24}
+INTEGER_DIGITS = {"f32": 24, "f16": 11, "cb16": 10, "bf16": 8}
+"""Binary digits of the integers that a float format holds without loss."""
 
 
 def _to_float(value: Value, to: Type, node: tree.Node, frame: Frame) -> Value | None:
     assert isinstance(to, t.FloatType)
     type_ = value.type
-    if type_ is t.F16 and to is t.F32:
+    if isinstance(type_, t.FloatType) and to is t.F32:
         return _widened(value, to, node, frame)
     if isinstance(type_, t.IntType):
         digits = type_.bits - type_.signed
-        if to in (t.F16, t.F32) and digits <= _FLOAT_INTEGER_BITS[to.bits]:
+        if digits <= INTEGER_DIGITS[to.format]:
             return _widened(value, to, node, frame)
     return None
 

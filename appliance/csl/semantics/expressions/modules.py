@@ -93,7 +93,7 @@ class Module(Scope):
         return self.world.session.options.dialect == "2.10" and not self.unit.is_library
 
     def _predefined(self, name: str, frame: Frame, node: tree.Node) -> Const:
-        type_ = t.named_type(name)
+        type_ = t.named_type(name, self.world.session.options.fp16_format)
         if type_ is t.COMPTIME_STRUCT and self._lacks_old_types():
             frame.fail(node, f"`{name}` is no longer supported in CSL; use no type, or 'anytype'")
         if type_ is not None:

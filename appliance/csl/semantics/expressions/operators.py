@@ -6,6 +6,7 @@ from appliance.csl.program.types import Scalar
 from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.access import load
 from appliance.csl.semantics.expressions.evaluate import (
+    INTEGER_DIGITS,
     coerce,
     converted,
     evaluate,
@@ -242,11 +243,11 @@ def _wider(a: Type, b: Type) -> Type | None:
         if isinstance(wide, t.IntType) and isinstance(narrow, t.IntType):
             if wide.low <= narrow.low and narrow.high <= wide.high:
                 return wide
-        elif narrow is t.F16 and wide is t.F32:
+        elif isinstance(narrow, t.FloatType) and wide is t.F32:
             return wide
         elif isinstance(wide, t.FloatType) and isinstance(narrow, t.IntType):
             digits = narrow.bits - narrow.signed
-            if digits <= (24 if wide is t.F32 else 11):
+            if digits <= INTEGER_DIGITS[wide.format]:
                 return wide
     return None
 

@@ -16,6 +16,17 @@ _CODES = {
     ("bool", 1): "H", ("int", 16): "h", ("uint", 16): "H", ("int", 32): "i", ("uint", 32): "I",
     ("float", 16): "e", ("float", 32): "f",
 }  # fmt: skip
+_UNKNOWN_TO_PYTHON = ("cb16", "bf16")
+
+
+def _code(type_: Type) -> str | None:
+    """How Python's `struct` calls a number type; None if it knows none."""
+    machine = type_.machine
+    if not isinstance(machine, Scalar) or type(type_) not in (t.IntType, t.FloatType):
+        return None
+    if isinstance(type_, t.FloatType) and type_.format in _UNKNOWN_TO_PYTHON:
+        return None
+    return _CODES.get((machine.kind, machine.bits))
 
 
 class Image:
@@ -43,14 +54,10 @@ class Image:
             self._scalar(type_, value, offset)
 
     def _array(self, type_: t.ArrayType, value: list[object], offset: int) -> None:
-        machine = type_.element.machine
-        if isinstance(machine, Scalar) and type(type_.element) in (t.IntType, t.FloatType):
-            code = _CODES.get((machine.kind, machine.bits))
-            if code is not None and not any(value):
-                return
-            if code is not None:
-                struct.pack_into(f"<{len(value)}{code}", self.bytes, offset, *value)
-                return
+        code = _code(type_.element)
+        if code is not None:
+            struct.pack_into(f"<{len(value)}{code}", self.bytes, offset, *value)
+            return
         stride = t.stride_of(type_.element)
         for at, item in enumerate(value):
             self.write(type_.element, item, offset + at * stride)
@@ -62,8 +69,8 @@ class Image:
             value = value.address.address
         elif isinstance(value, FunctionValue):
             value = self._frame.world.function_index(value, self._frame, self._node) + 1
-        code = _CODES.get((machine.kind, machine.bits))
-        if code is not None and type(type_) in (t.IntType, t.FloatType):
+        code = _code(type_)
+        if code is not None:
             struct.pack_into(f"<{code}", self.bytes, offset, value)
             return
         bits = numbers.to_bits(value, type_)

@@ -20,13 +20,12 @@ MAX_INT_BITS = 1 << 20
 
 def round_float(value: float, type_: Type) -> float:
     """The nearest value of a float type (even if two are)."""
-    if type_ is t.F32:
-        return _through("<f", value)
-    if type_ is t.F16:
-        return _through("<e", value)
-    if type_ is t.CB16 or type_ is t.BF16:
-        return _short_float(value, mantissa=9 if type_ is t.CB16 else 7)
-    return value
+    if not isinstance(type_, FloatType):
+        return value
+    code = _IEEE.get(type_.format)
+    if code is not None:
+        return _through(f"<{code}", value)
+    return _from_short_bits(_short_bits(value, type_), type_)
 
 
 def _through(code: str, value: float) -> float:
@@ -35,14 +34,6 @@ def _through(code: str, value: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, value)
     return packed
-
-
-def _short_float(value: float, mantissa: int) -> float:
-    if value == 0 or not math.isfinite(value):
-        return value
-    fraction, exponent = math.frexp(value)
-    scale = 1 << (mantissa + 1)
-    return math.ldexp(round(fraction * scale) / scale, exponent)
 
 
 def wrap(value: int, type_: IntType) -> int:
@@ -179,15 +170,15 @@ def to_bits(value: Any, type_: Type) -> int:  # noqa: ANN401 - int, float or boo
     if isinstance(value, int):
         bits = type_.bits if isinstance(type_, IntType) else 16
         return value & ((1 << bits) - 1)
-    if type_ is t.CB16 or type_ is t.BF16:
+    assert isinstance(type_, FloatType), "no other number is a Python float"
+    code = _IEEE.get(type_.format)
+    if code is None:
         return _short_bits(value, type_)
-    code = {"f16": "<eH", "f32": "<fI"}[type_.name]
     try:
-        packed = struct.pack(code[:2], value)
+        packed = struct.pack(f"<{code}", value)
     except OverflowError:
-        packed = struct.pack(code[:2], math.copysign(math.inf, value))
-    bits_value: int = struct.unpack("<" + code[2], packed)[0]
-    return bits_value
+        packed = struct.pack(f"<{code}", math.copysign(math.inf, value))
+    return int.from_bytes(packed, "little")
 
 
 def from_bits(bits: int, type_: Type) -> Any:  # noqa: ANN401 - int, float or bool
@@ -197,25 +188,26 @@ def from_bits(bits: int, type_: Type) -> Any:  # noqa: ANN401 - int, float or bo
     if isinstance(type_, IntType):
         return wrap(bits, type_)
     if isinstance(type_, FloatType):
-        if type_.bits == 32:
-            return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
-        if type_ is t.F16:
-            return struct.unpack("<e", struct.pack("<H", bits & 0xFFFF))[0]
-        return _from_short_bits(bits, type_)
+        code = _IEEE.get(type_.format)
+        if code is None:
+            return _from_short_bits(bits, type_)
+        raw = (bits & ((1 << type_.bits) - 1)).to_bytes(type_.bits // 8, "little")
+        return struct.unpack(f"<{code}", raw)[0]
     return bits & 0xFFFF
 
 
-def _short_layout(type_: Type) -> tuple[int, int]:
-    """Mantissa bits and exponent bias of the 16-bit formats that exist at compile time only."""
-    return (9, 42) if type_ is t.CB16 else (7, 127)
+_IEEE = {"f32": "f", "f16": "e"}
+"""Formats that Python packs, and how it calls them."""
+_SHORT_LAYOUTS = {"cb16": (9, 42), "bf16": (7, 127)}
+"""Mantissa bits and exponent bias of the others."""
 
 
-def _short_bits(value: float, type_: Type) -> int:
-    mantissa, bias = _short_layout(type_)
+def _short_bits(value: float, type_: FloatType) -> int:
+    mantissa, bias = _SHORT_LAYOUTS[type_.format]
     top = (1 << (15 - mantissa)) - 1
     sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
     if math.isnan(value):
-        return sign | (top << mantissa) | 1
+        return sign | (top << mantissa) | 1 << (mantissa - 1)
     if math.isinf(value):
         return sign | (top << mantissa)
     if value == 0:
@@ -230,8 +222,8 @@ def _short_bits(value: float, type_: Type) -> int:
     )
 
 
-def _from_short_bits(bits: int, type_: Type) -> float:
-    mantissa, bias = _short_layout(type_)
+def _from_short_bits(bits: int, type_: FloatType) -> float:
+    mantissa, bias = _SHORT_LAYOUTS[type_.format]
     top = (1 << (15 - mantissa)) - 1
     sign = -1.0 if bits & 0x8000 else 1.0
     field, fraction = (bits >> mantissa) & top, bits & ((1 << mantissa) - 1)

@@ -60,9 +60,14 @@ class IntType(Type):
 
 @dataclass(slots=True, eq=False, repr=False)
 class FloatType(Type):
-    """`f16`, `f32`, `bf16`, `cb16`."""
+    """`f32`, or one of the 16-bit formats, of which one exists at run time.
+
+    `f16` that exists at run time and `f16` that exists at compile time only are two types; a
+    compilation has one of them, as its `--fp16-format` says.
+    """
 
     bits: int
+    format: str
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -202,16 +207,22 @@ def int_type(bits: int, signed: bool) -> IntType:
     return made
 
 
-def _float(name: str, bits: int, machine: Scalar | None) -> FloatType:
-    made = FloatType(name, bits)
-    made.machine = machine
-    return NAMED.setdefault(name, made)  # type: ignore[return-value] # what was just put there
+@cache
+def half_type(name: str, *, at_run_time: bool) -> FloatType:
+    """A 16-bit float type, as the format of the machine or as one of compile time only."""
+    made = FloatType(name, 16, name)
+    if at_run_time:
+        made.machine = Scalar("float", 16)
+    return made
 
 
-F16 = _float("f16", 16, Scalar("float", 16))
-F32 = _float("f32", 32, Scalar("float", 32))
-BF16 = _float("bf16", 16, None)
-CB16 = _float("cb16", 16, None)
+F32 = FloatType("f32", 32, "f32")
+F32.machine = Scalar("float", 32)
+NAMED[F32.name] = F32
+HALF_FORMATS = ("f16", "bf16", "cb16")
+F16 = half_type("f16", at_run_time=True)
+for _half in HALF_FORMATS:
+    NAMED[_half] = half_type(_half, at_run_time=_half == "f16")
 I8, I16, I32, I64 = (int_type(bits, True) for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (int_type(bits, False) for bits in (8, 16, 32, 64))
 for _known in (I8, I16, I32, I64, U8, U16, U32, U64):
@@ -225,8 +236,15 @@ for _name in ("dsr_dest", "dsr_src0", "dsr_src1", "dsr_fifo_dest", "dsr_fifo_src
 DSD = {descriptor: NAMED[descriptor.value] for descriptor in DescriptorType}
 
 
-def named_type(name: str) -> Type | None:
-    """A type that every file knows, `u7` and the like included."""
+def named_type(name: str, fp16_format: str) -> Type | None:
+    """A type that every file knows, `u7` and the like included.
+
+    Args:
+        name: What the source calls it.
+        fp16_format: The 16-bit float format that exists at run time.
+    """
+    if name in HALF_FORMATS:
+        return half_type(name, at_run_time=name == fp16_format)
     found = NAMED.get(name)
     if found is None and name[0] in "iu" and name[1:].isdigit() and name[1] != "0":
         bits = int(name[1:])
