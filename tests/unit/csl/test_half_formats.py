@@ -112,7 +112,8 @@ def test_a_program_converts_calls_the_library_and_keeps_what_it_was_given(half: 
 
 @pytest.mark.parametrize("half", ["bf16", "cb16"])
 def test_the_host_passes_no_other_half_than_f16(half: str) -> None:
-    layout = '@set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{}); @export_name("f", $$fn (T) void);'
+    code = '@set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{});'
+    export = '@export_name("f", $$fn (T) void);'
     for name in ("f16", "bf16", "cb16"):
-        files = {"layout.csl": f"layout {{ {layout.replace('T', name)} }}", "pe.csl": ""}
+        files = {"layout.csl": f"layout {{ {code} {export.replace('T', name)} }}", "pe.csl": ""}
         check_error_in(files, f"an exported function cannot take a '{name}'", fp16_format=half)
