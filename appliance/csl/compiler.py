@@ -42,6 +42,11 @@ REGISTERED = (builtins, calls, control, initializers, loops, operators, type_exp
 """Importing these makes the engine know every kind of node; nothing else refers to some."""
 
 RECURSION_LIMIT = 40_000
+NUM_FILTERS_WSE2 = 6
+"""Filters of a PE."""
+
+Colors = dict[int, tuple[ColorConfiguration, Span]]
+"""Configured colors, and where they are configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +226,7 @@ def _fail_fabric(layout: LayoutWorld, need: str, dims: tuple[int, int]) -> None:
 
 def _compile_class(
     session: Session, layout: LayoutWorld, number: int
-) -> tuple[CodeClass, dict[int, ColorConfiguration]] | None:
+) -> tuple[CodeClass, Colors] | None:
     """The code of one class, and the colors that it configures itself."""
     file, arguments, origin = layout.codes[number]
     if file is None:
@@ -253,21 +258,29 @@ def _warn_unknown(root: Module, arguments: dict[str, Const], origin: Note) -> No
 
 
 def _initialise_queues(world: TileWorld) -> None:
-    """A queue that a DSD uses and nothing initialises carries the DSD's color (old dialect)."""
-    for (output, queue), (color, position) in world.used_queues.items():
-        known = world.queues.get((output, queue))
-        if known is None and color is not None:
-            world.queues[output, queue] = QueueInitialisation(
-                output=output, queue=queue, color=color, priority="default", control_table=None,
-                automatic=True, position=position,
-            )  # fmt: skip
+    """A queue that a DSD uses and nothing initialises carries the DSD's color (old dialect).
+
+    One whose DSD names no color is a fault once a PE uses it: PEs may share code of which some
+    run a part only, and need no queues for the rest.
+    """
+    for (output, queue), used in world.used_queues.items():
+        if (output, queue) in world.queues or used.color is None:
+            continue
+        if not output and world.session.options.dialect == "2.10":
+            text = f"input queue {queue} is not initialised; '.fabric_color' no longer does that"
+            used.frame.error(used.node, f"{text}, call @initialize_queue")
+            continue
+        world.queues[output, queue] = QueueInitialisation(
+            output=output, queue=queue, color=used.color, priority="default", control_table=None,
+            automatic=True, position=used.frame.position(used.node),
+        )  # fmt: skip
 
 
 def _program(
     session: Session,
     layout: LayoutWorld,
     classes: list[CodeClass],
-    local_colors: list[dict[int, ColorConfiguration]],
+    local_colors: list[Colors],
 ) -> Program:
     options = session.options
     numbers: dict[int, int] = {}
@@ -302,7 +315,7 @@ def _program(
 
 
 def _routings(
-    layout: LayoutWorld, code: "array[int]", local_colors: list[dict[int, ColorConfiguration]]
+    layout: LayoutWorld, code: "array[int]", local_colors: list[Colors]
 ) -> tuple["array[int]", list[RoutingClass]]:
     """The routing class of each PE: equal configurations are one class."""
     colors = sorted(layout.routes)
@@ -326,18 +339,32 @@ def _routing_class(
     layout: LayoutWorld,
     at: int,
     key: tuple[int, ...],
-    local_colors: list[dict[int, ColorConfiguration]],
+    local_colors: list[Colors],
 ) -> RoutingClass:
-    found: dict[int, ColorConfiguration] = {}
+    found: Colors = {}
+    y, x = divmod(at, layout.width)
     for number in key[1:]:
-        configuration = layout.configurations[number]
-        if configuration is not None:
-            found[configuration.color] = configuration
+        configured = layout.configurations[number]
+        if configured is not None:
+            found[configured[0].color] = configured
     if key[0] != NO_CODE:
-        for color, configuration in local_colors[key[0]].items():
+        for color, (configuration, span) in local_colors[key[0]].items():
             if color in found:
-                y, x = divmod(at, layout.width)
                 text = f"color {color} of PE ({x}, {y}) is configured by the layout and by its code"
-                layout.session.report(Diagnostic(Severity.ERROR, text, None))
-            found[color] = configuration
-    return RoutingClass(tuple(found[color] for color in sorted(found)))
+                note = Note("the layout does so here", found[color][1])
+                layout.session.report(Diagnostic(Severity.ERROR, text, span, (note,)))
+            found[color] = (configuration, span)
+    _check_filters(layout.session, (x, y), found)
+    return RoutingClass(tuple(found[color][0] for color in sorted(found)))
+
+
+def _check_filters(session: Session, pe: tuple[int, int], colors: Colors) -> None:
+    """A PE of WSE-2 has a few filters, whatever colors they are for."""
+    filtered = [color for color in sorted(colors) if colors[color][0].filter is not None]
+    if not session.is_wse3 and len(filtered) > NUM_FILTERS_WSE2:
+        text = (
+            f"PE ({pe[0]}, {pe[1]}) has {len(filtered)} filters, on colors "
+            f"{', '.join(map(str, filtered))}; a PE of wse2 has {NUM_FILTERS_WSE2}"
+        )
+        span = colors[filtered[NUM_FILTERS_WSE2]][1]
+        session.report(Diagnostic(Severity.ERROR, text, span))

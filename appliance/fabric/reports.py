@@ -100,6 +100,9 @@ class Inspector:
             }
         if fault is Fault.QUEUE_BUSY:
             return self._busy_queue(number, a, is_input=bool(b))
+        if fault is Fault.NO_QUEUE:
+            queue = f"{'input' if b & 1 else 'output'} queue {a}"
+            return {"queue": queue if b > 1 else f"a queue for color {a}"}
         if fault is Fault.NO_REGISTER:
             return {"unknown": unknown_register(a, self._program.architecture)}
         if fault is Fault.MEMORY:
@@ -380,7 +383,7 @@ _FAULT_TEXTS = {
     "a router cannot take.{senders}",
     Fault.NO_TASK: "no task is bound to id {b}, which a wavelet names.",
     Fault.NULL_FUNCTION: "a call through the function pointer {a}, which points at no function.",
-    Fault.NO_QUEUE: "queue {a} has no color: it was not initialized.",
+    Fault.NO_QUEUE: "{queue} has no color: it was not initialised.",
     Fault.BAD_OPERAND: "the DSR {b} of file {a} is used before it is loaded.",
     Fault.STACK: "calls or @map are nested too deeply ({a}).",
     Fault.FIFO_FAULT: "FIFO {a} was used while empty or full, which its action makes a fault.",

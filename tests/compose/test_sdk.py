@@ -46,28 +46,30 @@ def test_the_sdk_client_does_all_that_it_can_do(project: Compose) -> None:
     assert kinds.count("sdk-compile") >= 5
 
 
-def run_example(project: Compose, name: str, commands: Path) -> None:
-    """Run a copy of an example on the user's node as its command file says."""
+def run_example(project: Compose, name: str, commands: Path) -> str:
+    """Run a copy of an example on the user's node as its command file says; return its words."""
     target = f"~/{name}"
     unpack = f"mkdir -p {target} && base64 -d | tar -x -C {target}"
     project.feed("user-node", "sh", "-c", unpack, text=archived(commands.parent))
     program = (PROGRAMS / "example.py").read_text()
     project.feed("user-node", "sh", "-c", f"cat > {target}/example.py", text=program)
     run = f"cd {target} && python example.py {commands.parent.name}/{commands.name}"
-    assert "SUCCESS!" in project.execute("user-node", "sh", "-c", run, timeout_seconds=600)
+    return project.execute("user-node", "sh", "-c", run, timeout_seconds=600)
 
 
 @pytest.mark.parametrize(
     "commands", OWN_EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
 def test_an_example_of_ours_runs_as_its_commands_say(project: Compose, commands: Path) -> None:
-    run_example(project, f"own-{commands.parent.name}-{commands.stem}", commands)
+    name = f"own-{commands.parent.name}-{commands.stem}"
+    assert "SUCCESS!" in run_example(project, name, commands)
 
 
 @pytest.mark.parametrize("example", PUBLIC, ids=lambda example: example.name)
 def test_a_public_example_runs_as_its_commands_say(project: Compose, example: Example) -> None:
     name = example.name.replace("/", "-").replace(" ", "-")
-    run_example(project, name, example.commands.resolve())
+    words = run_example(project, name, example.commands.resolve())
+    assert "SUCCESS!" in words or not example.reports_success
 
 
 @pytest.mark.parametrize("directory", SHIPPED, ids=str)

@@ -45,7 +45,8 @@ static int claim_queues(Machine *m, Pe *pe, Thread *t, u32 user) {
         const int is_in = c->kind == DSD_FABRIC_IN;
         if (c->queue >= NUM_QUEUES) { fail(m, pe, FAULT_NO_QUEUE, t->pc, c->color, (u32)is_in); return 0; }
         Queue *q = is_in ? pe->inputs + c->queue : pe->outputs + c->queue;
-        if (m->is_wse3 && !q->is_bound) { fail(m, pe, FAULT_NO_QUEUE, t->pc, c->queue, 2 + (u32)is_in); return 0; }
+        /* An output of WSE-2 has the color of its DSD; a queue lent to a color is not the program's. */
+        if (is_in ? !q->is_bound || q->is_lent : m->is_wse3 && !q->is_bound) { fail(m, pe, FAULT_NO_QUEUE, t->pc, c->queue, 2 + (u32)is_in); return 0; }
         if (q->user) { fail(m, pe, FAULT_QUEUE_BUSY, t->pc, c->queue, (u32)is_in); return 0; }
         q->user = (u8)user;
     }

@@ -216,14 +216,20 @@ class Threads:
                 continue
             queues = self.router.inputs
             queues = queues if cursor.kind is Kind.FABRIC_IN else self.router.outputs
-            is_there = cursor.queue < len(queues)
-            if not is_there or (self.is_wse3 and not queues[cursor.queue].is_bound):
+            if cursor.queue >= len(queues) or not self._has_color(cursor):
                 raise Fault("NO_QUEUE", self.router.number)
             if queues[cursor.queue].user is not None:
                 raise Fault("QUEUE_BUSY", self.router.number)
             queues[cursor.queue].user = number
         self.running[number] = thread
         return number
+
+    def _has_color(self, cursor: Cursor) -> bool:
+        """Say whether a queue was given a color; an output of WSE-2 has that of its DSD."""
+        if cursor.kind is Kind.FABRIC_IN:
+            queue = self.router.inputs[cursor.queue]
+            return queue.is_bound and not queue.is_lent
+        return not self.is_wse3 or self.router.outputs[cursor.queue].is_bound
 
     def _number(self, thread: Thread) -> int:
         """A microthread's id: as told, else the queue's it sends to, else that it reads."""

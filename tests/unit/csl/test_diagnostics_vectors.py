@@ -9,6 +9,7 @@ FABRIC = """
 const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = red, .input_queue = iq });
 const fout = @get_dsd(fabout_dsd, .{ .extent = 4, .fabric_color = red, .output_queue = oq });
 const fifo = @allocate_fifo(b);
+var wide: [8, 128]u16;
 """
 MEM4 = "@get_dsd(mem4d_dsd, .{ .tensor_access = |k, l|{4, 4} -> m[k, l] })"
 CIRCULAR = "@get_dsd(circbuf_dsd, .{ .base_address = &a, .extent = 4, .wraparound = 4 })"
@@ -45,6 +46,14 @@ IN_CODE = [
      "const z = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{4} -> a[k + $$y] });", "an index must be an integer, got 'f32'"),
     ("const z = @get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = red });",
      "const z = @get_dsd(fabin_dsd, $$.{ .extent = 1, .fabric_color = @get_color(x) });", "'.fabric_color' of a fabin_dsd must be known at compile time"),
+    ("const z = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{4} -> wide[k, 127 - k] });",
+     "const z = @get_dsd(mem1d_dsd, .{ .tensor_access = $$|k|{4} -> wide[k, 0] });", "the stride of this access is 128; it must fit 'i8' (-128 to 127)"),
+    ("const z = @get_dsd(mem1d_dsd, .{ .tensor_access = |k|{4} -> wide[3 - k, 0] });",
+     "const z = @get_dsd(mem1d_dsd, .{ .tensor_access = $$|k|{4} -> wide[3 - k, 7 - k] });", "the stride of this access is -129; it must fit 'i8' (-128 to 127)"),
+    ("const z = @get_dsd(mem1d_dsd, .{ .base_address = &a, .extent = 2, .stride = -128 });",
+     "const z = @get_dsd(mem1d_dsd, $$.{ .base_address = &a, .extent = 2, .stride = 128 });", "'.stride' is 128; it must fit 'i8' (-128 to 127)"),
+    ("const z = @get_dsd(mem1d_dsd, .{ .base_address = &a, .extent = 2, .offset = -1 });",
+     "const z = @get_dsd(mem1d_dsd, $$.{ .base_address = &a, .extent = 2, .offset = 40000 });", "'.offset' is 40000; it must fit 'i16' (-32768 to 32767)"),
     # DSRs and FIFOs.
     ("@load_to_dsr(dest, d);", "@load_to_dsr($$4, d);", "expected a DSR, got 'comptime_int'"),
     ("@load_to_dsr_xdsr(dest, @get_xdsr(1), @as(circbuf_dsd, CIRCULAR));".replace("@as(circbuf_dsd, CIRCULAR)", CIRCULAR),

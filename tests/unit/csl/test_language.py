@@ -3,7 +3,14 @@
 
 import pytest
 
-from tests.support.csl import LAYOUT, check_error, check_error_in, check_right, compile_files
+from tests.support.csl import (
+    LAYOUT,
+    check_error,
+    check_error_in,
+    check_right,
+    check_warning_in,
+    compile_files,
+)
 from tests.support.csl_rules import check_at_the_top, check_in_code
 
 IN_CODE = [
@@ -44,6 +51,7 @@ AT_THE_TOP = [
     ("fn g1(n: u16) u16 { return n; }\nconst z = g1(2);", "fn g1(n: u16) u16 { $$n = 2; return n; }\nconst z = g1(2);", "cannot assign to a constant"),
     ("fn g1() u16 { var n: u16 = 1; n += 1; return n; }\nconst z = g1();", "fn g1() u16 { $$x = 1; return 1; }\nconst z = g1();", "an assignment to a run-time variable is not allowed at compile time"),
     ("const Z = enum(u8) { A = 255 };\nconst z = Z.A;", "const Z = enum(u8) { A = $$300 };\nconst z = Z.A;", "value 300 does not fit type 'u8'"),
+    ("const Z = enum { A = 2, B, C = 1 };\nconst z = Z.B;", "const Z = enum { A = 2, B, C = $$2 };\nconst z = Z.B;", "member 'C' has the value 2 of member 'A'"),
     ("const z = E.A == E.B;", "const Z = enum { A };\nconst z = Z.A $$== E.A;", "'==' needs two values of one type"),
     ("const z = @constants([2]u16, 3);", "const z = @constants([2]u16, $$1.5);", "@constants: expected type 'u16', got: 'comptime_float'"),
     ("const k: i16 = 4; const z = @get_color(k);", "const z = @get_color($$-4);", "color -4 is outside 0 to 31"),
@@ -96,6 +104,59 @@ def test_a_rule_of_files(right: dict[str, str], wrong: dict[str, str], text: str
     result = compile_files(right)
     assert result.program is not None, result.render()
     check_error_in(wrong, text)
+
+
+DEPRECATED = [
+    ("wse2", "const same = $$@is_same_type(u16, u16);", "deprecated: '@is_same_type'; compare types with '=='"),
+    ("wse2", "const fin = $$@get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q, .fabric_color = c });",
+     "deprecated: '.fabric_color' of a fabin_dsd; its queue has the color"),
+    ("wse3", "const fin = $$@get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q, .fabric_color = c });",
+     "deprecated: '.fabric_color' of a fabin_dsd; its queue has the color"),
+    ("wse3", "const out = $$@get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = @get_output_queue(2), .fabric_color = c });",
+     "deprecated: '.fabric_color' of a fabout_dsd of wse3; its queue has the color"),
+]  # fmt: skip
+NEW = [
+    ("wse2", "const same = u16 == u16;"),
+    ("wse2", "const fin = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q });"),
+    ("wse2", "const out = @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = @get_output_queue(2), .fabric_color = c });"),
+    ("wse3", "const out = @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = @get_output_queue(2) });"),
+]  # fmt: skip
+QUEUE = "const c = @get_color(3); const q = @get_input_queue(2);\n"
+BOUND = "comptime { @initialize_queue(q, .{ .color = c }); @initialize_queue(@get_output_queue(2), .{ .color = c }); }"
+
+
+def in_main(statement: str, top: str = "") -> dict[str, str]:
+    main = f"fn main() void {{ {statement} }} comptime {{ @export_symbol(main); }}"
+    return {"layout.csl": LAYOUT, "pe.csl": f"{QUEUE}{top}\n{main}"}
+
+
+@pytest.mark.parametrize(("architecture", "statement", "text"), DEPRECATED)
+def test_what_2_10_deprecates_gets_a_warning(architecture: str, statement: str, text: str) -> None:
+    check_warning_in(in_main(statement, BOUND), text, dialect="2.10", architecture=architecture)
+    for dialect in ("1.4", "any"):
+        texts = in_main(statement.replace("$$", ""), BOUND)
+        assert compile_files(texts, dialect=dialect, architecture=architecture).diagnostics == ()
+
+
+@pytest.mark.parametrize(("architecture", "statement"), NEW)
+def test_what_2_10_says_instead_gets_none(architecture: str, statement: str) -> None:
+    found = compile_files(in_main(statement, BOUND), dialect="2.10", architecture=architecture)
+    assert found.diagnostics == ()
+
+
+def test_2_10_initialises_no_input_queue_by_itself() -> None:
+    right = "const fin = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q });"
+    old = (
+        "const fin = $$@get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q, .fabric_color = c });"
+    )
+    without = "const fin = $$@get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = c });"
+    assert compile_files(in_main(right, BOUND), dialect="2.10").program is not None
+    text = "input queue 2 is not initialised; '.fabric_color' no longer does that"
+    check_error_in(in_main(old), text, dialect="2.10")
+    check_error_in(in_main(without), "a fabin_dsd needs '.input_queue'", dialect="2.10")
+    for dialect in ("1.4", "any"):
+        texts = in_main(old.replace("$$", ""))
+        assert compile_files(texts, dialect=dialect).program is not None
 
 
 def test_the_type_of_all_structs_is_of_the_old_dialect() -> None:

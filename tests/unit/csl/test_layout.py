@@ -156,9 +156,69 @@ def test_a_color_is_configured_by_the_layout_or_by_the_code() -> None:
     config = ".{ .routes = .{ .rx = .{ WEST }, .tx = .{ RAMP } } }"
     files = {
         "layout.csl": f"layout {{ {ONE} @set_color_config(0, 0, c, {config}); }}",
-        "pe.csl": f"comptime {{ @set_local_color_config(@get_color(1), {config}); }}",
+        "pe.csl": f"comptime {{ $$@set_local_color_config(@get_color(1), {config}); }}",
     }
     check_error_in(files, "color 1 of PE (0, 0) is configured by the layout and by its code")
+
+
+FILTER = ".{ .routes = .{ .rx = WEST, .tx = RAMP }, .filter = .{ .kind = .{ .counter = true } } }"
+
+
+def test_a_pe_of_wse2_has_six_filters() -> None:
+    config = f"for (@range(u16, NUM)) |k| {{ @set_color_config(0, 0, @get_color(k), {FILTER}); }}"
+    marked = f"comptime {{ $$@set_local_color_config(@get_color(20), {FILTER}); }}"
+
+    def files(num: int, pe: str) -> dict[str, str]:
+        return {"layout.csl": f"layout {{ {ONE} {config} }}".replace("NUM", str(num)), "pe.csl": pe}
+
+    right = marked.replace("$$", "")
+    assert len(program_of(files(5, right)).routings[0].colors) == 6
+    program_of(files(6, right), architecture="wse3")
+    text = "PE (0, 0) has 7 filters, on colors 0, 1, 2, 3, 4, 5, 20; a PE of wse2 has 6"
+    check_error_in(files(6, marked), text)
+
+
+SWITCH = ".pos1 = .{ .tx = EAST }, .current_switch_pos = 1, .ring_mode = true"
+POP = ".pop_mode = .{ .always_pop = true }"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        f".{{ .routes = .{{ .rx = WEST, .tx = RAMP }}, .switches = .{{ {SWITCH}, {POP} }} }}",
+        f".{{ .routes = .{{ .rx = WEST, .tx = RAMP, {SWITCH}, {POP} }} }}",
+        f".{{ .rx = WEST, .tx = RAMP, {SWITCH}, {POP} }}",
+        f".{{ .routes = .{{ .rx = WEST, .tx = RAMP, {POP} }}, .switches = .{{ {SWITCH} }} }}",
+    ],
+)
+def test_a_switch_may_stand_beside_the_routes(config: str) -> None:
+    layout = f"layout {{ {ONE} @set_color_config(0, 0, c, $${config}); }}"
+    files = {"layout.csl": layout.replace("$$", ""), "pe.csl": PE}
+    (found,) = program_of(files).routings[0].colors
+    assert (found.current_position, found.ring_mode, found.pop_mode) == (1, True, "always_pop")
+    assert [position.tx for position in found.positions] == [1 << 1]
+    if ".switches" not in config or f"RAMP, {POP}" in config:
+        text = "deprecated: '.pop_mode' beside '.rx' and '.tx'; write it in '.switches'"
+        check_warning_in({**files, "layout.csl": layout}, text, dialect="2.10")
+    assert compile_files(files).diagnostics == ()
+
+
+def test_a_switch_stands_in_one_place() -> None:
+    routes = ".routes = .{ .rx = WEST, .tx = RAMP, .pos1 = .{ .tx = EAST } }"
+    switches = ".switches = .{ .pos1 = .{ .tx = EAST } }"
+    layout = f"layout {{ {ONE} @set_color_config(0, 0, c, $$.{{ {routes}, {switches} }}); }}"
+    check_error_in({"layout.csl": layout, "pe.csl": PE}, "'.routes' has no option '.pos1'")
+
+
+def test_bits_of_a_position_of_wse2_change_one_side() -> None:
+    bits = '@import_module("<directions>")'
+    pos1 = "d.dirToRxBits(EAST) | d.dirToTxBits(EAST)"
+    routes = "d.RX_RAMP | d.dirToTxBits(WEST)"
+    config = f"$$.{{ .routes = {routes}, .switches = .{{ .pos1 = {pos1} }} }}"
+    layout = f"const d = {bits}; layout {{ {ONE} @set_color_config(0, 0, c, {config}); }}"
+    text = "a switch position of wse2 changes '.rx' or '.tx', not both"
+    check_error_in({"layout.csl": layout, "pe.csl": PE}, text)
+    program_of({"layout.csl": layout.replace("$$", ""), "pe.csl": PE}, architecture="wse3")
 
 
 def test_a_pe_may_have_no_code() -> None:

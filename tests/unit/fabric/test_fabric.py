@@ -199,6 +199,20 @@ def test_two_operations_on_one_microthread_are_a_fault() -> None:
         simulator.wait(simulator.submit(CopyOut("v", Region(0, 0, 1, 1), 1)))
 
 
+@pytest.mark.parametrize("architecture", ["wse2", "wse3"])
+def test_a_queue_that_was_never_given_a_color_is_a_fault(architecture: str) -> None:
+    builder = ClassBuilder()
+    builder.array("v", F32, 4)
+    wait = DsdOperation(
+        None, "fmovs", (memory(VECTOR, 4), fabric_in(2, 4)), OperationSettings(), AT
+    )
+    builder.function(function("f", (), (wait,)), exported=True)
+    simulator = Simulator(program((builder.build(),), architecture=architecture))
+    simulator.submit(Launch("f"))
+    with pytest.raises(FabricError, match="input queue 2 has no color: it was not initialised"):
+        simulator.wait(simulator.submit(CopyOut("v", Region(0, 0, 1, 1), 1)))
+
+
 @pytest.mark.parametrize(("size", "stalls"), [(12, False), (14, False), (15, True), (40, True)])
 def test_a_stream_through_one_pe_holds_fourteen_wavelets(size: int, stalls: bool) -> None:
     """Input and output are one command after another, so what is between them lies in queues."""

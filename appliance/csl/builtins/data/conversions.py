@@ -148,8 +148,9 @@ def _type_of(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Val
     return type_value(value.type)
 
 
-@builtin("is_same_type", 2, removed="compare types with '=='")
+@builtin("is_same_type", 2)
 def _is_same_type(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
+    frame.deprecated(node, "'@is_same_type'; compare types with '=='")
     return boolean(type_argument(node, 0, frame) is type_argument(node, 1, frame))
 
 

@@ -22,7 +22,9 @@ SWITCHED_WSE3 = frozenset((0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 20, 21)
 """Colors that have switches on WSE-3."""
 _RX_SHIFT = 5
 _SIDE_BITS = 0b11111
-_CONFIGURATION = ("routes", "switches", "filter", "teardown", "rx", "tx", "pop_mode", "pos1")
+_POSITIONS = ("pos1", "pos2", "pos3")
+_SWITCH_FIELDS = (*_POSITIONS, "current_switch_pos", "ring_mode", "pop_mode")
+_CONFIGURATION = ("routes", "switches", "filter", "teardown", "rx", "tx", *_SWITCH_FIELDS)
 _POP_MODES = ("no_pop", "always_pop", "pop_on_advance", "pop_on_advance_nop")
 _FILTER_OPTIONS = (
     *("kind", "init_counter", "max_counter", "limit1", "limit2", "count_data", "count_control"),
@@ -49,7 +51,8 @@ def _set_local_color_config(node: tree.BuiltinCall, frame: Frame, expected: Type
     settings = known_argument(node, 1, frame, "the configuration of a color")
     if number in world.colors:
         frame.fail(node, f"color {number} of this PE is configured twice")
-    world.colors[number] = configuration_of(number, settings, node.arguments[1], frame)
+    configuration = configuration_of(number, settings, node.arguments[1], frame)
+    world.colors[number] = (configuration, frame.span(node))
     return VOID
 
 
@@ -70,7 +73,7 @@ def configuration_of(color: int, value: Const, node: tree.Node, frame: Frame) ->
     filter_ = settings.take_known("filter")
     teardown = settings.take_bool("teardown")
     if inner is not settings:
-        inner.finish(("rx", "tx", "color_swap_x", "color_swap_y"))
+        inner.finish(("rx", "tx", "color_swap_x", "color_swap_y", *_SWITCH_FIELDS))
     settings.finish(_CONFIGURATION)
     positions, current, ring, pop = switches
     return ColorConfiguration(
@@ -114,22 +117,17 @@ _Switches = tuple[tuple[SwitchPosition, ...], int, bool, str]
 def _switches(
     color: int, settings: Settings, routes: Settings, node: tree.Node, frame: Frame
 ) -> _Switches:
-    """Positions, current position, ring mode and pop mode; beside the routes in old programs."""
+    """The switch, from `.switches` or from fields that stand beside `.rx` and `.tx`."""
     given = settings.take_known("switches")
-    source = settings if given is None else Settings(given, node, frame, "'.switches'")
-    positions = tuple(
-        [_position(source.take_known(name), node, frame) for name in ("pos1", "pos2", "pos3")]
-    )
+    source = routes if given is None else Settings(given, node, frame, "'.switches'")
+    positions = tuple([_position(source.take_known(name), node, frame) for name in _POSITIONS])
     while positions and not positions[-1].valid:
         positions = positions[:-1]
     current = source.take_int("current_switch_pos") or 0
     ring = source.take_bool("ring_mode")
-    pop_value = source.take_known("pop_mode")
-    if pop_value is None and routes is not source:
-        pop_value = routes.take_known("pop_mode")
-    pop = _pop_mode(pop_value, node, frame)
-    if source is not settings:
-        source.finish(("pos1", "pos2", "pos3", "current_switch_pos", "ring_mode", "pop_mode"))
+    pop = _pop_mode(_pop_mode_value(source, routes, node, frame), node, frame)
+    if given is not None:
+        source.finish(_SWITCH_FIELDS)
     if positions and frame.world.session.is_wse3 and color not in SWITCHED_WSE3:
         colors = ", ".join(map(str, sorted(SWITCHED_WSE3)))
         frame.fail(node, f"color {color} has no switches on wse3; colors {colors} have")
@@ -138,13 +136,22 @@ def _switches(
     return positions, current, ring, pop
 
 
+def _pop_mode_value(
+    source: Settings, routes: Settings, node: tree.Node, frame: Frame
+) -> Const | None:
+    value = routes.take_known("pop_mode")
+    if value is not None:
+        frame.deprecated(node, "'.pop_mode' beside '.rx' and '.tx'; write it in '.switches'")
+    return source.take_known("pop_mode") or value
+
+
 def _position(value: Const | None, node: tree.Node, frame: Frame) -> SwitchPosition:
     """One switch position: the sides that it changes."""
     if value is None:
         return SwitchPosition(rx=0, tx=0, valid=False)
     if is_integer(value.type):
         tx, rx = value.value & _SIDE_BITS, (value.value >> _RX_SHIFT) & _SIDE_BITS
-        return SwitchPosition(rx=rx, tx=tx, valid=bool(tx or rx))
+        return _changed(rx, tx, node, frame)
     settings = Settings(value, node, frame, "a switch position")
     if settings.take_bool("invalid"):
         return SwitchPosition(rx=0, tx=0, valid=False)
@@ -152,6 +159,10 @@ def _position(value: Const | None, node: tree.Node, frame: Frame) -> SwitchPosit
     settings.finish(("rx", "tx", "invalid"))
     rx = 0 if rx_value is None else directions(rx_value, node, frame, "rx")
     tx = 0 if tx_value is None else directions(tx_value, node, frame, "tx")
+    return _changed(rx, tx, node, frame)
+
+
+def _changed(rx: int, tx: int, node: tree.Node, frame: Frame) -> SwitchPosition:
     if rx and tx and not frame.world.session.is_wse3:
         frame.fail(node, "a switch position of wse2 changes '.rx' or '.tx', not both")
     return SwitchPosition(rx=rx, tx=tx, valid=bool(rx or tx))

@@ -26,7 +26,7 @@ from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.access import load
 from appliance.csl.semantics.expressions.evaluate import coerce, is_integer, operand_of
 from appliance.csl.semantics.expressions.places import address_of, in_memory, place_of
-from appliance.csl.semantics.results.tile import TileWorld
+from appliance.csl.semantics.results.tile import TileWorld, UsedQueue
 from appliance.csl.semantics.values import types as t
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import Const, Runtime, Value, field_of
@@ -229,8 +229,11 @@ def _fabric_in(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Valu
     color = _color(settings, frame)
     if color is not None and not isinstance(color, Const):
         frame.fail(settings.node, "'.fabric_color' of a fabin_dsd must be known at compile time")
-    if queue is None and (color is None or frame.world.session.is_wse3):
+    session = frame.world.session
+    if queue is None and (color is None or session.is_wse3 or session.options.dialect == "2.10"):
         frame.fail(node, "a fabin_dsd needs '.input_queue'")
+    if queue is not None and color is not None:
+        frame.deprecated(node, "'.fabric_color' of a fabin_dsd; its queue has the color")
     template = FabricInDescriptor(
         queue=queue,
         color=None if color is None else color.value,
@@ -257,7 +260,7 @@ def _note_queue(
     world = frame.world
     assert isinstance(world, TileWorld)
     if queue is not None:
-        world.used_queues.setdefault((output, queue), (color, frame.position(node)))
+        world.used_queues.setdefault((output, queue), UsedQueue(color, frame, node))
 
 
 def _fabric_out(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value:
@@ -269,6 +272,8 @@ def _fabric_out(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Val
         frame.fail(node, "a fabout_dsd of wse2 needs '.fabric_color'")
     if queue is None and is_wse3:
         frame.fail(node, "a fabout_dsd of wse3 needs '.output_queue'")
+    if color is not None and is_wse3:
+        frame.deprecated(node, "'.fabric_color' of a fabout_dsd of wse3; its queue has the color")
     zero = settings.take_known("zero")
     number = color.value if isinstance(color, Const) else None
     template = FabricOutDescriptor(

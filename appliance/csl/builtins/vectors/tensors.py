@@ -43,6 +43,9 @@ def walk_of(node: tree.Expression, frame: Frame, kind: DescriptorType) -> tuple[
             if settings.take(name) is not None:
                 frame.fail(node, f"'.tensor_access' gives '.{name}' already")
         walk = _tensor(access, frame)
+        if kind is DescriptorType.MEM1D:
+            for stride in walk.strides:
+                _check_limit(stride, t.I8, "the stride of this access", access, frame)
     else:
         walk = _separate(settings, node, frame)
     settings.finish(
@@ -93,10 +96,22 @@ def _separate(settings: Settings, node: tree.Expression, frame: Frame) -> Walk:
         frame.fail(node, f"'.base_address' needs a pointer, got '{base.type}'")
     target = base.type.target
     element = target.element if isinstance(target, t.ArrayType) else target
-    for name, value in (("extent", extent), ("stride", stride), ("offset", offset)):
+    for name, value, limit in (
+        ("extent", extent, t.U16), ("stride", stride, t.I8), ("offset", offset, t.I16)
+    ):  # fmt: skip
         if not is_integer(value.type):
             frame.fail(node, f"'.{name}' must be an integer, got '{value.type}'")
+        _check_limit(value, limit, f"'.{name}'", node, frame)
     return Walk(base, element, offset, (extent,), (stride,))
+
+
+def _check_limit(
+    value: Value, limit: t.IntType, what: str, node: tree.Expression, frame: Frame
+) -> None:
+    """A known property fits the machine's field."""
+    if isinstance(value, Const) and not limit.low <= value.value <= limit.high:
+        range_ = f"{limit.low} to {limit.high}"
+        frame.fail(node, f"{what} is {value.value}; it must fit '{limit}' ({range_})")
 
 
 def _tensor(node: tree.TensorAccess, frame: Frame) -> Walk:

@@ -130,6 +130,13 @@ class Frame:
         if not self.module.unit.is_library:
             self.world.session.report(self._diagnostic(Severity.WARNING, node, text, ()))
 
+    def deprecated(self, node: tree.Node | tuple[int, int], what: str) -> None:
+        """Reports what version 2.10 of the language still takes, but not for long."""
+        is_new = self.world.session.options.dialect == "2.10"
+        if is_new and not self.module.unit.is_library:
+            text = f"deprecated: {what}"
+            self.world.session.report(self._diagnostic(Severity.WARNING, node, text, ()))
+
     def silent(self) -> NoReturn:
         """Ends the statement because of an error that is already reported."""
         raise CslError(Diagnostic(Severity.ERROR, "", None))

@@ -115,6 +115,10 @@ def _enum_type(node: tree.EnumType, frame: Frame, expected: Type | None) -> Valu
                 member.name,
             )
             assert isinstance(value, Const), "what is evaluated at compile time is known"
+            for name, number in given.items():
+                if number == value.value and name != member.name:
+                    text = f"member '{member.name}' has the value {number} of member '{name}'"
+                    frame.fail(member.value, text)
             given[member.name] = value.value
     taken = set(given.values())
     following = 0

@@ -29,7 +29,8 @@ class LayoutWorld(World):
         """Code classes: file, parameters, and where the first PE got them."""
         self.first_tile: list[tuple[int, int]] = []
         self.code_of = array("I")
-        self.configurations: list[ColorConfiguration | None] = [None]
+        self.configurations: list[tuple[ColorConfiguration, Span] | None] = [None]
+        """Configurations of colors, and where the first PE got them."""
         self.routes: dict[int, array[int]] = {}
         """For each color the number of its configuration at each PE."""
         self.exports: dict[str, RpcSymbol] = {}
@@ -96,7 +97,7 @@ class LayoutWorld(World):
         if number is None:
             number = len(self.configurations)
             self._configuration_numbers[configuration] = number
-            self.configurations.append(configuration)
+            self.configurations.append((configuration, frame.span(node)))
         color = configuration.color
         of_color = self.routes.get(color)
         if of_color is None:

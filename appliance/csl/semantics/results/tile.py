@@ -47,6 +47,15 @@ class _Job:
     num_parameters: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class UsedQueue:
+    """A queue of a DSD: the color that the DSD names, and where it is made."""
+
+    color: int | None
+    frame: Frame
+    node: tree.Node
+
+
 class TileWorld(World):
     """Collects everything of one code class."""
 
@@ -67,15 +76,15 @@ class TileWorld(World):
         self.active: list[Target] = []
         self.blocked: dict[tuple[TargetKind, int], bool] = {}
         self.queues: dict[tuple[bool, int], c.QueueInitialisation] = {}
-        self.used_queues: dict[tuple[bool, int], tuple[int | None, Position]] = {}
-        """Queues of DSDs, with the color that the DSD names."""
+        self.used_queues: dict[tuple[bool, int], UsedQueue] = {}
         self.fifos: list[c.Fifo] = []
         self.dsr_loads: list[c.InitialDsrLoad] = []
         self.handlers: dict[tuple[str, int], c.Handler] = {}
         self.exports: dict[str, c.Export] = {}
         self.symbols: list[tuple[str, GlobalVariable]] = []
         self.config_writes: list[tuple[int, int]] = []
-        self.colors: dict[int, ColorConfiguration] = {}
+        self.colors: dict[int, tuple[ColorConfiguration, Span]] = {}
+        """Colors that the code configures, and where."""
         self.has_control_table = False
         """WSE-3: control tasks have ids of their own."""
         self.next_address = FIRST_ADDRESS
