@@ -120,7 +120,7 @@ def _add_client_services(
         access=services.access,
         clock=services.clock,
     )
-    queue = QueueServicer(services.queue, services.jobs, services.edits)
+    queue = QueueServicer(services.queue, services.jobs, services.edits, services.activity)
     add_ClusterManagementServicer_to_server(cluster, outer)
     add_CsCtlV1Servicer_to_server(csctl, outer)
     add_CsAdmV1Servicer_to_server(admin, outer)

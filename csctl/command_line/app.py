@@ -62,6 +62,11 @@ BRANCHES = {
         example="csctl plan --systems 4 --time-limit 3600",
     ),
     "profile": Branch(module="jobs.profile"),
+    "report": Branch(
+        module="jobs.report",
+        attribute="report_use",
+        example="csctl report --by user --by month --since 2026-01-01 -o csv",
+    ),
     "session": Branch(module="cluster.session"),
     "submit": Branch(
         module="jobs.submit",

@@ -86,6 +86,7 @@ _QUEUE: Mapping[str, Rule] = {
     "WouldStart": rules.READ,
     "HoldJob": replace(rules.EDIT_JOB, field="job"),
     "ReleaseJob": replace(rules.RELEASE_JOB, field="job"),
+    "ReportUse": rules.REPORT,
 }
 
 METHODS: Mapping[str, Rule] = {

@@ -31,7 +31,7 @@ class Cost(StrEnum):
     SUBMIT = "submit"
     """A new job or workflow: rows that stay."""
     EXPORT = "export"
-    """Reads or packs files of a job, up to gigabytes."""
+    """Reads or packs files of a job, up to gigabytes, or reads the rows of very many jobs."""
     FOLLOW = "follow"
     """Stays open for a dashboard or a terminal."""
     CLIENT = "client stream"

@@ -19,6 +19,7 @@ CLIENT_STREAM = Rule(
 ATTACH_JOB = Rule(action=Action.ATTACH_JOB, kind="job", lookup=Lookup.JOB, field="job_id")
 INGRESS = replace(ATTACH_JOB, identity=Identity.OBJECT, cost=Cost.CLIENT, max_bytes=64 * KIB)
 BEAT = replace(ATTACH_JOB, lookup=Lookup.LEASE, max_bytes=64 * KIB)
+REPORT = Rule(action=Action.READ, cost=Cost.EXPORT)
 FOLLOW = Rule(action=Action.READ, cost=Cost.FOLLOW)
 ESTIMATE = Rule(action=Action.READ, kind="estimate", cost=Cost.HEAVY, max_bytes=16 * MIB)
 

@@ -13,11 +13,19 @@ from appliance.core.cluster.readings import (
 )
 from appliance.core.ids import Role
 from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.usage import (
+    LABEL_PREFIX,
+    Span,
+    UsageLine,
+    check_groupings,
+    report,
+)
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
-from appliance.storage.cluster.activity import Holding, holdings_since
+from appliance.storage.cluster.activity import Holding, holdings_since, uses_between
 
 _POINTS = 120
+_REPORT_DAYS = 30
 _HALF_LIVES = 8
 """Use older than this many half-lives counts less than half a percent and is left out."""
 _MAX_RUNNING = 1000
@@ -87,6 +95,24 @@ class ActivityService:
         return utilization(
             holdings, now=now, window=window, num_systems=len(self._state.systems.list())
         )
+
+    def report(self, by: Sequence[str], span: Span) -> Sequence[UsageLine]:
+        """Return who has had how much system time in a span; see `core.queries.usage.report`.
+
+        Raises:
+            UserError: It cannot be grouped so.
+        """
+        groupings = check_groupings(by)
+        labels = [
+            name.removeprefix(LABEL_PREFIX) for name in groupings if name.startswith(LABEL_PREFIX)
+        ]
+        uses = uses_between(self._state.database, span, labels=labels)
+        return report(uses, by=groupings, span=span, now=self._state.clock.now())
+
+    def last_days(self, since: dt.datetime | None, until: dt.datetime | None) -> Span:
+        """Return a span whose end is now, if none is given, and that then is thirty days long."""
+        end = until or self._state.clock.now()
+        return Span(since=since or end - dt.timedelta(days=_REPORT_DAYS), until=end)
 
     def shares(self) -> Sequence[AccountUse]:
         """Return who has had how much, the most first."""

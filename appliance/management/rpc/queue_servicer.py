@@ -1,12 +1,16 @@
 """Explanations of the queue and holds of jobs, for csctl: `wsc.v1.Queue`."""
 
 import datetime as dt
+from typing import Literal
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from appliance.core.cluster.records import DEFAULT_PRIORITY
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId
+from appliance.core.queries.usage import UsageLine
 from appliance.management.access.authorization import asking
+from appliance.management.background.activity_service import ActivityService
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueEntry, QueueService, StartQuestion
@@ -21,7 +25,10 @@ _MAX_ENTRIES = 1000
 class QueueServicer(queue_pb2_grpc.QueueServicer):
     """Tells what the queue thinks; holds jobs back."""
 
-    def __init__(self, queue: QueueService, jobs: JobService, edits: JobEdits) -> None:
+    def __init__(
+        self, queue: QueueService, jobs: JobService, edits: JobEdits, activity: ActivityService
+    ) -> None:
+        self._activity = activity
         self._edits = edits
         self._queue = queue
         self._jobs = jobs
@@ -70,6 +77,14 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
         self._edits.release(JobId(request.job))
         return pb.ReleaseJobReply()
 
+    def ReportUse(self, request: pb.ReportUseRequest, context: Context) -> pb.ReportUseReply:
+        """Return who has had how much system time."""
+        span = self._activity.last_days(_time(request, "since"), _time(request, "until"))
+        lines = self._activity.report(list(request.by), span)
+        return pb.ReportUseReply(
+            since=_timestamp(span.since), until=_timestamp(span.until), lines=map(_usage, lines)
+        )
+
     def _entry(self, entry: QueueEntry) -> pb.QueueEntry:
         message = _message(entry)
         if (job := self._jobs.find(entry.job)) is not None:
@@ -92,6 +107,27 @@ def _message(entry: QueueEntry) -> pb.QueueEntry:
         basis=entry.basis,
         is_promised=entry.is_promised,
     )
+
+
+def _usage(line: UsageLine) -> pb.UsageLine:
+    return pb.UsageLine(
+        keys=line.keys,
+        num_jobs=line.num_jobs,
+        num_succeeded=line.num_succeeded,
+        num_failed=line.num_failed,
+        num_cancelled=line.num_cancelled,
+        system_seconds=line.system_seconds,
+    )
+
+
+def _time(request: pb.ReportUseRequest, field: Literal["since", "until"]) -> dt.datetime | None:
+    if not request.HasField(field):
+        return None
+    stamp: Timestamp = getattr(request, field)
+    try:
+        return stamp.ToDatetime(tzinfo=dt.UTC)
+    except (ValueError, OverflowError) as error:
+        raise UserError(f"The report's '{field}' is no time: {error}.") from error
 
 
 def _timestamp(time: dt.datetime | None) -> Timestamp | None:

@@ -60,6 +60,11 @@ class QueueStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobReply.FromString,
                 _registered_method=True)
+        self.ReportUse = channel.unary_unary(
+                '/wsc.v1.Queue/ReportUse',
+                request_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReportUseRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReportUseReply.FromString,
+                _registered_method=True)
 
 
 class QueueServicer:
@@ -101,6 +106,13 @@ class QueueServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportUse(self, request, context):
+        """Who has had how much system time?
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueueServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -128,6 +140,11 @@ def add_QueueServicer_to_server(servicer, server):
                     servicer.ReleaseJob,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobReply.SerializeToString,
+            ),
+            'ReportUse': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportUse,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReportUseRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_queue__pb2.ReportUseReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,6 +283,33 @@ class Queue:
             '/wsc.v1.Queue/ReleaseJob',
             protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_queue__pb2.ReleaseJobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportUse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Queue/ReportUse',
+            protos_dot_wsc_dot_v1_dot_queue__pb2.ReportUseRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_queue__pb2.ReportUseReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class QueueStub:
     """Let a waiting job keep its place but not start."""
     ReleaseJob: _grpc.UnaryUnaryMultiCallable[_queue_pb2.ReleaseJobRequest, _queue_pb2.ReleaseJobReply]
     """Let a held job start again."""
+    ReportUse: _grpc.UnaryUnaryMultiCallable[_queue_pb2.ReportUseRequest, _queue_pb2.ReportUseReply]
+    """Who has had how much system time?"""
 
 @_typing.type_check_only
 class QueueAsyncStub(QueueStub):
@@ -59,6 +61,8 @@ class QueueAsyncStub(QueueStub):
     """Let a waiting job keep its place but not start."""
     ReleaseJob: _aio.UnaryUnaryMultiCallable[_queue_pb2.ReleaseJobRequest, _queue_pb2.ReleaseJobReply]  # type: ignore[assignment]
     """Let a held job start again."""
+    ReportUse: _aio.UnaryUnaryMultiCallable[_queue_pb2.ReportUseRequest, _queue_pb2.ReportUseReply]  # type: ignore[assignment]
+    """Who has had how much system time?"""
 
 class QueueServicer(metaclass=_abc_1.ABCMeta):
     """Served by management to csctl."""
@@ -102,5 +106,13 @@ class QueueServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queue_pb2.ReleaseJobReply, _abc.Awaitable[_queue_pb2.ReleaseJobReply]]:
         """Let a held job start again."""
+
+    @_abc_1.abstractmethod
+    def ReportUse(
+        self,
+        request: _queue_pb2.ReportUseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queue_pb2.ReportUseReply, _abc.Awaitable[_queue_pb2.ReportUseReply]]:
+        """Who has had how much system time?"""
 
 def add_QueueServicer_to_server(servicer: QueueServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -4,8 +4,13 @@ import datetime as dt
 
 import pytest
 
-from appliance.management.background.activity_service import shares, utilization
-from appliance.storage.cluster.activity import Holding
+from appliance.core.clock import SystemClock
+from appliance.core.cluster.jobs import Phase
+from appliance.core.queries.usage import Span
+from appliance.management.background.activity_service import ActivityService, shares, utilization
+from appliance.scheduler.policy import Policy
+from appliance.storage.cluster.activity import Holding, uses_between
+from tests.support.management import new_job, opened_state
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -46,3 +51,27 @@ def test_use_is_forgotten_by_half_with_every_half_life() -> None:
     assert first.system_seconds == pytest.approx(3600)
     assert second.system_seconds == pytest.approx(1800)
     assert first.share + second.share == pytest.approx(1.0)
+
+
+def test_a_report_reads_what_jobs_held_and_the_labels_asked_for(tmp_path) -> None:
+    with opened_state(tmp_path, SystemClock()) as state:
+        for name, labels in (("wsjob-a", {"project": "gpt", "other": "x"}), ("wsjob-b", {})):
+            job = state.jobs.create(new_job(name, labels=labels, num_systems=2)).id
+            state.jobs.change_phase(job, Phase.QUEUED, Phase.SCHEDULED, systems=["s0", "s1"])
+            if labels:
+                state.jobs.change_phase(job, Phase.SCHEDULED, Phase.CANCELLED)
+        state.jobs.create(new_job("wsjob-waits"))
+        now = state.clock.now()
+        span = Span(since=now - HOUR, until=now + HOUR)
+        first, second = uses_between(state.database, span, labels=["project"])
+        assert (first.labels, first.phase, first.num_systems) == (
+            {"project": "gpt"},
+            Phase.CANCELLED,
+            2,
+        )
+        assert (second.labels, second.phase, second.ended_at) == ({}, Phase.SCHEDULED, None)
+        before = Span(since=now - 2 * HOUR, until=now - HOUR)
+        assert uses_between(state.database, before, labels=[]) == []
+        activity = ActivityService(state, Policy())
+        lines = activity.report(["label=project"], activity.last_days(None, None))
+        assert {line.keys: line.num_jobs for line in lines} == {("gpt",): 1, ("",): 1}
