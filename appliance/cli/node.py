@@ -19,6 +19,7 @@ from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.requirements import NODE_ROLES
 from appliance.core.errors import UserError
 from appliance.files.private import keep_private
+from appliance.management.options.settings_by_group import QueueOptions
 from appliance.observability.logging import configure_logging
 from appliance.settings import Settings, read_settings
 
@@ -55,7 +56,7 @@ def node(
     memory_gib: Annotated[float, typer.Option(help="Memory to use.", show_default="all")] = 0.0,
     orphan_seconds: Annotated[
         float, typer.Option(help="How long jobs go on while management is away.")
-    ] = 120.0,
+    ] = QueueOptions().orphan_seconds,
     runtime_dir: Annotated[
         Path | None, typer.Option(help="Directory for sockets, of a short path.")
     ] = None,

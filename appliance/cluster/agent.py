@@ -12,7 +12,7 @@ import queue
 import signal
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -79,8 +79,8 @@ class AgentOptions:
     num_cores: int
     memory_bytes: int
     runtime_root: Path
-    orphan_seconds: float = 120.0
-    programs: PodPrograms = field(default_factory=PodPrograms)
+    orphan_seconds: float
+    programs: PodPrograms
 
 
 class Agent:

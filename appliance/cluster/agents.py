@@ -31,6 +31,10 @@ _WATCH_SECONDS = 0.25
 _ALIVE_SECONDS = 3.0
 """A node that was heard of so lately is not one that has been moved to another address."""
 _LOST_CODE = 137
+_SILENCE_SECONDS = 8.0
+"""A node that says nothing for so long, where it should once a second, is away."""
+_ORDER_SECONDS = 15.0
+"""How long a node may take to answer an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +45,11 @@ class AgentsOptions:
         runtime_root: Management's own directory for sockets.
         stream_identity: What encrypted streams prove themselves with, PEM; empty for plain ones.
         grace_seconds: How long a node may be away before its pods count as lost.
-        silence_seconds: A node that says nothing for so long, where it should once a second, is
-            away.
-        order_seconds: How long a node may take to answer an order.
     """
 
     runtime_root: Path
-    stream_identity: bytes = b""
-    grace_seconds: float = 20.0
-    silence_seconds: float = 8.0
-    order_seconds: float = 15.0
+    stream_identity: bytes
+    grace_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +169,7 @@ class AgentLauncher:
             jobs = list(self._jobs)
             for job in jobs:
                 self.stop(job)
-            self._changed.wait_for(
-                lambda: not any(map(self._is_there, jobs)), self._options.order_seconds
-            )
+            self._changed.wait_for(lambda: not any(map(self._is_there, jobs)), _ORDER_SECONDS)
             for job in jobs:
                 self.forget(job)
             links = [node.link for node in self._nodes.values() if node.link is not None]
@@ -421,7 +418,7 @@ class AgentLauncher:
             ClusterError: One refuses, or does not answer; the message names it.
         """
         numbers = {node: links[node].begin(order) for node, order in orders.items()}
-        seconds = self._options.order_seconds
+        seconds = _ORDER_SECONDS
         replies = {node: links[node].wait(number, seconds) for node, number in numbers.items()}
         errors = [f"node {node!r} refuses: {r.error}" for node, r in replies.items() if r.error]
         if errors:
@@ -436,7 +433,7 @@ class AgentLauncher:
                 self._tell(node, pb.NodeOrder(stop=job))
             self._changed.wait_for(
                 lambda: all(p.is_stopped or not self._is_connected(n) for n, p in parts.items()),
-                self._options.order_seconds,
+                _ORDER_SECONDS,
             )
             self.forget(job)
 
@@ -448,8 +445,7 @@ class AgentLauncher:
                 silent = [
                     node.link
                     for node in self._nodes.values()
-                    if node.link is not None
-                    and now - node.heard_seconds > self._options.silence_seconds
+                    if node.link is not None and now - node.heard_seconds > _SILENCE_SECONDS
                 ]
                 gone = [
                     name

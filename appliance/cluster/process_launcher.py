@@ -36,6 +36,8 @@ from appliance.files.private import check_own, make_own, open_log
 
 logger = logging.getLogger(__name__)
 
+_LAUNCH_SECONDS = 120.0
+"""How long forking one job's pods may take, import time included."""
 _MAX_RUNTIME_PATH = 40
 """Bytes that the runtime root may have, so that the longest socket path stays below 100."""
 
@@ -68,16 +70,14 @@ class ProcessOptions:
         log_path: File that takes the fork server's own output.
         node: Name of this machine among the nodes.
         programs: What the pods run.
-        launch_timeout_seconds: How long forking one job's pods may take, import time included.
         orphan_seconds: How long pods go on without management before they are ended.
     """
 
     runtime_root: Path
     log_path: Path
     node: str
-    programs: PodPrograms = field(default_factory=PodPrograms)
-    launch_timeout_seconds: float = 120.0
-    orphan_seconds: float = 120.0
+    programs: PodPrograms
+    orphan_seconds: float
 
     def __post_init__(self) -> None:
         if len(str(self.runtime_root).encode()) > _MAX_RUNTIME_PATH:
@@ -205,11 +205,10 @@ class ProcessLauncher:
         self._replies[number] = replies
         try:
             self._send({**request, "id": number})
-            return replies.get(timeout=self._options.launch_timeout_seconds)
+            return replies.get(timeout=_LAUNCH_SECONDS)
         except (OSError, queue.Empty) as error:
             raise ClusterError(
-                f"The fork server did not answer within {self._options.launch_timeout_seconds:g} "
-                f"seconds.",
+                f"The fork server did not answer within {_LAUNCH_SECONDS:g} seconds.",
                 hint=f"Its log is {self._options.log_path}.",
             ) from error
         finally:
@@ -224,7 +223,7 @@ class ProcessLauncher:
         connection = connect(self._options.runtime_root)
         if connection is None:
             return False
-        connection.settimeout(self._options.launch_timeout_seconds)
+        connection.settimeout(_LAUNCH_SECONDS)
         hello = b""
         try:
             while not hello.endswith(b"\n"):

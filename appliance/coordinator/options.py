@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
-from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.errors import InternalError
 from appliance.core.plans.plan import Execution, Precision
-from appliance.core.plans.shard_count import ONE_NODE, MemoryNodes
+from appliance.core.plans.shard_count import MemoryNodes
 from appliance.core.pods.pod_options import CoordinatorPodOptions
 from appliance.core.pods.pod_spec import PodSpec
-from appliance.wafer.hardware import CS2, Machine, parse_machine
+from appliance.wafer.hardware import Machine, parse_machine
 from appliance.wire.requests.cluster_details import GangSize
 from appliance.wire.requests.executions import parse_execution
 
@@ -50,22 +48,22 @@ class CoordinatorOptions:
     request_path: Path
     compile_root: Path
     service_authority: str
-    precision: Precision = Precision.F32
-    machine: Machine = CS2
-    wafer_bytes: int | None = None
-    execution: Execution | None = Execution.WEIGHT_STREAMING
-    fan_out: int = MAX_FAN_OUT
-    client_version: str = "2.10.0"
-    client_githash: str = ""
-    cluster_systems: int = 0
-    memory_nodes: MemoryNodes = ONE_NODE
-    bind_host: str = "127.0.0.1"
-    public_host: str = "localhost"
-    stall_seconds: float = DEFAULT_STALL_SECONDS
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    user_uid: int | None = None
-    user_gid: int | None = None
+    precision: Precision
+    machine: Machine
+    wafer_bytes: int | None
+    execution: Execution | None
+    fan_out: int
+    client_version: str
+    client_githash: str
+    cluster_systems: int
+    memory_nodes: MemoryNodes
+    bind_host: str
+    public_host: str
+    stall_seconds: float
+    tls_cert: Path | None
+    tls_key: Path | None
+    user_uid: int | None
+    user_gid: int | None
 
     def __post_init__(self) -> None:
         if not self.service_authority:

@@ -28,6 +28,7 @@ from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.gang import Gang
 from appliance.coordinator.run.internal_services import CoordinatorServicer, JobControlServicer
 from appliance.coordinator.run.series import SeriesLog
+from appliance.coordinator.starvation import StarvationWatch
 from appliance.coordinator.weights.initializer import Initializer, is_expected
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
@@ -187,7 +188,7 @@ class Coordinator:
             announce_event=self._announce_event,
             announce_session=self._announce_session,
             console=self._console,
-            stall_seconds=options.stall_seconds,
+            starvation=StarvationWatch(stall_seconds=options.stall_seconds),
             series=self._series,
         )
         return Execution(

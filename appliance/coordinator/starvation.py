@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from appliance.core.cluster.liveness import DEFAULT_STALL_SECONDS
 from appliance.core.cluster.readings import INPUT_WAIT, INPUT_WAIT_NOW
 
 WINDOW_SECONDS = 30.0
@@ -50,7 +49,7 @@ class StarvationWatch:
         stall_seconds: Longest wait for one batch.
     """
 
-    def __init__(self, *, stall_seconds: float = DEFAULT_STALL_SECONDS) -> None:
+    def __init__(self, *, stall_seconds: float) -> None:
         self._stall_seconds = stall_seconds
         self._window_seconds = min(WINDOW_SECONDS, stall_seconds / 2)
         self._systems: dict[int, _System] = {}

@@ -28,6 +28,7 @@ def launcher(tmp_path, tmp_path_factory):
             programs=PodPrograms(
                 preload=(), entry_modules=dict.fromkeys(Role, "tests.support.idle_pod")
             ),
+            orphan_seconds=120.0,
         )
     )
     yield launcher
@@ -182,4 +183,10 @@ def test_a_launcher_whose_fork_server_another_takes_is_told_so(launcher, tmp_pat
 
 def test_a_runtime_directory_with_a_long_path_is_refused(tmp_path):
     with pytest.raises(ClusterError, match="more than 40 bytes"):
-        ProcessOptions(runtime_root=Path("/" + "x" * 60), log_path=tmp_path / "l", node="n")
+        ProcessOptions(
+            runtime_root=Path("/" + "x" * 60),
+            log_path=tmp_path / "l",
+            node="n",
+            programs=PodPrograms(),
+            orphan_seconds=1.0,
+        )

@@ -22,9 +22,9 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
+from appliance.management.reconciler.reconciler import Reconciler
 from tests.support.management import make_model, opened_state
-from tests.support.reconciling import SilentCoordinators
+from tests.support.reconciling import SilentCoordinators, reconciler_options
 
 
 class KubeHarness:
@@ -46,7 +46,7 @@ class KubeHarness:
             watch=self.watch,
             clock=clock,
             model=model,
-            options=ReconcilerOptions(),
+            options=reconciler_options(),
         )
         model.on_change(self.mailbox.reschedule)
         self.jobs = JobService(

@@ -4,6 +4,7 @@ import queue
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from appliance.cluster.launcher import Exits, JobStopped, Survivor
 from appliance.core.clock import SystemClock
@@ -94,6 +95,20 @@ class SilentCoordinators(Coordinators):
         pass
 
 
+# `Any`: values of the fields.
+def reconciler_options(**changes: Any) -> ReconcilerOptions:
+    """Return options of a reconciler that nobody but the test listens to."""
+    settings = {
+        "policy": Policy(),
+        "lease_seconds": 30,
+        "history_seconds": None,
+        "on_lost": lambda: None,
+        "on_refused": lambda: None,
+        "hooks": Hooks(),
+    }
+    return ReconcilerOptions(**{**settings, **changes})
+
+
 def one_pod(job):
     """A job is its coordinator alone."""
     return (
@@ -137,7 +152,7 @@ class Harness:
             watch=self.watch,
             clock=state.clock,
             model=model,
-            options=ReconcilerOptions(
+            options=reconciler_options(
                 policy=policy or Policy(),
                 on_lost=on_lost,
                 on_refused=on_refused,

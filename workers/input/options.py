@@ -23,8 +23,8 @@ class WorkerOptions:
 
     request_path: Path
     gang: GangSize
-    uid: int | None = None
-    gid: int | None = None
+    uid: int | None
+    gid: int | None
 
     @classmethod
     def of(cls, spec: PodSpec) -> "WorkerOptions":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.coordinator.console import Console
 from appliance.coordinator.run.series import SeriesLog
+from appliance.coordinator.starvation import StarvationWatch
 from appliance.coordinator.weights.initializer import Initializer
 from appliance.core.clock import Clock
 from appliance.core.plans.plan import Plan
@@ -31,7 +32,7 @@ class ExecutionContext:
         announce_session: Tells management that a session is over, with an event for the job's
             list if there is one; returns when it knows.
         console: Takes lines for the user.
-        stall_seconds: Longest wait of a system for one batch.
+        starvation: Notices systems that wait for batches.
         series: Takes what training shows.
     """
 
@@ -45,5 +46,5 @@ class ExecutionContext:
     announce_event: Callable[[JobEventReport], None]
     announce_session: Callable[[RunSessionReport, JobEventReport | None], None]
     console: Console
-    stall_seconds: float
+    starvation: StarvationWatch
     series: SeriesLog

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from appliance.coordinator.console import Topic
 from appliance.coordinator.failure import Blame, Failure, cause
 from appliance.coordinator.run.execution_context import ExecutionContext
-from appliance.coordinator.starvation import HINT, StarvationWatch
+from appliance.coordinator.starvation import HINT
 from appliance.core.cluster.drivers import POD_LOST_EVENT
 from appliance.core.errors import PodFailedError, StreamClosedError, WscError
 from appliance.core.ids import PodName, Role, pod_name
@@ -53,7 +53,6 @@ class Failures:
         self._job = job
         self._changed = threading.Condition()
         self._reports: list[Failure] = []
-        self._starvation = StarvationWatch(stall_seconds=context.stall_seconds)
 
     def report(self, failure: Failure) -> None:
         """Take a report that something broke; the job fails for one of those that come in."""
@@ -88,7 +87,7 @@ class Failures:
         if self._job.is_over():
             return
         with self._changed:
-            found = self._starvation.look(
+            found = self._context.starvation.look(
                 index,
                 session=heartbeat.session,
                 step=heartbeat.step,

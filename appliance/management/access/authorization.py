@@ -71,7 +71,7 @@ class AccessOptions:
 
     needs_token: bool
     operator: User
-    serves_all: bool = False
+    serves_all: bool
 
 
 class Access:

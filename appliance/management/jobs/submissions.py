@@ -43,7 +43,7 @@ class SubmissionOptions:
 
     data_dir: Path
     lease_seconds: int
-    notifies: tuple[Target, ...] = ()
+    notifies: tuple[Target, ...]
 
     @property
     def compile_root(self) -> Path:

@@ -14,7 +14,7 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
@@ -85,12 +85,12 @@ class ReconcilerOptions:
         hooks: What others decide or want to know of jobs.
     """
 
-    policy: Policy = field(default_factory=Policy)
-    lease_seconds: int = 30
-    history_seconds: float | None = None
-    on_lost: Callable[[], None] = field(default=lambda: None)
-    on_refused: Callable[[], None] = field(default=lambda: None)
-    hooks: Hooks = field(default_factory=Hooks)
+    policy: Policy
+    lease_seconds: int
+    history_seconds: float | None
+    on_lost: Callable[[], None]
+    on_refused: Callable[[], None]
+    hooks: Hooks
 
 
 class Reconciler:

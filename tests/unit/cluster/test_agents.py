@@ -65,7 +65,9 @@ def launcher(tmp_path):
     made = []
 
     def make(*, grace_seconds=SECONDS, is_resumed=True):
-        options = AgentsOptions(runtime_root=tmp_path, grace_seconds=grace_seconds)
+        options = AgentsOptions(
+            runtime_root=tmp_path, stream_identity=b"", grace_seconds=grace_seconds
+        )
         made.append(AgentLauncher(options, SystemClock()))
         if is_resumed:
             made[-1].resume({}, ())

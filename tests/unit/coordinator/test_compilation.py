@@ -5,20 +5,32 @@ from appliance.coordinator.compile.compilation import Compilation
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.cluster.jobs import JobType
-from appliance.wire.requests.cluster_details import GangSize, gang_size
+from appliance.core.ids import JobId, Role
+from appliance.core.pods.pod_options import CoordinatorPodOptions
+from appliance.core.pods.pod_spec import PodSpec
+from appliance.wire.requests.cluster_details import gang_size
 from protos.appliance.appliance_service_pb2 import CompileRequest
 from tests.support.deep_plans import chained_plan
 from tests.support.played_job import TOY_COMPILER
 
 
 def test_a_program_that_takes_too_many_messages_gets_fewer_shards_and_says_so(tmp_path):
-    options = CoordinatorOptions(
+    told = CoordinatorPodOptions(
         job_type=JobType.COMPILE,
-        gang=GangSize(num_systems=1, workers_per_system=1),
         request_path=tmp_path / "request",
         compile_root=tmp_path,
         service_authority="job.test",
     )
+    spec = PodSpec(
+        job=JobId("wsjob-a"),
+        role=Role.COORDINATOR,
+        index=0,
+        runtime_dir=tmp_path,
+        work_dir=tmp_path,
+        management_address="",
+        options=told,
+    )
+    options = CoordinatorOptions.of(spec)
     console, failures = Console(), []
     artifacts = ArtifactStore(tmp_path)
     text = TOY_COMPILER.print_plan(chained_plan(140))

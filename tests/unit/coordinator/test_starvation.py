@@ -24,7 +24,7 @@ def messages(watch, shares, *, session=1):
 
 
 def test_a_system_that_waits_half_of_its_time_is_told_of_once_a_session() -> None:
-    watch = StarvationWatch()
+    watch = StarvationWatch(stall_seconds=630)
     (message,) = messages(watch, [0.6] * 100)
     assert message == (
         "Input starvation detected: system 0 waited 18.0 of the last 30.0 s for its batches, "
@@ -34,11 +34,11 @@ def test_a_system_that_waits_half_of_its_time_is_told_of_once_a_session() -> Non
 
 
 def test_a_system_that_waits_less_is_left_in_peace() -> None:
-    assert messages(StarvationWatch(), [0.4] * 200) == []
+    assert messages(StarvationWatch(stall_seconds=630), [0.4] * 200) == []
 
 
 def test_a_system_that_begins_to_starve_late_is_noticed_within_the_window() -> None:
-    assert len(messages(StarvationWatch(), [0.0] * 300 + [1.0] * 20)) == 1
+    assert len(messages(StarvationWatch(stall_seconds=630), [0.0] * 300 + [1.0] * 20)) == 1
 
 
 def test_one_wait_beyond_the_limit_is_a_stall_in_the_words_of_the_real_cluster() -> None:
