@@ -10,6 +10,7 @@ from csctl.connection.errors import FollowedJobError
 from csctl.following import log_text
 from csctl.names import parse_job_name
 from csctl.output.jobs import FINAL_PHASES
+from csctl.output.log_lines import readable
 from csctl.watching import looks
 from protos.csctl.resources_pb2 import Job, JobStatus
 
@@ -23,6 +24,10 @@ def attach_job(
         int | None,
         option("--tail", min=0, metavar="N", help="Begin with the last N lines. [default: all]"),
     ] = None,
+    *,
+    as_json: Annotated[
+        bool, option("--json", help="Show lines of the cluster's pods as JSON, as they are kept.")
+    ] = False,
 ) -> None:
     """Follow a run's output to its end.
 
@@ -31,19 +36,32 @@ def attach_job(
     """
     job = parse_job_name(name)
     with invocation.connect(job.session) as client:
-        follow(invocation, client, job.name, tail=tail)
+        follow(invocation, client, job.name, tail=tail, is_text=not as_json)
 
 
 def follow(
-    invocation: Invocation, client: ClusterClient, job: str, *, tail: int | None = None
+    invocation: Invocation,
+    client: ClusterClient,
+    job: str,
+    *,
+    tail: int | None = None,
+    is_text: bool = True,
 ) -> None:
     """Print a run's output to its end, or until the user detaches.
+
+    Args:
+        invocation: Where to.
+        client: The way to the cluster.
+        job: The run.
+        tail: Begin with so many last lines; None for all.
+        is_text: Whether lines that our programs write as JSON become text.
 
     Raises:
         FollowedJobError: The run has not succeeded.
     """
     try:
-        for text in log_text(client, job, pod="", is_followed=True, tail_lines=tail):
+        pieces = log_text(client, job, pod="", is_followed=True, tail_lines=tail)
+        for text in readable(pieces) if is_text else pieces:
             invocation.write_part(text)
         ended = _ended_job(client, job)
     except KeyboardInterrupt:

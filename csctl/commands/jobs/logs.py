@@ -7,6 +7,7 @@ from csctl.command_line.invocation import Invocation
 from csctl.command_line.params import option
 from csctl.following import log_text
 from csctl.names import parse_job_name
+from csctl.output.log_lines import readable
 from protos.wsc.v1.logs_pb2 import ListLogsRequest
 from protos.wsc.v1.logs_pb2_grpc import LogsStub
 
@@ -27,6 +28,9 @@ def show_logs(
     tail: Annotated[
         int | None, option("--tail", min=0, metavar="N", help="Only the last N lines.")
     ] = None,
+    as_json: Annotated[
+        bool, option("--json", help="Show lines of the cluster's pods as JSON, as they are kept.")
+    ] = False,
     list_pods: Annotated[bool, option("--list", help="Only name the pods that have logs.")] = False,
 ) -> None:
     """Show what a pod of a job has printed; logs are kept after the job ends."""
@@ -37,5 +41,6 @@ def show_logs(
             for each in client.call(stub.ListLogs, ListLogsRequest(job=job.name)).logs:
                 invocation.write(each.pod)
             return
-        for text in log_text(client, job.name, pod=pod, is_followed=follow, tail_lines=tail):
+        pieces = log_text(client, job.name, pod=pod, is_followed=follow, tail_lines=tail)
+        for text in pieces if as_json else readable(pieces):
             invocation.write_part(text)
