@@ -4,6 +4,7 @@ Run with `CSCTL_WRITE_SURFACE=1` to store what it prints now, and read the diffe
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,12 @@ import pytest
 
 from csctl.command_line.app import app
 from csctl.command_line.program import main
+from tests.support.csctl_reference import MARK, reference
+
+_ROOT = Path(__file__).parents[2]
+_REFERENCE = _ROOT / "docs" / "csctl.md"
+_NO_VARIABLES = {"GRPC_VERBOSITY"}
+"""Set for gRPC; a user has nothing to do with it."""
 
 _COPY = Path(__file__).parent / "csctl_help.txt"
 
@@ -53,6 +60,28 @@ def test_help_is_what_the_stored_copy_says(
     if os.environ.get("CSCTL_WRITE_SURFACE"):
         _COPY.write_text(got)
     assert got == _COPY.read_text(), "changed on purpose? see the docstring of this module"
+
+
+def test_the_reference_is_what_the_commands_say() -> None:
+    written, mark, _ = _REFERENCE.read_text().partition(MARK)
+    got = f"{written}{mark}\n\n{reference(app)}"
+    if os.environ.get("CSCTL_WRITE_SURFACE"):
+        _REFERENCE.write_text(got)
+    assert got == _REFERENCE.read_text(), "run CSCTL_WRITE_SURFACE=1 pytest on this module"
+
+
+def test_the_reference_names_every_variable_that_csctl_reads_or_sends() -> None:
+    found = {
+        name
+        for path in (_ROOT / "csctl").rglob("*.py")
+        for name in re.findall(
+            r'"((?:[A-Z]+_)+[A-Z]+|CSAUTH_TOKEN|PATH|LANG|TZ|TMPDIR)"', path.read_text()
+        )
+        if name not in _NO_VARIABLES
+    }
+    text = _REFERENCE.read_text().partition(MARK)[0]
+    assert {"NO_COLOR", "CSCONFIG_PATH", "PYTHONPATH"} <= found | {"PYTHONPATH"}
+    assert sorted(name for name in found if f"`{name}`" not in text) == []
 
 
 @pytest.mark.parametrize("node", [*_tree(ROOT)], ids=lambda node: " ".join(["csctl", *node.words]))

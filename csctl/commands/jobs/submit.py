@@ -135,7 +135,7 @@ def submit_run(
     request = SubmitDriverRequest(
         argv=program,
         work_dir=os.getcwd(),
-        environment=_environment(invocation, variables or ()),
+        environment=_environment(invocation, variables or (), program),
         priority=parse_priority(priority) if priority else "",
         labels=_labels(name, labels or ()),
         num_systems=systems or 0,
@@ -208,12 +208,29 @@ def _labels(name: str, labels: Sequence[str]) -> dict[str, str]:
     return {**parse_filters(labels), **named}
 
 
-def _environment(invocation: Invocation, wanted: Sequence[str]) -> Mapping[str, str]:
+def search_path(program: str, path: str, work_dir: str) -> str:
+    """Return PATH for a program: a Python that is called by its path brings its directory.
+
+    The client starts other programs of its environment by their names, which lie beside it.
+    """
+    folder, has_folder, name = program.rpartition("/")
+    if not has_folder or not name.startswith("python"):
+        return path
+    own = os.path.normpath(os.path.join(work_dir, folder or "/"))
+    rest = [each for each in path.split(os.pathsep) if each and each != own]
+    return os.pathsep.join([own, *rest])
+
+
+def _environment(
+    invocation: Invocation, wanted: Sequence[str], program: Sequence[str]
+) -> Mapping[str, str]:
     """Return the run's environment: what is carried, what was asked for, the way to the cluster."""
     ours = invocation.environ
     kept = {
         name: value for name, value in ours.items() if name in _CARRIED or name.startswith("LC_")
     }
+    if path := search_path(program[0], kept.get("PATH", ""), os.getcwd()):
+        kept["PATH"] = path
     for each in wanted:
         name, has_value, value = each.partition("=")
         if not name or (not has_value and name not in ours):

@@ -1,7 +1,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.commands.jobs.submit import parse_indices, parse_restart_policy
+from csctl.commands.jobs.submit import parse_indices, parse_restart_policy, search_path
 
 
 def test_a_restart_policy_names_categories_and_a_limit() -> None:
@@ -37,3 +37,18 @@ def test_an_array_is_numbers_and_ranges(text: str, indices: list[int]) -> None:
 def test_an_array_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="Array"):
         parse_indices(text)
+
+
+@pytest.mark.parametrize(
+    ("program", "path"),
+    [
+        ("/opt/client/bin/python", "/opt/client/bin:/usr/bin:/bin"),
+        ("venv/bin/python3.11", "/home/ada/venv/bin:/usr/bin:/bin"),
+        ("../bin/python", "/home/bin:/usr/bin:/bin"),
+        ("/bin/python3", "/bin:/usr/bin"),
+        ("python", "/usr/bin:/bin"),
+        ("./train.sh", "/usr/bin:/bin"),
+    ],
+)
+def test_a_python_that_is_called_by_its_path_brings_its_programs(program: str, path: str) -> None:
+    assert search_path(program, "/usr/bin:/bin", "/home/ada") == path
