@@ -171,6 +171,12 @@ class Settings:
             self.frame.fail(self.node, f"'.{name}' of {self.what} must be known at compile time")
         return value
 
+    def check_machine(self, name: str, architecture: str) -> None:
+        """Fails if an option is given that another machine has."""
+        if name in self._fields and self.frame.world.session.options.architecture != architecture:
+            where = self._place(name)
+            self.frame.fail(where, f"'.{name}' of {self.what} exists on {architecture} only")
+
     def take_int(self, name: str) -> int | None:
         """The value of a known integer option."""
         value = self.take_known(name)

@@ -3,7 +3,8 @@
 
 import pytest
 
-from tests.support.csl_rules import check_at_the_top, check_in_code
+from tests.support.csl import check_right
+from tests.support.csl_rules import check_at_the_top, check_in_code, whole
 
 FABRIC = """
 const fin = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = red, .input_queue = iq });
@@ -55,6 +56,8 @@ IN_CODE = [
     ("const z = @get_dsd(mem1d_dsd, .{ .base_address = &a, .extent = 2, .offset = -1 });",
      "const z = @get_dsd(mem1d_dsd, $$.{ .base_address = &a, .extent = 2, .offset = 40000 });", "'.offset' is 40000; it must fit 'i16' (-32768 to 32767)"),
     # DSRs and FIFOs.
+    (f"@load_to_dsr_xdsr(dest, @get_xdsr(1), {CIRCULAR});", f"@load_to_dsr(dest, $${CIRCULAR});", "a circbuf_dsd needs an XDSR: '@load_to_dsr_xdsr', not '@load_to_dsr'"),
+    ("@mov16(d, e);", f"@mov16($${CIRCULAR}, e);", "a circbuf_dsd is used through a DSR and an XDSR"),
     ("@load_to_dsr(dest, d);", "@load_to_dsr($$4, d);", "expected a DSR, got 'comptime_int'"),
     ("@load_to_dsr_xdsr(dest, @get_xdsr(1), @as(circbuf_dsd, CIRCULAR));".replace("@as(circbuf_dsd, CIRCULAR)", CIRCULAR),
      f"@load_to_dsr_xdsr(dest, $$dest, {CIRCULAR});", "expected type 'xdsr', got: 'dsr_dest'"),
@@ -62,6 +65,8 @@ IN_CODE = [
 ]  # fmt: skip
 
 ON_WSE3 = [
+    ("const f3 = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq, .priority = .{ .low = true } }); @mov16(d, f3, .{ .async = true });",
+     "const f3 = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq }); @mov16(d, f3, .{ .async = true, $$.priority = .{ .low = true } });", "'.priority' of '@mov16' exists on wse2 only"),
     ("const f3 = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq }); @mov16(d, f3, .{ .async = true, .ut_id = @get_ut_id(1) });",
      "const f3 = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq }); @mov16(d, f3, $$.{ .async = true, .ut_id = ok });", "'.ut_id' needs a 'ut_id', got 'bool'"),
     ("const f3 = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq }); @mov16(d, f3, .{ .async = true, .ut_id = 7 });",
@@ -89,7 +94,15 @@ AT_THE_TOP = [
     ("var v: [4]u32;\nconst z = @allocate_fifo(v);", "var v: [4]u64;\nconst z = @allocate_fifo($$v);", "a FIFO has 16- or 32-bit elements, not 'u64'"),
     ("const z = @allocate_fifo(a, .{ .empty_action = .{ .terminate = true } });",
      "const z = @allocate_fifo(a, $$.{ .empty_action = .{ .explode = true } });", "the action of a FIFO is one of"),
-    ("const z = @allocate_fifo(a);", "const z = @allocate_fifo(a, $$.{ .full_action = .{ .terminate = true } });", "'.full_action' exists on wse3 only"),
+    ("const z = @allocate_fifo(a);", "const z = @allocate_fifo(a, .{ $$.full_action = .{ .terminate = true } });", "'.full_action' of '@allocate_fifo' exists on wse3 only"),
+    ("const z = @allocate_fifo(a);", "const z = @allocate_fifo(a, .{ $$.priority = .{ .high = true } });", "'.priority' of '@allocate_fifo' exists on wse3 only"),
+    ("const z = @allocate_fifo(a, .{ .empty_action = .{ .terminate = true } });",
+     "const z = @allocate_fifo(a, $$.{ .empty_action = .{ .suspend = true } });", "the action '.suspend' of a FIFO exists on wse3 only"),
+    ("const z = @allocate_fifo(a);", "const fixed = [2]u16{ 1, 2 };\nconst z = @allocate_fifo($$fixed);", "the buffer of a FIFO is a variable, not a constant '[2]u16'"),
+    ("const z = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq });",
+     "const z = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq, $$.priority = .{ .high = true } });", "'.priority' of 'fabin_dsd' exists on wse3 only"),
+    ("comptime { @initialize_queue(oq, .{}); }", "comptime { @initialize_queue(oq, $$.{ .priority = .{ .high = true } }); }", "'.priority' is for input queues"),
+    ("comptime { @initialize_queue(iq, .{ .color = red }); }", "comptime { @initialize_queue(iq, .{ .color = red, $$.ctrl_table_id = 1 }); }", "'.ctrl_table_id' of '@initialize_queue' exists on wse3 only"),
     ("fn small(v: u8) void {}\nfn user() void { @map(nothing_of, d); }\nfn nothing_of(v: u16) void {}\ncomptime { @set_teardown_handler(user, red); }",
      "fn small(v: bool) void {}\nfn user() void { @map($$small, d); }\ncomptime { @set_teardown_handler(user, red); }", "an element of '@map' has 16 or 32 bits, not 'bool'"),
     ("fn user() void { @map(twice, d, e); }\ncomptime { @set_teardown_handler(user, red); }",
@@ -110,3 +123,12 @@ def test_a_rule_of_operations_on_wse3(right: str, wrong: str, text: str) -> None
 @pytest.mark.parametrize(("right", "wrong", "text"), AT_THE_TOP, ids=lambda text: text[:40])
 def test_a_rule_of_descriptors(right: str, wrong: str, text: str) -> None:
     check_at_the_top(right, wrong, text)
+
+
+def test_four_dimensions_take_three_registers_in_2_10() -> None:
+    right = f"@load_to_dsr_xdsr_sr(dest, @get_xdsr(1), @get_sr(1), {MEM4});"
+    text = "a mem4d_dsd needs '@load_to_dsr_xdsr_sr', not '@load_to_dsr'"
+    check_in_code(right, f"@load_to_dsr(dest, $${MEM4});", text, dialect="2.10")
+    two = f"@load_to_dsr_xdsr(dest, @get_xdsr(1), $${MEM4});"
+    check_in_code(right, two, "not '@load_to_dsr_xdsr'", dialect="2.10")
+    check_right(whole(f"@load_to_dsr(dest, {MEM4});"))

@@ -202,11 +202,14 @@ def _filter(value: Const, node: tree.Node, frame: Frame) -> Filter:
 
 
 def _filter_kind(value: Const, node: tree.Node, frame: Frame) -> str:
-    for kind in _FILTER_KINDS:
-        chosen = field_of(value, kind)
-        if isinstance(chosen, Const) and chosen.value is True:
-            return kind
-    frame.fail(node, f"'.kind' of a filter is one of {', '.join(_FILTER_KINDS)}")
+    chosen = [
+        kind
+        for kind in _FILTER_KINDS
+        if isinstance(found := field_of(value, kind), Const) and found.value is True
+    ]
+    if len(chosen) != 1:
+        frame.fail(node, f"'.kind' of a filter is one of {', '.join(_FILTER_KINDS)}")
+    return chosen[0]
 
 
 @builtin("set_teardown_handler", 2)

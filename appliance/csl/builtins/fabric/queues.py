@@ -43,6 +43,11 @@ def _initialize_queue(node: tree.BuiltinCall, frame: Frame, expected: Type | Non
         frame.fail(node.arguments[0], f"expected a queue, got '{queue.type}'")
     is_output = queue.type is t.OUTPUT_QUEUE
     settings = settings_argument(node, 1, frame, "'@initialize_queue'")
+    settings.check_machine("priority", "wse2")
+    settings.check_machine("ctrl_table_id", "wse3")
+    for name in ("priority", "ctrl_table_id") if is_output else ():
+        if settings.take(name) is not None:
+            frame.fail(node.arguments[-1], f"'.{name}' is for input queues")
     color_value = settings.take_known("color")
     where = node.arguments[-1]
     color = None if color_value is None else check_color(color_value, where, frame)

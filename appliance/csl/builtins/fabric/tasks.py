@@ -1,5 +1,6 @@
 """Binding, activating and blocking tasks."""
 
+from appliance.csl.builtins.fabric.colors import NUM_COLORS
 from appliance.csl.builtins.registry import (
     argument,
     builtin,
@@ -46,6 +47,8 @@ def _bind(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
         frame.fail(node.arguments[0], f"'@{node.name}' needs a task, got '{task.type}'")
     if id_.type is not wanted:
         frame.fail(node.arguments[1], f"expected type '{wanted}', got: '{id_.type}'")
+    if kind is TaskKind.DATA and id_.value >= NUM_COLORS:
+        frame.fail(node.arguments[1], f"no data comes on color {id_.value}; colors are 0 to 23")
     key = (target, id_.value)
     name = task.value.node.name
     if key in world.bound:

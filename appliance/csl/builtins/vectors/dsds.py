@@ -224,6 +224,7 @@ def _extent(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value:
 
 
 def _fabric_in(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value:
+    settings.check_machine("priority", "wse3")
     extent = _extent(settings, node, frame)
     queue = _queue(settings, "input_queue", t.INPUT_QUEUE, frame)
     color = _color(settings, frame)
@@ -264,6 +265,7 @@ def _note_queue(
 
 
 def _fabric_out(settings: Settings, node: tree.BuiltinCall, frame: Frame) -> Value:
+    settings.check_machine("priority", "wse3")
     extent = _extent(settings, node, frame)
     queue = _queue(settings, "output_queue", t.OUTPUT_QUEUE, frame)
     color = _color(settings, frame)

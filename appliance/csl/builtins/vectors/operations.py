@@ -142,6 +142,9 @@ def _check_shapes(values: list[Value], node: tree.BuiltinCall, frame: Frame) -> 
         frame.fail(node, f"'@{node.name}' needs a DSD among its operands")
     if node.name.startswith("fmac") and stepping[-1]:
         frame.fail(node.arguments[-1], "the factor of a fused operation is a scalar")
+    for at, value in enumerate(values):
+        if value.type.name == "circbuf_dsd":
+            frame.fail(node.arguments[at], "a circbuf_dsd is used through a DSR and an XDSR")
     for at, source in enumerate(sources, 1):
         _check_source(source, node.arguments[at], frame)
     fabric = [value for value in sources if value.type.name == "fabin_dsd"]

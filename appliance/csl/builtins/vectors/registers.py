@@ -23,6 +23,7 @@ from appliance.csl.semantics.context.frames import Frame
 from appliance.csl.semantics.expressions.evaluate import needs_code, operand_of
 from appliance.csl.semantics.expressions.places import address_of, in_memory, place_of
 from appliance.csl.semantics.values import types as t
+from appliance.csl.semantics.values.place_kinds import Place
 from appliance.csl.semantics.values.types import Type
 from appliance.csl.semantics.values.values import VOID, Const, Value, field_of
 from appliance.csl.syntax import tree
@@ -93,6 +94,7 @@ def _load(
     if not isinstance(dsd.type, t.DsdType):
         frame.fail(node.arguments[at], f"expected a DSD, got '{dsd.type}'")
     _check_kind(dsr, dsd, node.arguments[at], frame)
+    _check_registers(dsd, node, node.arguments[at], more, frame)
     settings = settings_argument(node, settings_at, frame, f"'@{node.name}'")
     save_address = settings.take_bool("save_address")
     single_step = settings.take_bool("single_step")
@@ -123,6 +125,24 @@ def _check_kind(dsr: Const, dsd: Value, node: tree.Node, frame: Frame) -> None:
         frame.fail(node, f"a fabout_dsd cannot be in a '{dsr.type}'; it needs a 'dsr_dest'")
 
 
+def _check_registers(
+    dsd: Value, node: tree.BuiltinCall, where: tree.Node, more: tuple[str, ...], frame: Frame
+) -> None:
+    """Circular buffers need an XDSR; in 2.10 four dimensions need an XDSR and an SR."""
+    if dsd.type.name == "circbuf_dsd" and not more:
+        frame.fail(where, f"a circbuf_dsd needs an XDSR: '@load_to_dsr_xdsr', not '@{node.name}'")
+    is_new = frame.world.session.options.dialect == "2.10"
+    if dsd.type.name == "mem4d_dsd" and "sr" not in more and is_new:
+        frame.fail(where, f"a mem4d_dsd needs '@load_to_dsr_xdsr_sr', not '@{node.name}'")
+
+
+def _check_buffer(place: Place, pointer: Value, node: tree.Node, frame: Frame) -> None:
+    """The buffer of a FIFO is written."""
+    type_ = pointer.type
+    if isinstance(type_, t.PointerType) and type_.const:
+        frame.fail(node, f"the buffer of a FIFO is a variable, not a constant '{place.type}'")
+
+
 @builtin("allocate_fifo", 1, 2)
 def _allocate_fifo(node: tree.BuiltinCall, frame: Frame, expected: Type | None) -> Value:
     world = tile_world(node, frame)
@@ -136,6 +156,7 @@ def _allocate_fifo(node: tree.BuiltinCall, frame: Frame, expected: Type | None) 
         array = type_
     else:
         frame.fail(node.arguments[0], f"the buffer of a FIFO is an array, not '{type_}'")
+    _check_buffer(place, pointer, node.arguments[0], frame)
     element_bytes = t.size_of(array.element)
     if element_bytes not in (2, 4) or not isinstance(pointer, Const):
         frame.fail(node.arguments[0], f"a FIFO has 16- or 32-bit elements, not '{array.element}'")
@@ -153,12 +174,14 @@ def _fifo(
     node: tree.BuiltinCall,
     frame: Frame,
 ) -> Fifo:
+    for name, architecture in (
+        ("simd_mode", "wse2"), ("priority", "wse3"), ("full_action", "wse3"),
+    ):  # fmt: skip
+        settings.check_machine(name, architecture)
     for name in ("dest", "src", "xdsr", "simd_mode"):
         settings.take_known(name)
     pop, push = settings.take("activate_pop"), settings.take("activate_push")
     empty, full = settings.take_known("empty_action"), settings.take_known("full_action")
-    if full is not None and not frame.world.session.is_wse3:
-        frame.fail(settings.node, "'.full_action' exists on wse3 only")
     found = Fifo(
         name="fifo",
         address=pointer.value.address.address,
@@ -187,6 +210,8 @@ def _action(value: Const | None, settings: Settings, frame: Frame) -> str:
     for name in _ACTIONS:
         chosen = field_of(value, name)
         if isinstance(chosen, Const) and chosen.value is True:
+            if name == "suspend" and not frame.world.session.is_wse3:
+                frame.fail(settings.node, "the action '.suspend' of a FIFO exists on wse3 only")
             return name
     frame.fail(settings.node, f"the action of a FIFO is one of {', '.join(_ACTIONS)}")
 

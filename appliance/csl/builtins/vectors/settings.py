@@ -16,6 +16,7 @@ OPTIONS = ("async", "activate", "unblock", "on_control", "index", "priority", "u
 def operation_settings(settings: Settings, frame: Frame) -> OperationSettings:
     """What the struct says, checked; unknown options are left for the caller."""
     node = settings.node
+    settings.check_machine("priority", "wse2")
     asynchronous = settings.take_bool("async")
     completion, target = _completion(settings, frame)
     if completion is not None and not asynchronous:
