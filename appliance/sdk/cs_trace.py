@@ -106,7 +106,7 @@ def _lines(trace: "Trace") -> Iterator[str]:
 
 
 def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
-    from appliance.fabric.tracing.picture import Wish, svg  # noqa: PLC0415 - as in `_read`
+    from appliance.fabric.tracing.picture import PictureRequest, svg  # noqa: PLC0415 - as in `_read`
     from appliance.fabric.tracing.view import Measure, busiest_cycle  # noqa: PLC0415
 
     if not len(trace.events):
@@ -114,14 +114,14 @@ def _svg(trace: "Trace", wanted: argparse.Namespace) -> str:
     if wanted.span < 0:
         raise UserError(f"--span is {wanted.span}; it cannot be below 0.")
     cycle = busiest_cycle(trace) if wanted.cycle is None else wanted.cycle
-    wish = Wish(
+    request = PictureRequest(
         cycle=cycle,
         color=wanted.color,
         heat=Measure(wanted.heat),
         span=wanted.span,
         pe=_pe(wanted.pe, trace),
     )
-    return svg(trace, wish)
+    return svg(trace, request)
 
 
 def _perfetto(trace: "Trace", wanted: argparse.Namespace) -> str:

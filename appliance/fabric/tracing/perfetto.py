@@ -40,23 +40,23 @@ def _of_pe(trace: Trace, pe: int) -> Iterator[_Event]:
     named: set[int] = set()
     for bar in bars(trace, pe):
         line = line_of(trace, pe, bar.counter)
-        if bar.lane not in named:
-            named.add(bar.lane)
-            yield _named(pe, bar.lane, bar.lane_name)
+        if bar.track not in named:
+            named.add(bar.track)
+            yield _named(pe, bar.track, bar.track_name)
         yield {
-            "name": (line.function if bar.lane == 0 else line.text or line.function) or "unknown",
-            "cat": bar.lane_name,
+            "name": (line.function if bar.track == 0 else line.text or line.function) or "unknown",
+            "cat": bar.track_name,
             "ph": "X",
             "ts": bar.start,
             "dur": bar.end - bar.start,
             "pid": pe + 1,
-            "tid": bar.lane,
+            "tid": bar.track,
             "args": {"source": line.place, "function": line.function},
         }
 
 
-def _named(pe: int, lane: int, name: str) -> _Event:
-    return {"name": "thread_name", "ph": "M", "pid": pe + 1, "tid": lane, "args": {"name": name}}
+def _named(pe: int, track: int, name: str) -> _Event:
+    return {"name": "thread_name", "ph": "M", "pid": pe + 1, "tid": track, "args": {"name": name}}
 
 
 def _wavelets(trace: Trace) -> Iterator[_Event]:

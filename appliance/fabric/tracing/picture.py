@@ -34,7 +34,7 @@ _RAMP = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PictureRequest:
     """What a picture is to show.
 
     Attributes:
@@ -56,25 +56,25 @@ class Wish:
         return self.color is None or self.color == color
 
 
-def svg(trace: Trace, wish: Wish) -> str:
+def svg(trace: Trace, request: PictureRequest) -> str:
     """Return a picture."""
     cell = min(96.0, max(2.0, _SIDE / trace.width))
     width = max(trace.width * cell, 480.0)
     grid_height = trace.height * cell
-    lines = [*_time_line(trace, wish, width)] if wish.pe is not None else []
+    lines = [*_time_line(trace, request, width)] if request.pe is not None else []
     height = _TOP + grid_height + 60 + (_ROW * 13 if lines else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         'font-family="sans-serif" font-size="13">',
         '<rect width="100%" height="100%" fill="white"/>',
-        *_title(trace, wish),
+        *_title(trace, request),
         f'<g transform="translate(0 {_TOP})">',
         *_ground(trace, cell),
-        *_heat(trace, wish, cell),
-        *_routes(trace, wish, cell),
-        *_moving(trace, wish, cell),
+        *_heat(trace, request, cell),
+        *_routes(trace, request, cell),
+        *_moving(trace, request, cell),
         "</g>",
-        *_legend(trace, wish, _TOP + grid_height + 22),
+        *_legend(trace, request, _TOP + grid_height + 22),
         f'<g transform="translate(0 {_TOP + grid_height + 60:g})">' if lines else "",
         *lines,
         "</g>" if lines else "",
@@ -83,9 +83,9 @@ def svg(trace: Trace, wish: Wish) -> str:
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _title(trace: Trace, wish: Wish) -> Iterator[str]:
+def _title(trace: Trace, request: PictureRequest) -> Iterator[str]:
     where = f"{trace.width} x {trace.height} PEs ({trace.header['architecture']})"
-    yield f'<text x="8" y="20">{where}, simulated cycle {wish.cycle:,}</text>'
+    yield f'<text x="8" y="20">{where}, simulated cycle {request.cycle:,}</text>'
     end = str(trace.header["end"]).partition("\n")[0] or "The run was stopped."
     yield f'<text x="8" y="40" fill="#566173">{escape(end[:140])}</text>'
 
@@ -105,8 +105,8 @@ def _ground(trace: Trace, cell: float) -> Iterator[str]:
     yield "</g>"
 
 
-def _heat(trace: Trace, wish: Wish, cell: float) -> Iterator[str]:
-    values, most = _heat_values(trace, wish)
+def _heat(trace: Trace, request: PictureRequest, cell: float) -> Iterator[str]:
+    values, most = _heat_values(trace, request)
     if most <= 0:
         return
     for pe in np.flatnonzero(values).tolist():
@@ -118,10 +118,10 @@ def _heat(trace: Trace, wish: Wish, cell: float) -> Iterator[str]:
         )
 
 
-def _heat_values(trace: Trace, wish: Wish) -> tuple[NDArray[np.float64], float]:
-    first = wish.cycle - wish.span + 1 if wish.span else 0
-    last = wish.cycle if wish.span else (1 << 62)
-    values = measured(trace, wish.heat, first, last)
+def _heat_values(trace: Trace, request: PictureRequest) -> tuple[NDArray[np.float64], float]:
+    first = request.cycle - request.span + 1 if request.span else 0
+    last = request.cycle if request.span else (1 << 62)
+    values = measured(trace, request.heat, first, last)
     return values, float(values.max(initial=0.0))
 
 
@@ -132,19 +132,19 @@ def _shade(share: float) -> str:
     return f"rgb({','.join(str(round(channel)) for channel in mixed.tolist())})"
 
 
-def _shift(wish: Wish, color: int, cell: float) -> float:
+def _shift(request: PictureRequest, color: int, cell: float) -> float:
     """Lines of several colors lie beside each other."""
-    return 0.0 if wish.color is not None else (color % 8 - 3.5) * cell * 0.06
+    return 0.0 if request.color is not None else (color % 8 - 3.5) * cell * 0.06
 
 
-def _routes(trace: Trace, wish: Wish, cell: float) -> Iterator[str]:
+def _routes(trace: Trace, request: PictureRequest, cell: float) -> Iterator[str]:
     used = used_ports(trace)
     routing = trace.grid("routing").tolist()
     routes = [{each["color"]: each for each in entry} for entry in trace.header["routes"]]
-    for color in filter(wish.shows, range(NUM_COLORS)):
+    for color in filter(request.shows, range(NUM_COLORS)):
         thin: list[str] = []
         thick: list[str] = []
-        middle = cell / 2 + _shift(wish, color, cell)
+        middle = cell / 2 + _shift(request, color, cell)
         for pe, number in enumerate(routing):
             taken = int(used[pe, color])
             wanted = int(routes[number].get(color, {"tx": 0})["tx"]) if number < len(routes) else 0
@@ -168,8 +168,8 @@ def _stroke(path: list[str], color: int, width: float, opacity: float) -> Iterat
         yield f'<path d="{"".join(path)}" fill="none" {style} stroke-opacity="{opacity:g}"/>'
 
 
-def _moving(trace: Trace, wish: Wish, cell: float) -> Iterator[str]:
-    now = moment(trace, wish.cycle)
+def _moving(trace: Trace, request: PictureRequest, cell: float) -> Iterator[str]:
+    now = moment(trace, request.cycle)
     inset = cell * 0.08
     side, bar = cell - 2 * inset, max(1.0, cell * 0.1)
     for pe in np.flatnonzero(now.working).tolist():
@@ -180,19 +180,19 @@ def _moving(trace: Trace, wish: Wish, cell: float) -> Iterator[str]:
         share = min(int(now.waiting[pe]), 8) / 8
         yield _bar(x + inset, y + cell - inset - bar, side * share, bar, "#b3261e")
     for event in now.moving:
-        if wish.shows(int(event["color"])):
-            yield from _wavelet(trace, wish, event, cell)
+        if request.shows(int(event["color"])):
+            yield from _wavelet(trace, request, event, cell)
 
 
 def _bar(x: float, y: float, width: float, height: float, fill: str) -> str:
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"/>'
 
 
-def _wavelet(trace: Trace, wish: Wish, event: np.void, cell: float) -> Iterator[str]:
+def _wavelet(trace: Trace, request: PictureRequest, event: np.void, cell: float) -> Iterator[str]:
     """Yield a square half-way to each neighbour, and one in the PE for the ramp."""
     color, ports = int(event["color"]) % NUM_COLORS, int(event["ports"])
     x, y = _place(trace, int(event["pe"]), cell)
-    middle, size = cell / 2 + _shift(wish, color, cell), max(1.5, min(cell * 0.22, 12))
+    middle, size = cell / 2 + _shift(request, color, cell), max(1.5, min(cell * 0.22, 12))
     ways = [(0, 0)]
     if event["kind"] == TraceKind.HOP:
         ways = [step for port, step in enumerate(_STEPS) if ports >> port & 1]
@@ -210,7 +210,7 @@ def _wavelet(trace: Trace, wish: Wish, event: np.void, cell: float) -> Iterator[
         )
 
 
-def _legend(trace: Trace, wish: Wish, y: float) -> Iterator[str]:
+def _legend(trace: Trace, request: PictureRequest, y: float) -> Iterator[str]:
     seen = set(np.unique(trace.events["color"]).tolist())
     seen |= {each["color"] for entry in trace.header["routes"] for each in entry if each["tx"]}
     entries = [(f"color {each}", _COLORS[each]) for each in sorted(seen) if each < NUM_COLORS]
@@ -220,36 +220,36 @@ def _legend(trace: Trace, wish: Wish, y: float) -> Iterator[str]:
         yield f'<rect x="{x:g}" y="{y - 10:g}" width="10" height="10" fill="{fill}"/>'
         yield f'<text x="{x + 14:g}" y="{y:g}">{words}</text>'
         x += 24 + 7 * len(words)
-    most = _heat_values(trace, wish)[1]
+    most = _heat_values(trace, request)[1]
     if most > 0:
-        over = f"last {wish.span:,} cycles" if wish.span else "all cycles"
-        yield f'<text x="8" y="{y + 20:g}">heat: {wish.heat.value}, {over}, most {most:g}</text>'
+        over = f"last {request.span:,} cycles" if request.span else "all cycles"
+        yield f'<text x="8" y="{y + 20:g}">heat: {request.heat.value}, {over}, most {most:g}</text>'
 
 
-def _time_line(trace: Trace, wish: Wish, width: float) -> Iterator[str]:
+def _time_line(trace: Trace, request: PictureRequest, width: float) -> Iterator[str]:
     """Yield the tasks of a PE around the cycle."""
-    assert wish.pe is not None
-    span = max(wish.span, 50) if wish.span else 1 << 62
-    first = max(int(trace.events["cycle"][0]), wish.cycle - span)
-    last = max(min(int(trace.events["cycle"][-1]), wish.cycle + span), first + 1)
-    shown = [each for each in bars(trace, wish.pe) if each.end >= first and each.start <= last]
-    lanes = sorted({0, 1} | {each.lane for each in shown})
-    names = {each.lane: each.lane_name for each in shown} | {0: "task", 1: "main thread"}
+    assert request.pe is not None
+    span = max(request.span, 50) if request.span else 1 << 62
+    first = max(int(trace.events["cycle"][0]), request.cycle - span)
+    last = max(min(int(trace.events["cycle"][-1]), request.cycle + span), first + 1)
+    shown = [each for each in bars(trace, request.pe) if each.end >= first and each.start <= last]
+    tracks = sorted({0, 1} | {each.track for each in shown})
+    names = {each.track: each.track_name for each in shown} | {0: "task", 1: "main thread"}
     scale = (width - _LEFT - 8) / (last - first)
-    place = f"({wish.pe % trace.width}, {wish.pe // trace.width})"
+    place = f"({request.pe % trace.width}, {request.pe // trace.width})"
     yield f'<text x="8" y="14">PE {place}, cycles {first:,} to {last:,}</text>'
-    for row, lane in enumerate(lanes):
-        yield f'<text x="8" y="{(row + 1) * _ROW + 14}" fill="#566173">{names[lane]}</text>'
+    for row, track in enumerate(tracks):
+        yield f'<text x="8" y="{(row + 1) * _ROW + 14}" fill="#566173">{names[track]}</text>'
     for each in shown:
         start, end = max(each.start, first), min(each.end, last)
-        line = line_of(trace, wish.pe, each.counter)
+        line = line_of(trace, request.pe, each.counter)
         words = escape(f"{line.function} {line.place} {line.text}: {each.start} to {each.end}")
         yield (
             f'<rect x="{_LEFT + (start - first) * scale:g}" '
-            f'y="{(lanes.index(each.lane) + 1) * _ROW + 2}" '
+            f'y="{(tracks.index(each.track) + 1) * _ROW + 2}" '
             f'width="{max((end - start) * scale, 1):g}" height="{_ROW - 5}" '
-            f'fill="{_COLORS[(each.counter + 3 * each.lane) % 7]}"><title>{words}</title></rect>'
+            f'fill="{_COLORS[(each.counter + 3 * each.track) % 7]}"><title>{words}</title></rect>'
         )
-    at = _LEFT + (min(max(wish.cycle, first), last) - first) * scale
-    low = (len(lanes) + 1) * _ROW
+    at = _LEFT + (min(max(request.cycle, first), last) - first) * scale
+    low = (len(tracks) + 1) * _ROW
     yield f'<path d="M{at:g} {_ROW}V{low}" stroke="#b3261e" stroke-width="2"/>'

@@ -44,21 +44,21 @@ class Bar:
     """A task or an operation.
 
     Attributes:
-        lane: 0 for tasks, 1 for the main thread's operations, 2 and more for microthreads.
+        track: 0 for tasks, 1 for the main thread's operations, 2 and more for microthreads.
         start: Cycle in which it begins.
         end: Cycle in which it has ended.
         counter: Program counter.
     """
 
-    lane: int
+    track: int
     start: int
     end: int
     counter: int
 
     @property
-    def lane_name(self) -> str:
-        """The lane, for people."""
-        return {0: "task", 1: "main thread"}.get(self.lane, f"microthread {self.lane - 2}")
+    def track_name(self) -> str:
+        """The track, for people."""
+        return {0: "task", 1: "main thread"}.get(self.track, f"microthread {self.track - 2}")
 
 
 def moment(trace: Trace, cycle: int) -> Moment:
@@ -141,26 +141,26 @@ def bars(trace: Trace, pe: int) -> list[Bar]:
     running: dict[int, tuple[int, int]] = {}
     mine = trace.events[(trace.events["pe"] == pe) & (trace.events["kind"] >= TraceKind.TASK)]
 
-    def close(lane: int, end: int) -> None:
-        if lane in running:
-            start, counter = running.pop(lane)
-            found.append(Bar(lane, start, max(end, start + 1), counter))
+    def close(track: int, end: int) -> None:
+        if track in running:
+            start, counter = running.pop(track)
+            found.append(Bar(track, start, max(end, start + 1), counter))
 
     for cycle, _, counter, b, kind, _, thread, _ in mine.tolist():
-        lane = _lane(kind, thread)
+        track = _track(kind, thread)
         if kind == TraceKind.VECTOR:
-            found.append(Bar(lane, cycle, cycle + max(b, 1), counter))
+            found.append(Bar(track, cycle, cycle + max(b, 1), counter))
             continue
-        close(lane, cycle)
+        close(track, cycle)
         if kind in (TraceKind.TASK, TraceKind.START):
-            running[lane] = (cycle, counter)
+            running[track] = (cycle, counter)
     end = int(trace.events["cycle"][-1]) if len(trace.events) else 0
-    for lane in list(running):
-        close(lane, end)
-    return sorted(found, key=lambda bar: (bar.start, bar.lane))
+    for track in list(running):
+        close(track, end)
+    return sorted(found, key=lambda bar: (bar.start, bar.track))
 
 
-def _lane(kind: int, thread: int) -> int:
+def _track(kind: int, thread: int) -> int:
     if kind in (TraceKind.TASK, TraceKind.TASK_END):
         return 0
     return 1 if kind == TraceKind.VECTOR or thread == _MAIN_THREAD else 2 + thread

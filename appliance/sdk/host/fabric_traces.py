@@ -53,13 +53,13 @@ def trace_order(argument: str | os.PathLike[str] | None, directory: Path) -> Tra
         HostCallError: The number of events is none that is possible.
     """
     compiled = _compiled_events(directory)
-    wish = os.environ.get(TRACE_VARIABLE, "") if argument is None else os.fspath(argument)
-    if argument is None and wish in ("", "1"):
-        wish = DEFAULT_NAME if wish or compiled else ""
-    if wish in ("", "0"):
+    wanted = os.environ.get(TRACE_VARIABLE, "") if argument is None else os.fspath(argument)
+    if argument is None and wanted in ("", "1"):
+        wanted = DEFAULT_NAME if wanted or compiled else ""
+    if wanted in ("", "0"):
         return None
     events = _events(os.environ.get(EVENTS_VARIABLE, ""), compiled or DEFAULT_EVENTS)
-    return TraceOrder(Path(wish).resolve(), events)
+    return TraceOrder(Path(wanted).resolve(), events)
 
 
 def sources_of(directory: Path) -> Mapping[str, Sequence[str]]:

@@ -119,7 +119,7 @@ def test_measures_count_what_they_say(trace: Trace) -> None:
 
 def test_bars_end_where_the_next_task_begins_or_before(trace: Trace) -> None:
     for pe in range(WIDTH * HEIGHT):
-        tasks = [bar for bar in bars(trace, pe) if bar.lane == 0]
+        tasks = [bar for bar in bars(trace, pe) if bar.track == 0]
         assert len(tasks) >= 2
         assert all(one.end <= other.start for one, other in itertools.pairwise(tasks))
 

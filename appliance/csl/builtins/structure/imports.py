@@ -1,4 +1,4 @@
-"""`@import_module`, and what a program may ask about its surroundings."""
+"""`@import_module`, and what a program may ask about its rectangle and machine."""
 
 import json
 from posixpath import dirname, join, normpath
