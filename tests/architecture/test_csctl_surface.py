@@ -15,12 +15,37 @@ import pytest
 
 from csctl.command_line.app import app
 from csctl.command_line.program import main
-from tests.support.csctl_reference import MARK, reference
+from tests.support.csctl_reference import MARK, commands, reference
 
 _ROOT = Path(__file__).parents[2]
 _REFERENCE = _ROOT / "docs" / "csctl.md"
 _NO_VARIABLES = {"GRPC_VERBOSITY"}
 """Set for gRPC; a user has nothing to do with it."""
+
+_REAL = (
+    "cancel job",
+    "check-volumes",
+    "clear-worker-cache",
+    "config view",
+    "debug-artifact",
+    "get cluster",
+    "get job",
+    "get nodegroups",
+    "get nodes",
+    "get systems",
+    "get version",
+    "get volumes",
+    "get worker-cache",
+    "job list",
+    "job set-priority",
+    "label job",
+    "log-export",
+    "session",
+    "system-maintenance",
+    "types",
+    "user",
+)
+"""Commands that the public documents of real clusters show, or their wire has calls for."""
 
 _COPY = Path(__file__).parent / "csctl_help.txt"
 
@@ -82,6 +107,15 @@ def test_the_reference_names_every_variable_that_csctl_reads_or_sends() -> None:
     text = _REFERENCE.read_text().partition(MARK)[0]
     assert {"NO_COLOR", "CSCONFIG_PATH", "PYTHONPATH"} <= found | {"PYTHONPATH"}
     assert sorted(name for name in found if f"`{name}`" not in text) == []
+
+
+def test_the_page_of_differences_lists_the_commands_that_a_real_csctl_lacks() -> None:
+    text = (_ROOT / "docs" / "differences.md").read_text()
+    listed = re.findall(r"^\| `csctl ([a-z -]+)` \| \S", text, re.MULTILINE)
+    added = [
+        name for words, _ in commands(app) if not (name := " ".join(words[1:])).startswith(_REAL)
+    ]
+    assert listed == added
 
 
 @pytest.mark.parametrize("node", [*_tree(ROOT)], ids=lambda node: " ".join(["csctl", *node.words]))
