@@ -19,6 +19,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from appliance.cluster.kubernetes.object_kinds import CUSTOM_RESOURCE_DEFINITION, WSJOB
 from tests.support.helm import CHART, ROOT, Helm
 from tests.support.kube_server import KubeServer, find_tool, new_namespace
 from tests.support.waiting import wait_until
@@ -69,8 +70,9 @@ class JobRunner:
         kubeconfig = self._directory / f"{job['metadata']['name']}.kubeconfig"
         token = self._token(spec["serviceAccountName"])
         self._kube.write_kubeconfig(kubeconfig, token, self._namespace)
+        mounted = self._mount(spec, container)
         done = subprocess.run(
-            [sys.executable, *program, *container["args"]],
+            [sys.executable, *program, *(mounted.get(each, each) for each in container["args"])],
             cwd=ROOT,
             env=os.environ | {"KUBECONFIG": str(kubeconfig), "PYTHONWARNINGS": "ignore"},
             capture_output=True,
@@ -84,6 +86,23 @@ class JobRunner:
         status = {"conditions": [{"type": kind, "status": "True", "message": done.stderr}]}
         merge = "application/merge-patch+json"
         self._admin._call("PATCH", path, body={"status": status}, content_type=merge)
+
+    def _mount(self, spec: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
+        """Write the ConfigMaps that a container mounts; return where, by its mount paths."""
+        volumes = {each["name"]: each for each in spec.get("volumes", ())}
+        mounted = {}
+        for mount in container.get("volumeMounts", ()):
+            volume = volumes[mount["name"]]
+            if "configMap" not in volume:
+                continue
+            name = volume["configMap"]["name"]
+            path = f"/api/v1/namespaces/{self._namespace}/configmaps/{name}"
+            directory = self._directory / name
+            directory.mkdir(exist_ok=True)
+            for file, text in self._admin._call("GET", path)["data"].items():
+                (directory / file).write_text(text)
+            mounted[mount["mountPath"]] = str(directory)
+        return mounted
 
     def _token(self, account: str) -> str:
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}/token"
@@ -165,7 +184,7 @@ def test_certificates_last_as_long_as_they_will_do_and_nothing_stays(
 
     run("uninstall", RELEASE)
     assert jobs.ran == [
-        *[f"{NAME}-certificates-make", f"{NAME}-password"] * 3,
+        *[f"{NAME}-crds", f"{NAME}-certificates-make", f"{NAME}-password"] * 3,
         f"{NAME}-end-jobs",
         f"{NAME}-certificates-remove",
     ]
@@ -206,3 +225,39 @@ def test_a_password_that_an_earlier_chart_made_survives_the_upgrade_to_this_one(
         done = helm.run(command, RELEASE, str(chart), "--namespace", namespace)
         assert done.returncode == 0, f"{done.stderr}{jobs.output}"
     assert base64.b64decode(password(kube, namespace)) == b"of an earlier chart"
+
+
+def test_an_upgrade_brings_definitions_up_to_date_and_leaves_objects_as_they_are(
+    kube: KubeServer, namespace: str, jobs: JobRunner, tmp_path: Path
+) -> None:
+    """Helm alone leaves the definitions of the first install in place."""
+    program = find_tool("helm")
+    assert program
+    helm = Helm(Path(program), home=tmp_path / "helm", kubeconfig=kube.kubeconfig)
+    admin = kube.admin(namespace)
+    definition = admin.find(CUSTOM_RESOURCE_DEFINITION, "wsjobs.wsc.open-appliance.org")
+    assert definition
+    fields = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    newest = fields["spec"]["properties"].pop("ttlSecondsAfterFinished")
+    earlier = {"spec": definition["spec"]}
+
+    def ttl() -> object:
+        now = admin.find(CUSTOM_RESOURCE_DEFINITION, "wsjobs.wsc.open-appliance.org")
+        assert now
+        schema = now["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        return schema["spec"]["properties"].get("ttlSecondsAfterFinished")
+
+    spec = {"type": "execute", "session": "mine"}
+    admin.create(WSJOB, {"metadata": {"name": "kept"}, "spec": spec})
+    for command in ("install", "upgrade"):
+        admin.patch(CUSTOM_RESOURCE_DEFINITION, "wsjobs.wsc.open-appliance.org", earlier)
+        assert ttl() is None
+        done = helm.run(command, RELEASE, str(CHART), "--namespace", namespace)
+        assert done.returncode == 0, f"{done.stderr}{jobs.output}"
+        assert ttl() == newest
+    kept = admin.find(WSJOB, "kept")
+    assert kept
+    assert kept["spec"] == spec
+    roles = kube.kubectl("get", "clusterroles", "-o", "name", namespace=namespace).split()
+    assert f"clusterrole.rbac.authorization.k8s.io/{namespace}-{NAME}-edit" in roles
+    assert not [each for each in roles if each.endswith(f"{namespace}-{NAME}-crds")]

@@ -34,7 +34,13 @@ from tests.support.waiting import wait_until
 RELEASE = "wsc"
 NAME = "wsc-wsc-appliance"
 JOB = Kind(group="batch", version="v1", plural="jobs", name="Job")
-VALUES = ("tls.source=secret", "tls.secretName=tls", "postgresql.existingSecret=database")
+VALUES = (
+    "tls.source=secret",
+    "tls.secretName=tls",
+    "postgresql.existingSecret=database",
+    "crds.upgrade=false",
+)
+"""No hook has to run for an install or an upgrade."""
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from appliance.core.cluster.systems import SystemState
 from appliance.core.queries.audit_trail import AuditFilter
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.jobs.job_edits import JobEdit
+from appliance.management.kubernetes import wsjob_objects as objects
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
@@ -260,6 +261,21 @@ def test_an_edit_with_kubectl_changes_the_job_and_undoes_nothing(kube, account, 
     apply(kube, account, edited)
     wait_for_status(admin, "my-run", priority="P2 (205)")
     assert harness.jobs.load(job).labels == {"example": "llama"}
+
+
+def test_a_change_of_what_was_submitted_is_left_alone_and_said(kube, account, admin, harness):
+    """As on servers that know no rules in definitions; newer ones refuse it."""
+    apply(kube, account, DRIVER)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    job = status_of(admin, "my-run")["job"]
+    driver = {**DRIVER["spec"]["driver"], "command": ["python", "other.py"]}
+    spec = {**DRIVER["spec"], "driver": driver, "labels": {"example": "llama"}}
+    apply(kube, account, {**DRIVER, "spec": spec})
+    wait_for_status(admin, "my-run", labels={"example": "llama"})
+    told = [each for each in admin.list(EVENT)[0] if each["reason"] == "SpecChangeIgnored"]
+    assert [each["type"] for each in told] == ["Warning"]
+    assert told[0]["message"] == objects.FIXED_CHANGE
+    assert harness.state.driver_specs.load(job).argv == ("python", "train.py")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ False.
 import http.client
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -49,6 +50,7 @@ _SILENCE_SECONDS = 35.0
 """A watch that says nothing, not even its end, for so long has lost its server."""
 
 _POOL_CONNECTIONS = 16
+_LEADING_DIGITS = re.compile(r"[0-9]+")
 
 
 class ApiError(ClusterError):
@@ -133,6 +135,16 @@ class ApiServer:
         """Close the connections."""
         self._pause.set()
         self._client.rest_client.pool_manager.clear()
+
+    def version(self) -> tuple[int, int]:
+        """Return the server's version, as in (1, 32)."""
+        answer = self._call("GET", "/version")
+        assert answer is not None
+        # Providers add to the number, as in `28+`.
+        major, minor = (_LEADING_DIGITS.match(str(answer[name])) for name in ("major", "minor"))
+        if major is None or minor is None:
+            raise ClusterError(f"The API server says that its version is {answer}.")
+        return int(major.group()), int(minor.group())
 
     def find(self, kind: Kind, name: str) -> Resource | None:
         """Return an object; None if there is none of that name."""

@@ -28,19 +28,21 @@ FINALIZER = f"{GROUP}/job-ended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of namespaced objects.
+    """A kind of objects.
 
     Attributes:
         group: Its API group; empty for the core.
         version: Version of the group.
         plural: Its name in paths.
         name: Its name in objects.
+        is_namespaced: Whether each object is in a namespace; else it is the whole cluster's.
     """
 
     group: str
     version: str
     plural: str
     name: str
+    is_namespaced: bool = True
 
     @property
     def api_version(self) -> str:
@@ -50,7 +52,8 @@ class Kind:
     def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
         """Return the path of the collection, of one object or of a part of it."""
         root = f"/apis/{self.group}" if self.group else "/api"
-        parts = [f"{root}/{self.version}/namespaces/{namespace}/{self.plural}", name, subresource]
+        place = f"namespaces/{namespace}" if self.is_namespaced else ""
+        parts = [f"{root}/{self.version}", place, self.plural, name, subresource]
         return "/".join(part for part in parts if part)
 
 
@@ -61,6 +64,13 @@ SERVICE_ACCOUNT = Kind(group="", version="v1", plural="serviceaccounts", name="S
 LEASE = Kind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
 DEPLOYMENT = Kind(group="apps", version="v1", plural="deployments", name="Deployment")
 EVENT = Kind(group="", version="v1", plural="events", name="Event")
+CUSTOM_RESOURCE_DEFINITION = Kind(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    name="CustomResourceDefinition",
+    is_namespaced=False,
+)
 WSJOB = Kind(group=GROUP, version=VERSION, plural="wsjobs", name="WsJob")
 WSCSYSTEM = Kind(group=GROUP, version=VERSION, plural="wscsystems", name="WscSystem")
 

@@ -9,6 +9,7 @@ undoes the other.
 
 import datetime as dt
 import hashlib
+import json
 import re
 import string
 from collections.abc import Mapping
@@ -41,6 +42,10 @@ _ALPHABET = string.ascii_lowercase + string.digits
 _SUFFIX_CHARACTERS = 22
 _KUBERNETES_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
+FIXED_FIELDS = ("type", "session", "user", "numSystems", "workersPerSystem", "driver")
+"""Fields of a spec that stay as they were submitted."""
+
+FIXED_CHANGE = f"{', '.join(FIXED_FIELDS)} of a wsjob cannot be changed; create another wsjob"
 NO_JOB = "only a client makes compile and execute jobs; submit a driver, whose script is a client"
 UNKNOWN_JOB = "the appliance does not know this job any more"
 
@@ -52,10 +57,13 @@ class RequestedEdit:
     Attributes:
         priority: The new priority; None leaves it.
         labels: Labels to add or replace; None as a value removes one.
+        has_fixed_changes: Whether parts were changed that stay as they were submitted. Servers that
+            know rules in definitions refuse such an edit themselves.
     """
 
     priority: str | None
     labels: Mapping[str, str | None]
+    has_fixed_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,9 +292,12 @@ def read_requested_edit(resource: Resource) -> RequestedEdit | None:
     priority = now.get("priority")
     labels = _merge(before.get("labels") or {}, now["labels"])
     requested = RequestedEdit(
-        priority=None if priority == before.get("priority") else priority, labels=labels
+        priority=None if priority == before.get("priority") else priority,
+        labels=labels,
+        has_fixed_changes=before.get("fixed", now["fixed"]) != now["fixed"],
     )
-    return requested if requested.priority is not None or requested.labels else None
+    is_edit = requested.priority is not None or requested.labels or requested.has_fixed_changes
+    return requested if is_edit else None
 
 
 def has_finalizer(resource: Resource) -> bool:
@@ -335,8 +346,14 @@ def tags_of(labels: Mapping[str, str]) -> dict[str, str]:
 
 def _taken(resource: Resource) -> dict[str, Any]:
     spec = resource["spec"]
-    taken: dict[str, Any] = {"labels": dict(spec.get("labels") or {})}
+    taken: dict[str, Any] = {"labels": dict(spec.get("labels") or {}), "fixed": _fixed_digest(spec)}
     return {**taken, "priority": spec["priority"]} if spec.get("priority") else taken
+
+
+def _fixed_digest(spec: Mapping[str, Any]) -> str:
+    """Return a digest of what stays as it was submitted: all that `crd-rules` holds fixed."""
+    fixed = {name: spec[name] for name in FIXED_FIELDS if name in spec}
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
 def _merge(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

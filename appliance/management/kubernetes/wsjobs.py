@@ -263,6 +263,10 @@ class WsJobs:
         requested = objects.read_requested_edit(resource)
         if requested is None or not (resource.get("status") or {}).get("taken"):
             return record
+        if requested.has_fixed_changes:
+            self._tell(resource, "SpecChangeIgnored", objects.FIXED_CHANGE, is_warning=True)
+        if requested.priority is None and not requested.labels:
+            return record
         services = self._present()
         edit = JobEdit(priority=requested.priority, labels=requested.labels)
         action = Action.EDIT_JOB if requested.priority is None else Action.PRIORITISE_JOB
@@ -337,10 +341,11 @@ class WsJobs:
         name = name_of(resource)
         shown = self._api.patch(WSJOB, name, {"status": changes}, subresource="status")
         if shown is not None and (news := news_of(resource, wanted)) is not None:
-            self._tell(shown, *news)
+            reason, message, is_warning = news
+            self._tell(shown, reason, message, is_warning=is_warning)
         return shown
 
-    def _tell(self, resource: Resource, reason: str, message: str, is_warning: bool) -> None:
+    def _tell(self, resource: Resource, reason: str, message: str, *, is_warning: bool) -> None:
         """Write an event of a wsjob; one that is lost changes nothing."""
         event = event_of(
             resource,

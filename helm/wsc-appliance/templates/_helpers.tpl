@@ -173,3 +173,10 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{/* Uids by name of user, as a map of CEL. */}}
+{{- define "wsc-appliance.uids" -}}
+{{- $entries := list -}}
+{{- range $name, $uid := .Values.admissionPolicy.uids -}}{{- $entries = append $entries (printf "%s: %d" (squote $name) (int64 $uid)) -}}{{- end -}}
+{ {{- join ", " $entries -}} }
+{{- end -}}

@@ -103,6 +103,24 @@ def test_an_edit_asks_for_what_has_changed_since_it_was_taken_over():
     )
 
 
+@pytest.mark.parametrize("name", objects.FIXED_FIELDS)
+def test_an_edit_of_what_was_submitted_is_seen_once(record, name):
+    resource = wsjob(session="s", numSystems=1, workersPerSystem=1)
+    shown = show(record, resource)
+    assert objects.read_requested_edit({**resource, "status": shown}) is None
+    edited = wsjob(generation=2, status=shown, session="s", numSystems=1, workersPerSystem=1)
+    edited["spec"][name] = {"command": ["y"]} if name == "driver" else "other"
+    requested = objects.read_requested_edit(edited)
+    assert requested == objects.RequestedEdit(priority=None, labels={}, has_fixed_changes=True)
+    assert objects.read_requested_edit({**edited, "status": show(record, edited)}) is None
+
+
+def test_an_object_from_before_the_digest_is_not_taken_for_a_changed_one():
+    taken = {"labels": {}}
+    resource = wsjob(generation=2, status={"observedGeneration": 1, "taken": taken}, labels={})
+    assert objects.read_requested_edit(resource) is None
+
+
 def test_a_wsjob_is_submitted_once_and_again_after_an_edit_of_a_refused_one():
     fresh = wsjob()
     assert objects.is_submittable(fresh)

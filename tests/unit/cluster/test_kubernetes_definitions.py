@@ -1,0 +1,119 @@
+"""Definitions of the chart's kinds with their rules: what is added, and what the rules refuse."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import cel
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.cluster.kubernetes.crds import read_definitions, read_rules, with_rules
+from appliance.core.errors import UserError
+from appliance.management.kubernetes.wsjob_objects import FIXED_FIELDS, read_requested_edit
+from tests.support.helm import CHART
+
+WSJOBS = "wsjobs.wsc.open-appliance.org"
+RULES = read_rules(CHART / "files" / "crd-rules")
+SPEC: dict[str, Any] = {
+    "type": "driver",
+    "session": "s",
+    "user": {"uid": 7, "name": "ada"},
+    "numSystems": 1,
+    "workersPerSystem": 2,
+    "driver": {"command": ["a", "b"], "workingDir": "/w", "environment": {"A": "1"}},
+    "priority": "P1",
+    "labels": {"a": "1"},
+}
+CHANGES: dict[str, Any] = {
+    "type": "execute",
+    "session": "t",
+    "user": {"uid": 8, "name": "ada"},
+    "numSystems": 2,
+    "workersPerSystem": 3,
+    "driver": {"command": ["a"], "workingDir": "/w"},
+    "priority": "P2",
+    "labels": {},
+}
+
+
+def broken_rules(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
+    """Return the messages of the rules that an edit breaks."""
+    context = {"self": new, "oldSelf": old}
+    return [
+        each["message"] for each in RULES[WSJOBS]["spec"] if not cel.evaluate(each["rule"], context)
+    ]
+
+
+@pytest.mark.parametrize("name", FIXED_FIELDS)
+def test_a_rule_names_each_field_that_cannot_change(name: str) -> None:
+    edited = {**SPEC, name: CHANGES[name]}
+    assert broken_rules(edited, SPEC) == [f"{name} cannot be changed; create another wsjob"]
+    if name != "type":  # which has a default
+        without = {key: value for key, value in SPEC.items() if key != name}
+        assert len(broken_rules(without, SPEC)) == len(broken_rules(SPEC, without)) == 1
+        assert broken_rules(without, without) == []
+
+
+@given(
+    changed=st.sets(st.sampled_from(sorted(CHANGES))),
+    removed=st.sets(st.sampled_from(sorted(set(CHANGES) - {"type"}))),
+)
+def test_rules_and_controller_agree_on_every_edit(changed: set[str], removed: set[str]) -> None:
+    edited = copy.deepcopy(SPEC) | {name: CHANGES[name] for name in changed}
+    edited = {name: value for name, value in edited.items() if name not in removed}
+    before = _wsjob(SPEC, generation=1, status={})
+    from_now = {"observedGeneration": 1, "taken": _taken(before)}
+    requested = read_requested_edit(_wsjob(edited, generation=2, status=from_now))
+    is_ignored = requested is not None and requested.has_fixed_changes
+    assert is_ignored == bool(broken_rules(edited, SPEC))
+
+
+def test_the_definitions_of_the_chart_get_their_rules_and_keep_the_rest() -> None:
+    for definition in read_definitions(CHART / "crds"):
+        made = with_rules(definition, RULES)
+        name = definition["metadata"]["name"]
+        schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        rules = schema["properties"]["spec"].pop("x-kubernetes-validations", [])
+        assert rules == RULES.get(name, {}).get("spec", [])
+        assert made == definition
+    assert set(RULES) <= {each["metadata"]["name"] for each in read_definitions(CHART / "crds")}
+
+
+def test_rules_for_what_is_not_there_are_refused() -> None:
+    (definition,) = [
+        each for each in read_definitions(CHART / "crds") if each["metadata"]["name"] == WSJOBS
+    ]
+    with pytest.raises(UserError, match=r"wsjobs\.wsc.* has rules for specs, which it lacks"):
+        with_rules(definition, {WSJOBS: {"specs": []}})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "cannot be read"), ("- 1", "holds no object"), ("kind: Pod", "is no Custom")],
+)
+def test_a_file_that_is_no_definition_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "wrong.yaml").write_text(text)
+    with pytest.raises(UserError, match=f"wrong.yaml {message}"):
+        list(read_definitions(tmp_path))
+
+
+def test_a_directory_without_rules_has_none(tmp_path: Path) -> None:
+    assert read_rules(tmp_path) == {}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"a": {"spec": []}}))
+    assert read_rules(tmp_path) == {"a": {"spec": []}}
+    assert list(read_definitions(tmp_path)) == []
+
+
+def _wsjob(spec: dict[str, Any], *, generation: int, status: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"generation": generation}, "spec": spec, "status": status}
+
+
+def _taken(resource: dict[str, Any]) -> dict[str, Any]:
+    """Return what the controller says of an object that it has taken over."""
+    import appliance.management.kubernetes.wsjob_objects as objects
+
+    taken: dict[str, Any] = objects._taken(resource)
+    return taken
