@@ -12,3 +12,4 @@ class Action(StrEnum):
     CUT = "cut"
     LOSE = "losing packets"
     SET = "set"
+    MAKE = "made"

@@ -37,7 +37,7 @@ def _try(*command):
 
 
 def _fault(target, promise):
-    return Fault(blows=(Blow(action=Action.SET, target=target),), promise=promise)
+    return Fault(blows=(Blow(action=Action.MAKE, target=target),), promise=promise)
 
 
 def _finish(world, client, name, finding, reference):

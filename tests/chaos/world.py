@@ -254,6 +254,8 @@ class World:
                 limits.enter_context(memory.limited(pid))
             case Action.SET:
                 self.set_clock(int(blow.seconds))
+            case _:
+                raise ValueError(f"{blow} is nothing that is done to a process")
 
     def mend(self, blow, pid):
         """Undo a blow."""
