@@ -1,4 +1,4 @@
-"""The process of csctl: fast start and exit, around `csctl.command_line.program`.
+"""The process of csctl: fast start and exit, around `csctl.command_line.running`.
 
 Half of the processor time of a short command would be spent on modules that csctl never uses, and
 some of the rest on garbage collection at exit. The measures here apply to this process only, not to
@@ -62,7 +62,7 @@ def main() -> NoReturn:
     """Run the command line, and end the process with its exit code."""
     gc.set_threshold(_COLLECTOR_THRESHOLD)
     _leave_for_later()
-    code = importlib.import_module("csctl.command_line.program").main()
+    code = importlib.import_module("csctl.command_line.running").main()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with contextlib.suppress(OSError):  # what was to be said, the program has said

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from appliance.management import services as management
-from appliance.wire.peers import Endpoint
+from appliance.wire.connection_owner import Endpoint
 
 LOGIN_COOKIE = "wsc_login"
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from appliance.cli.data_dir import DataDir
 from appliance.cli.errors import clear_errors
-from appliance.cli.locations import DataDir
 from appliance.cli.secret_options import no_database_password
 from appliance.core.clock import SystemClock
 from appliance.management.store.backups import Manifest, make_backup, restore_backup

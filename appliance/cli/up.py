@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from appliance.cli.data_dir import DataDir, print_state
 from appliance.cli.errors import clear_errors
-from appliance.cli.locations import DataDir, print_state
 from appliance.cli.programs_to_run import Program, program_of
 from appliance.cli.secret_options import no_database_password, no_otlp_password
 from appliance.cli.serving import serve_appliance

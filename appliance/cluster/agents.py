@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.cluster import node_messages
-from appliance.cluster.known_nodes import KnownNode, NodePart
+from appliance.cluster.known_nodes import KnownNode, PodsOnNode
 from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
 from appliance.cluster.node_links import NodeLink, NodeView
 from appliance.core.clock import Clock
@@ -82,7 +82,7 @@ class AgentLauncher:
         self._options, self._clock, self._on_change = options, clock, on_change
         self._exits = Exits()
         self._nodes: dict[str, KnownNode] = {}
-        self._jobs: dict[JobId, dict[str, NodePart]] = {}
+        self._jobs: dict[JobId, dict[str, PodsOnNode]] = {}
         self._stopping: set[JobId] = set()
         self._survivors: Mapping[JobId, Survivor] = {}
         self._is_resumed = False
@@ -129,7 +129,7 @@ class AgentLauncher:
                 return {name: pid for part in known.values() for name, pid in part.pids.items()}
             links = {node: self._link(node, specs) for node, specs in groups.items()}
             self._jobs[job] = {
-                node: NodePart(roles={spec.name: spec.role for spec in specs})
+                node: PodsOnNode(roles={spec.name: spec.role for spec in specs})
                 for node, specs in groups.items()
             }
         try:
@@ -329,7 +329,7 @@ class AgentLauncher:
             )
             return
         if part is None:
-            part = NodePart(roles={end.pod: end.role for end in held.exits})
+            part = PodsOnNode(roles={end.pod: end.role for end in held.exits})
             self._jobs.setdefault(job, {})[name] = part
         part.pids, part.is_launched = dict(held.pids), bool(held.pids)
         for end in held.exits:
@@ -384,7 +384,7 @@ class AgentLauncher:
         parts = self._jobs[job]
         for pod in pods:
             if pod.node not in parts:
-                parts[pod.node] = NodePart(roles={}, is_launched=True)
+                parts[pod.node] = PodsOnNode(roles={}, is_launched=True)
             parts[pod.node].roles.setdefault(pod.name, pod.role)
         for node, part in parts.items():
             if not part.pids and not part.is_stopped:
@@ -470,7 +470,7 @@ def _pods(specs: Iterable[PodSpec]) -> pb.Pods:
     return pb.Pods(specs=[spec.to_json() for spec in specs])
 
 
-def _lost_exits(job: JobId, node: str, part: NodePart, why: str) -> Iterator[PodExit]:
+def _lost_exits(job: JobId, node: str, part: PodsOnNode, why: str) -> Iterator[PodExit]:
     order = sorted(part.roles.items(), key=lambda item: item[1] is not Role.COORDINATOR)
     for name, role in order:
         yield PodExit(

@@ -8,7 +8,7 @@ from protos.wsc.v1 import nodes_pb2 as pb
 
 
 @dataclass(slots=True, kw_only=True)
-class NodePart:
+class PodsOnNode:
     """The pods of one job on one node."""
 
     roles: dict[PodName, Role]

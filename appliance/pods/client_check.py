@@ -22,7 +22,7 @@ import grpc
 from google.protobuf.message import Message
 
 from appliance.pods.message_room import MessageRoom
-from appliance.wire.peers import Endpoint, may_reach, parse_peer
+from appliance.wire.connection_owner import Endpoint, may_reach, parse_peer
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from csctl.command_line.app import app
-from csctl.command_line.program import main
+from csctl.command_line.running import main
 from tests.support.csctl_reference import MARK, commands, reference
 
 _ROOT = Path(__file__).parents[2]

@@ -15,11 +15,11 @@ from google.protobuf import descriptor_pool
 
 from appliance.api.app import rest_rules
 from appliance.api.entry import entry_router, rules_of
-from appliance.core.access_rules.files import FILES
 from appliance.core.access_rules.methods import METHODS
 from appliance.core.access_rules.model import ALLOWANCES, GIB, KIB, MIB, Identity, Rule
 from appliance.core.access_rules.open_paths import PAGES
 from appliance.core.access_rules.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
+from appliance.core.access_rules.written_files import FILES
 from appliance.core.cluster.access import Action, Principal, Target, UserRole, refusal
 from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError

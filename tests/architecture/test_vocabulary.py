@@ -4,7 +4,10 @@ Each stood for an idea for which engineers have a word already (docs/glossary.md
 are names that others see, which stay, and ordinary meanings of a word; each is named here.
 """
 
+import ast
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,82 @@ def test_a_retired_word_is_not_used(word: str, lines: list[tuple[str, str]]) -> 
         and not any(each in line for each in legitimate)
     ]
     assert found == [], f"say {RETIRED[word]} instead"
+
+
+SAME = {
+    "access": "accounts, tokens and the audit trail: domain, rows, commands",
+    "activity": "use of systems over time: rows and routes",
+    "app": "the application object of REST, and of csctl",
+    "attributes": "attributes of operations: read, and as values",
+    "backups": "files of `appliance backup`",
+    "certificates": "the appliance's certificates",
+    "cluster": "the cluster: route and command",
+    "completion": "the shell's completion",
+    "config": "csctl's own configuration",
+    "elementwise": "operations: kernel and definition",
+    "error_status": "errors as gRPC status codes",
+    "errors": "the errors of a package",
+    "estimates": "the planner's answers: service, route, text",
+    "identity": "who somebody is",
+    "indexing": "operations: kernel and definition",
+    "jobs": "jobs: domain, rows, routes, commands, text",
+    "linear_algebra": "operations: kernel and definition",
+    "log_exports": "exports of logs: service and route",
+    "logs": "logs of jobs: route and command",
+    "losses": "operations: kernel and definition",
+    "maintenance": "maintenance of systems: command and text",
+    "metrics": "Prometheus' metrics: definition and route",
+    "micro_batches": "micro-batches: request, plan, samples",
+    "movement": "operations: kernel and definition",
+    "nodes": "nodes: command and text",
+    "normalization": "operations: kernels and definition",
+    "notifications": "notifications: domain, rows, request",
+    "options": "the options of a package",
+    "profiles": "profiles of simulated steps",
+    "queue": "the scheduler's queue: decision, route, command, text",
+    "reductions": "operations: kernel and definition",
+    "role": "the program of a role of pods",
+    "run_sessions": "sessions of an execute job: service and rows",
+    "series": "what training shows step by step",
+    "server": "something that listens",
+    "services": "management's services, and REST's way to them",
+    "session": "a session of a job in a pod; csctl's command for the other kind has its name",
+    "sessions": "sessions of users: domain, rows, route, text",
+    "sources": "operations: kernel and definition",
+    "submissions": "submissions of jobs: service and request",
+    "supervisor": "what looks after a program of the user",
+    "system_events": "events of systems: rows and message",
+    "systems": "systems: domain and rows",
+    "updates": "updates: pass and execution",
+    "versions": "versions: of clients, command and text",
+    "volumes": "volumes: command and text",
+    "windows": "sliding windows: geometry and definition",
+}
+"""Basenames of several modules, and the one thing that all of them are about."""
+
+
+def _modules() -> Iterator[Path]:
+    for top in ("appliance", "workers", "csctl"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            where = str(path.relative_to(ROOT))
+            is_fabric = where.startswith((*FABRIC, "workers/sdk"))
+            if not is_fabric and not path.stem.startswith("__") and "migrations" not in path.parts:
+                yield path
+
+
+def test_a_basename_of_several_modules_means_one_thing() -> None:
+    count = Counter(path.stem for path in _modules())
+    several = {stem for stem, number in count.items() if number > 1}
+    assert several - set(SAME) == set(), "name the module for what sets it apart, or list it"
+    assert set(SAME) - several == set(), "listed, and not the name of several modules any more"
+
+
+def test_no_class_is_called_a_part_of_something() -> None:
+    """Five were, and each was a part of another thing; the name says what the part is."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in _modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Part")
+    ]
+    assert found == []

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from appliance.wire import peers
-from appliance.wire.peers import Endpoint, may_reach, uid_of_peer
+from appliance.wire import connection_owner as peers
+from appliance.wire.connection_owner import Endpoint, may_reach, uid_of_peer
 
 NOBODY = 65534
 CALLER = """

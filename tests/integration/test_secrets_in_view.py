@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from appliance.core.access_rules.files import FILES
+from appliance.core.access_rules.written_files import FILES
 from protos.csctl import api_pb2
 from tests.support.appliance_process import (
     ROOT,

@@ -17,7 +17,7 @@ from appliance.numerics.devices import to_device
 from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import Tensors
-from workers.csx.wafer_program import LayerPart, WaferPart
+from workers.csx.wafer_program import LayerStepProgram, WaferProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class _Layer:
         to_copy: Results that may be views of its loads.
     """
 
-    part: LayerPart
+    part: LayerStepProgram
     program: Program
     to_copy: tuple[str, ...]
 
@@ -46,7 +46,7 @@ class Executor:
         device: Where to compute; None is the processor.
     """
 
-    def __init__(self, part: WaferPart, device: torch.device | None = None) -> None:
+    def __init__(self, part: WaferProgram, device: torch.device | None = None) -> None:
         self._device, self._pool = device, TensorPool() if device is None else None
         self._constants = self._there(part.constants.tensors())
         programs = [
@@ -117,7 +117,7 @@ class Executor:
         return twin
 
 
-def _layer(part: LayerPart, program: Program) -> _Layer:
+def _layer(part: LayerStepProgram, program: Program) -> _Layer:
     borrowers = program.borrowers([inner for _, inner in part.loads])
     return _Layer(
         part=part,

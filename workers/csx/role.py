@@ -23,7 +23,7 @@ from workers.csx.repack import Packed
 from workers.csx.samples.strand_count import num_strands
 from workers.csx.session import CsxSession, default_threads
 from workers.csx.simulated import SimulatedTime
-from workers.csx.system_plan import SystemPart, system_part
+from workers.csx.system_plan import SystemPlan, system_part
 
 
 def threads_of(spec: PodSpec, *, num_systems: int) -> int:
@@ -79,7 +79,7 @@ class CsxRole:
 
     def _read(
         self, request: pods_pb2.LoadRequest, num_threads: int, *, is_on_cpu: bool
-    ) -> Packed[tuple[SystemPart, SimulatedTime]]:
+    ) -> Packed[tuple[SystemPlan, SimulatedTime]]:
         """Read the plan and serialise the part that this system needs."""
         spec, num_systems = self._context.spec, request.num_systems
         mode = spec.told(ChiefPodOptions).streams

@@ -26,7 +26,7 @@ from workers.csx.memory_accounting import MemoryAccount
 from workers.csx.pace import Pace
 from workers.csx.samples.strands import Strands
 from workers.csx.simulated import SimulatedTime
-from workers.csx.system_plan import SystemPart
+from workers.csx.system_plan import SystemPlan
 from workers.csx.work_order import Action, CsxState, after, next_action
 
 _WAIT_SLICE_SECONDS = 1.0
@@ -56,7 +56,7 @@ class CsxSession:
         context: PodContext,
         *,
         number: int,
-        part: SystemPart,
+        part: SystemPlan,
         broadcast_stream: str,
         num_threads: int,
         device: torch.device | None,

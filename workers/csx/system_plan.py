@@ -14,11 +14,11 @@ from appliance.streams.stream_topology import batch_layout, largest, load_layout
 from appliance.streams.torch_views import SlotTensors
 from workers.csx.mapped_loads import MappedLoads
 from workers.csx.residents import Residents
-from workers.csx.samples.micro_batches import SharePart, share_parts
+from workers.csx.samples.micro_batches import ShareProgram, share_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemPart:
+class SystemPlan:
     """The part of a plan that one system needs.
 
     Attributes:
@@ -39,7 +39,7 @@ class SystemPart:
 
     step_names: tuple[str, ...]
     visits: tuple[Visit, ...]
-    strands: tuple[SharePart, ...]
+    strands: tuple[ShareProgram, ...]
     deliveries: Deliveries
     load_bytes: "array[int]"
     sum_bytes: "array[int]"
@@ -60,7 +60,7 @@ def system_part(
     num_shards: int,
     mode: StreamMode,
     num_strands: int = 1,
-) -> SystemPart:
+) -> SystemPlan:
     """Return the part that a system needs.
 
     Args:
@@ -74,7 +74,7 @@ def system_part(
     sent = deliveries(plan, num_systems)
     load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
     sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
-    return SystemPart(
+    return SystemPlan(
         step_names=tuple(step.name for step in plan.layer_steps),
         visits=visits(plan, num_systems),
         strands=share_parts(

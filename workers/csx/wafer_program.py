@@ -11,7 +11,7 @@ from appliance.core.ir.graph import Node
 from appliance.core.ir.sharding import BatchShard, localise
 from appliance.core.plans.plan import LayerStep, Plan
 from appliance.numerics.programs.program import compute_once
-from appliance.numerics.programs.shared_programs import Part, PartTable
+from appliance.numerics.programs.shared_programs import ProgramSource, ProgramTable
 from appliance.streams.torch_views import Tensors
 
 Renaming = tuple[tuple[str, str], ...]
@@ -19,12 +19,12 @@ Renaming = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerPart:
+class LayerStepProgram:
     """One layer step.
 
     Attributes:
         name: Of the layer step.
-        part: Index of its nodes in `WaferPart.parts`.
+        part: Index of its nodes in `WaferProgram.parts`.
         loads: What it reads of its loads.
         reads: What it reads of the table of activations and others read later.
         takes: What it is the last one to read.
@@ -44,7 +44,7 @@ class LayerPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaferPart:
+class WaferProgram:
     """The wafer part of a plan for one share of the batch.
 
     Attributes:
@@ -54,8 +54,8 @@ class WaferPart:
     """
 
     constants: "Constants"
-    parts: tuple[Part, ...]
-    layers: tuple[LayerPart, ...]
+    parts: tuple[ProgramSource, ...]
+    layers: tuple[LayerStepProgram, ...]
 
 
 class Constants:
@@ -85,7 +85,7 @@ class Constants:
         return self._tensors
 
 
-def wafer_part(plan: Plan, shard: BatchShard) -> WaferPart:
+def wafer_part(plan: Plan, shard: BatchShard) -> WaferProgram:
     """Return the part that a system needs.
 
     Args:
@@ -94,7 +94,7 @@ def wafer_part(plan: Plan, shard: BatchShard) -> WaferPart:
     """
     builder = _Builder(plan, shard)
     layers = [builder.layer_part(index, step) for index, step in enumerate(plan.layer_steps)]
-    return WaferPart(constants=builder.constants, parts=builder.parts, layers=tuple(layers))
+    return WaferProgram(constants=builder.constants, parts=builder.parts, layers=tuple(layers))
 
 
 def are_computed_alike(plan: Plan, first: BatchShard, second: BatchShard) -> bool:
@@ -116,10 +116,10 @@ class _Builder:
         self._plan, self._shard = plan, shard
         self._last_use = _last_uses(plan)
         self.constants = self._constants()
-        self._table = PartTable(self.constants.compute())
+        self._table = ProgramTable(self.constants.compute())
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ProgramSource, ...]:
         """The nodes of the layer steps made so far."""
         return self._table.parts
 
@@ -128,7 +128,7 @@ class _Builder:
         names = [name for node in nodes for name in node.results if name in self._last_use]
         return Constants(tuple(map(_without_stack, nodes)), names)
 
-    def layer_part(self, index: int, step: LayerStep) -> LayerPart:
+    def layer_part(self, index: int, step: LayerStep) -> LayerStepProgram:
         """Take in a layer step."""
         nodes = tuple(map(_without_stack, _localised(self._plan, step.nodes, self._shard)))
         defined = {name for node in nodes for name in node.results}
@@ -138,7 +138,7 @@ class _Builder:
         part = self._part(nodes, lasting - set(step.loads), tuple(sums))
         number, inner = self._table.add(part)
         outside = [name for name in inner if name not in defined and name not in step.loads]
-        return LayerPart(
+        return LayerStepProgram(
             name=step.name,
             part=number,
             loads=tuple((name, inner[name]) for name in step.loads if name in inner),
@@ -151,10 +151,10 @@ class _Builder:
 
     def _part(
         self, nodes: tuple[Node, ...], live_out: Collection[str], written: tuple[str, ...] = ()
-    ) -> Part:
+    ) -> ProgramSource:
         operands = dict.fromkeys(name for node in nodes for name in node.operands)
         types, sharded = self._plan.types, self._plan.sharded
-        return Part(
+        return ProgramSource(
             nodes=nodes,
             types={
                 name: self._shard.local_type(types[name], sharded.get(name)) for name in operands

@@ -14,7 +14,7 @@ Slot = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PlacedSpan:
     """A span of the slots that are added up, and its place in a slot of the sum.
 
     Attributes:
@@ -26,7 +26,7 @@ class Part:
     target: int
 
 
-def parts(layout: SlotLayout, wanted: SlotLayout) -> tuple[Part, ...]:
+def parts(layout: SlotLayout, wanted: SlotLayout) -> tuple[PlacedSpan, ...]:
     """Return how a slot of some of the sums is made from a slot of all of them.
 
     Args:
@@ -34,7 +34,7 @@ def parts(layout: SlotLayout, wanted: SlotLayout) -> tuple[Part, ...]:
         wanted: The slot of the sum: some of their tensors, in the same order.
     """
     offsets = {item.name: item.offset for item in wanted.items}
-    found: list[Part] = []
+    found: list[PlacedSpan] = []
     for item in layout.items:
         if item.name not in offsets or not item.type.num_bytes:
             continue
@@ -43,11 +43,11 @@ def parts(layout: SlotLayout, wanted: SlotLayout) -> tuple[Part, ...]:
             last = found.pop()
             start, target = last.span.start, last.target
         span = Span(dtype=dtype, start=start, end=item.offset + item.type.num_bytes)
-        found.append(Part(span=span, target=target))
+        found.append(PlacedSpan(span=span, target=target))
     return tuple(found)
 
 
-def _continues(last: Part, start: int, target: int, dtype: np.dtype[np.generic]) -> bool:
+def _continues(last: PlacedSpan, start: int, target: int, dtype: np.dtype[np.generic]) -> bool:
     """Whether a tensor follows a part on both sides; what lies between is padding."""
     gap = start - last.span.end
     return (
@@ -69,7 +69,7 @@ class Pending:
     left: Slot
     right: Slot | None = None
 
-    def write(self, total: Slot, layout_parts: Iterable[Part]) -> None:
+    def write(self, total: Slot, layout_parts: Iterable[PlacedSpan]) -> None:
         """Write some parts of the sum.
 
         Args:
@@ -105,7 +105,7 @@ class Reduction:
         self._inner = tuple(addition for addition in inner if addition is not None)
         self._root = root
 
-    def run(self, whole: Sequence[Part], take: Callable[[int], Slot]) -> Pending:
+    def run(self, whole: Sequence[PlacedSpan], take: Callable[[int], Slot]) -> Pending:
         """Take every child's slot and return the sum; the slots taken are used as scratch.
 
         Args:
@@ -141,7 +141,7 @@ class Accumulation:
         self._sums: dict[int, Slot] = {}
         self._scratch: Slot = np.empty(0, dtype=np.uint8)
 
-    def add(self, visit: Visit, whole: Sequence[Part], pending: Pending) -> Pending | None:
+    def add(self, visit: Visit, whole: Sequence[PlacedSpan], pending: Pending) -> Pending | None:
         """Take in a micro-batch's sum; return that over all of them with the last one.
 
         Args:

@@ -30,7 +30,7 @@ from appliance.streams.stream_topology import (
     totals,
 )
 from workers.swarmx.loads import Loads, RelayedLoads, ShardLoads, StoredLoads
-from workers.swarmx.reduction import Accumulation, Part, Pending, Reduction, Slot, parts
+from workers.swarmx.reduction import Accumulation, Pending, PlacedSpan, Reduction, Slot, parts
 from workers.swarmx.slot_copies import broadcast_copies
 
 
@@ -45,7 +45,7 @@ class _Target:
     """
 
     ring: RingWriter
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[PlacedSpan, ...], ...]
     num_bytes: tuple[int, ...]
 
 

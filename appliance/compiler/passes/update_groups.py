@@ -37,7 +37,7 @@ class Uses:
 
 
 @dataclass(slots=True)
-class _Part:
+class _CommitGroup:
     """Commits that are computed together."""
 
     commits: list[Commit]
@@ -100,10 +100,12 @@ class _Splitter:
                 waiting += self._update.nodes[index].operands
         return found
 
-    def _parts(self) -> list[_Part]:
-        return [_Part([commit], self._slice([commit.value])) for commit in self._update.commits]
+    def _parts(self) -> list[_CommitGroup]:
+        return [
+            _CommitGroup([commit], self._slice([commit.value])) for commit in self._update.commits
+        ]
 
-    def _united(self, parts: list[_Part]) -> list[_Part]:
+    def _united(self, parts: list[_CommitGroup]) -> list[_CommitGroup]:
         """Unite the commits that share a value as large as the largest tensor among them.
 
         A gradient is as large as the weight and its moments; a rate or the list of all norms is
@@ -146,7 +148,7 @@ class _Splitter:
                 waiting += operands
         return found
 
-    def _folded(self, parts: list[_Part]) -> list[_Part]:
+    def _folded(self, parts: list[_CommitGroup]) -> list[_CommitGroup]:
         """Put small tensors with the same place in the order together, and sort the parts."""
         last = max(self._uses.first_load.values(), default=0) + 1
         ranks = [
@@ -162,7 +164,7 @@ class _Splitter:
         merged = zip(dict.fromkeys(keys), _merged(parts, keys), strict=True)
         return [part for _, part in sorted(merged, key=lambda item: (rank_of[item[0]], item[0]))]
 
-    def _read_by_others(self, parts: Sequence[_Part], common: Set[int]) -> frozenset[str]:
+    def _read_by_others(self, parts: Sequence[_CommitGroup], common: Set[int]) -> frozenset[str]:
         """Return the state that a part overwrites while a later one still reads the old value."""
         memory = {commit.state: commit.state for commit in self._update.commits}
         readers: dict[str, set[int]] = {state: set() for state in memory}
@@ -192,11 +194,11 @@ class _Splitter:
         return max(type_.num_elements for type_ in self._update.nodes[index].types)
 
 
-def _merged(parts: Sequence[_Part], keys: Sequence[int]) -> list[_Part]:
+def _merged(parts: Sequence[_CommitGroup], keys: Sequence[int]) -> list[_CommitGroup]:
     """Return the parts with those of equal key made one, in order of first appearance."""
-    found: dict[int, _Part] = {}
+    found: dict[int, _CommitGroup] = {}
     for key, part in zip(keys, parts, strict=True):
-        into = found.setdefault(key, _Part([]))
+        into = found.setdefault(key, _CommitGroup([]))
         into.commits += part.commits
         into.nodes |= part.nodes
     return list(found.values())

@@ -82,7 +82,7 @@ class UsageLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _UseInSpan:
     """The part of a job's use that lies in one span."""
 
     use: SystemUse
@@ -122,7 +122,7 @@ def report(
         now: Until when a job that goes on has held its systems.
     """
     keys = [_KEYS.get(name, _label_of(name)) for name in check_groupings(by)]
-    groups: defaultdict[tuple[str, ...], list[_Part]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ...], list[_UseInSpan]] = defaultdict(list)
     for use in uses:
         for part in _parts(use, span, now, is_monthly="month" in by):
             groups[tuple(key(part) for key in keys)].append(part)
@@ -148,13 +148,15 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
 
 
-def _parts(use: SystemUse, span: Span, now: dt.datetime, *, is_monthly: bool) -> Iterator[_Part]:
+def _parts(
+    use: SystemUse, span: Span, now: dt.datetime, *, is_monthly: bool
+) -> Iterator[_UseInSpan]:
     since, until = max(use.started_at, span.since), min(use.ended_at or now, span.until)
     while is_monthly and since < until and (end := _next_month(since)) < until:
-        yield _Part(use=use, since=since, until=end)
+        yield _UseInSpan(use=use, since=since, until=end)
         since = end
     if since < until:
-        yield _Part(use=use, since=since, until=until)
+        yield _UseInSpan(use=use, since=since, until=until)
 
 
 def _next_month(at: dt.datetime) -> dt.datetime:
@@ -162,7 +164,7 @@ def _next_month(at: dt.datetime) -> dt.datetime:
     return (first + dt.timedelta(days=32)).replace(day=1)
 
 
-def _line(keys: tuple[str, ...], parts: Sequence[_Part]) -> UsageLine:
+def _line(keys: tuple[str, ...], parts: Sequence[_UseInSpan]) -> UsageLine:
     return UsageLine(
         keys=keys,
         num_jobs=len({id(part.use) for part in parts}),
@@ -173,13 +175,13 @@ def _line(keys: tuple[str, ...], parts: Sequence[_Part]) -> UsageLine:
     )
 
 
-_KEYS: Mapping[str, Callable[[_Part], str]] = {
+_KEYS: Mapping[str, Callable[[_UseInSpan], str]] = {
     "user": lambda part: part.use.user,
     "session": lambda part: part.use.session,
     "month": lambda part: f"{part.since.astimezone(dt.UTC):%Y-%m}",
 }
 
 
-def _label_of(name: str) -> Callable[[_Part], str]:
+def _label_of(name: str) -> Callable[[_UseInSpan], str]:
     key = name.removeprefix(LABEL_PREFIX)
     return lambda part: part.use.labels.get(key, "")

@@ -5,7 +5,7 @@ import pwd
 from collections.abc import Callable
 
 from appliance.core.cluster.identity import LocalAccount
-from appliance.wire.peers import Endpoint, Origin, parse_peer, uid_of_peer
+from appliance.wire.connection_owner import Endpoint, Origin, parse_peer, uid_of_peer
 
 
 class LocalPeers:

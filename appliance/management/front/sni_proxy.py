@@ -24,7 +24,7 @@ from appliance.core.cluster.records import CoordinatorAddress
 from appliance.core.errors import ClusterError
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId, Role
 from appliance.management.front.client_hello import ClientHello, NoHelloError, parse_client_hello
-from appliance.wire.peers import Endpoint, Origin, may_reach
+from appliance.wire.connection_owner import Endpoint, Origin, may_reach
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Parts of a program that are computed alike: the same nodes under other names.
 
-The layers of a model are, as a rule, copies of one another. A `PartTable` keeps one of all parts
+The layers of a model are, as a rule, copies of one another. A `ProgramTable` keeps one of all parts
 that are alike, under the names of the first of them, and says for every other part which name
 stands for which; so one `Program` serves them all.
 """
@@ -17,7 +17,7 @@ from appliance.numerics.programs.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ProgramSource:
     """What a program is made of; see `Program`.
 
     Attributes:
@@ -51,7 +51,7 @@ class Part:
         )
 
 
-class PartTable:
+class ProgramTable:
     """Collects parts; those that are alike are kept once.
 
     Args:
@@ -60,15 +60,15 @@ class PartTable:
 
     def __init__(self, known: Mapping[str, torch.Tensor]) -> None:
         self._known = known
-        self._parts: list[Part] = []
+        self._parts: list[ProgramSource] = []
         self._kept: dict[object, tuple[int, tuple[str, ...]]] = {}
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ProgramSource, ...]:
         """The parts that are kept, under the names that they came with."""
         return tuple(self._parts)
 
-    def add(self, part: Part) -> tuple[int, dict[str, str]]:
+    def add(self, part: ProgramSource) -> tuple[int, dict[str, str]]:
         """Take in a part.
 
         Returns:
@@ -83,7 +83,7 @@ class PartTable:
         index, kept_names = self._kept[key]
         return index, dict(zip(names, kept_names, strict=True))
 
-    def _key(self, part: Part, names: Mapping[str, int]) -> object:
+    def _key(self, part: ProgramSource, names: Mapping[str, int]) -> object:
         """Return what two parts have in common that are alike."""
         nodes = tuple(
             (
@@ -119,7 +119,7 @@ def _long_axes(value: torch.Tensor) -> list[int]:
     return [axis for axis, length in enumerate(value.shape) if length != 1]
 
 
-def _names(part: Part) -> dict[str, int]:
+def _names(part: ProgramSource) -> dict[str, int]:
     """Number every name that a part mentions, in the order of first mention."""
     mentioned = dict.fromkeys(
         name for node in part.nodes for name in (*node.operands, *node.results)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from csctl.command_line.program import main
+from csctl.command_line.running import main
 from tests.support.csctl import Cluster, FixedClock, config_document, serve, write_config
 
 

@@ -18,7 +18,7 @@ import click
 import pytest
 
 from csctl.command_line.app import app
-from csctl.command_line.program import main
+from csctl.command_line.running import main
 from csctl.command_line.version import csctl_version
 from tests.support.appliance_process import (
     ApplianceProcess,

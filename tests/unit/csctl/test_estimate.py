@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from appliance.core.plans.plan_text import print_plan
-from csctl.command_line.program import main
+from csctl.command_line.running import main
 from tests.support.plans import two_layer_plan
 
 GPT = ("estimate", "--layers", "12", "--hidden", "768", "--sequence", "1024")

@@ -3,7 +3,7 @@
 import pytest
 
 from appliance.core.errors import UserError
-from csctl.command_line.program import main
+from csctl.command_line.running import main
 from csctl.time_limits import parse_time_limit
 
 

@@ -14,7 +14,7 @@ HEAVY = ("numpy", "yaml", "pydantic", "typer", "torch", "importlib.metadata")
 
 PROGRAM = """
 import sys
-from csctl.command_line.program import main
+from csctl.command_line.running import main
 main(["get", "jobs", "--csconfig", "/dev/null"])
 print(*(name for name in sys.argv[1:] if name in sys.modules))
 """

@@ -6,7 +6,7 @@ import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import Constant, DType, TensorType
-from appliance.numerics.programs.shared_programs import Part, PartTable
+from appliance.numerics.programs.shared_programs import ProgramSource, ProgramTable
 
 VECTOR = TensorType((4,), DType.F32)
 
@@ -28,7 +28,7 @@ def layer(tag, *, op="Mul", factor=2.0, type_=VECTOR, live_out=("y",), written=(
         node(op, f"x{tag} k{tag}", f"h{tag}", type_),
         node("Add", f"h{tag} w{tag}", f"y{tag}", type_),
     ]
-    return Part(
+    return ProgramSource(
         nodes=nodes,
         types={f"x{tag}": type_, f"w{tag}": type_},
         live_out={f"{name}{tag}" for name in live_out},
@@ -37,7 +37,7 @@ def layer(tag, *, op="Mul", factor=2.0, type_=VECTOR, live_out=("y",), written=(
 
 
 def test_a_copy_of_a_layer_runs_the_program_of_the_first():
-    parts = PartTable({})
+    parts = ProgramTable({})
     first, _ = parts.add(layer("_0"))
     second, inner = parts.add(layer("_1"))
     assert second == first
@@ -59,7 +59,7 @@ def test_a_copy_of_a_layer_runs_the_program_of_the_first():
     ],
 )
 def test_a_layer_that_differs_has_a_program_of_its_own(change):
-    parts = PartTable({})
+    parts = ProgramTable({})
     base = {"factor": 0.0} if change == {"factor": -0.0} else {}
     first, _ = parts.add(layer("_0", **base))
     second, _ = parts.add(layer("_1", **change))
@@ -69,11 +69,11 @@ def test_a_layer_that_differs_has_a_program_of_its_own(change):
 @pytest.mark.parametrize(("second", "is_shared"), [(2.0, True), (3.0, False)])
 def test_known_numbers_are_part_of_what_is_computed(second, is_shared):
     known = {"k_0": torch.tensor(2.0).expand(4), "k_1": torch.tensor(second).expand(4)}
-    parts = PartTable(known)
+    parts = ProgramTable(known)
     numbers = []
     for tag in ("_0", "_1"):
         nodes = [node("Mul", f"x{tag} k{tag}", f"h{tag}"), node("Add", f"h{tag} x{tag}", f"y{tag}")]
         types = {f"x{tag}": VECTOR, f"k{tag}": VECTOR}
-        part = Part(nodes=nodes, types=types, live_out={f"y{tag}"}, written=())
+        part = ProgramSource(nodes=nodes, types=types, live_out={f"y{tag}"}, written=())
         numbers.append(parts.add(part)[0])
     assert (numbers[0] == numbers[1]) is is_shared

@@ -7,7 +7,7 @@ from appliance.core.cluster.swarmx_tree import FAN_OUTS, swarmx_tree
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import Visit
 from appliance.streams.slot_layout import SlotLayout, Span
-from workers.swarmx.reduction import Accumulation, Part, Pending, Reduction, parts
+from workers.swarmx.reduction import Accumulation, Pending, PlacedSpan, Reduction, parts
 
 LAYOUT = SlotLayout.of([
     ("a", TensorType((3, 5), DType.F32)),
@@ -45,9 +45,9 @@ def reduce(slots):
 
 def test_adjacent_spans_of_one_element_type_are_added_in_one_go():
     assert (
-        Part(span=Span(dtype=np.dtype("float32"), start=0, end=92), target=0),
-        Part(span=Span(dtype=np.dtype("int64"), start=128, end=136), target=128),
-        Part(span=Span(dtype=np.dtype("float32"), start=192, end=200), target=192),
+        PlacedSpan(span=Span(dtype=np.dtype("float32"), start=0, end=92), target=0),
+        PlacedSpan(span=Span(dtype=np.dtype("int64"), start=128, end=136), target=128),
+        PlacedSpan(span=Span(dtype=np.dtype("float32"), start=192, end=200), target=192),
     ) == WHOLE
 
 

@@ -16,11 +16,11 @@ from appliance.core.plans.micro_batches import Visit, split_share
 from appliance.core.plans.plan import Plan
 from appliance.streams.torch_views import Tensors
 from workers.csx.executor import Executor
-from workers.csx.wafer_program import WaferPart, are_computed_alike, wafer_part
+from workers.csx.wafer_program import WaferProgram, are_computed_alike, wafer_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharePart:
+class ShareProgram:
     """The part of a plan's wafer part that one system needs, micro-batch by micro-batch.
 
     Attributes:
@@ -34,12 +34,12 @@ class SharePart:
     types: Mapping[str, TensorType]
     share: BatchShard
     shards: tuple[BatchShard, ...]
-    parts: tuple[WaferPart | None, ...]
+    parts: tuple[WaferProgram | None, ...]
 
 
 def share_parts(
     plan: Plan, share: BatchShard, *, count: int, num_strands: int = 1
-) -> tuple[SharePart, ...]:
+) -> tuple[ShareProgram, ...]:
     """Return the parts that a system needs for each of its strands.
 
     Args:
@@ -52,7 +52,7 @@ def share_parts(
     by_strand = tuple(zip(*by_micro_batch, strict=True))
     parts = _parts(plan, [shard for shards in by_strand for shard in shards])
     return tuple(
-        SharePart(
+        ShareProgram(
             types={tensor.value: tensor.type for tensor in plan.inputs},
             share=share,
             shards=shards,
@@ -70,7 +70,7 @@ class MicroBatches:
         device: Where to compute; None is the processor.
     """
 
-    def __init__(self, part: SharePart, device: torch.device | None = None) -> None:
+    def __init__(self, part: ShareProgram, device: torch.device | None = None) -> None:
         self._types, self._share, self._shards = part.types, part.share, part.shards
         self._executors = tuple(_executors(part.parts, device))
 
@@ -110,9 +110,9 @@ class MicroBatches:
         return found
 
 
-def _parts(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[WaferPart | None]:
+def _parts(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[WaferProgram | None]:
     """Yield one for each micro-batch, the same one where nothing differs."""
-    made: tuple[WaferPart, BatchShard] | None = None
+    made: tuple[WaferProgram, BatchShard] | None = None
     for shard in shards:
         if not shard.size:
             yield None
@@ -123,10 +123,10 @@ def _parts(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[WaferPart | Non
 
 
 def _executors(
-    parts: Sequence[WaferPart | None], device: torch.device | None
+    parts: Sequence[WaferProgram | None], device: torch.device | None
 ) -> Iterator[Executor | None]:
     """Yield one for each micro-batch; they share programs where they can."""
-    made: tuple[Executor, WaferPart] | None = None
+    made: tuple[Executor, WaferProgram] | None = None
     for part in parts:
         if part is None:
             yield None

@@ -26,7 +26,7 @@ from appliance.streams.slot_layout import Span
 from appliance.streams.stream_topology import num_ring_slots
 from appliance.streams.torch_views import SlotTensors, Tensors
 from workers.csx.executor import set_compute_threads
-from workers.csx.samples.micro_batches import MicroBatches, SharePart
+from workers.csx.samples.micro_batches import MicroBatches, ShareProgram
 
 Slot = NDArray[np.uint8]
 
@@ -45,7 +45,7 @@ class Strands:
 
     def __init__(
         self,
-        parts: Sequence[SharePart],
+        parts: Sequence[ShareProgram],
         *,
         sums: SlotTensors,
         sum_spans: Sequence[tuple[Span, ...]],

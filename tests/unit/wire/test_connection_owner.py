@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from appliance.wire import peers
-from appliance.wire.peers import Endpoint, parse_peer, uid_of_peer
+from appliance.wire import connection_owner as peers
+from appliance.wire.connection_owner import Endpoint, parse_peer, uid_of_peer
 
 
 @pytest.mark.parametrize(
