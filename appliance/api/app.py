@@ -1,11 +1,11 @@
 """The REST application: everything csctl can do, and what a dashboard needs besides."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from pydantic import BaseModel
 
+from appliance.api import probes
 from appliance.api.cluster_routes import (
     activity,
     cluster,
@@ -15,14 +15,14 @@ from appliance.api.cluster_routes import (
     stream,
     topology,
 )
-from appliance.api.entry import Entry, Holds, enter, entry_router, rules_of
+from appliance.api.compression import Compression
+from appliance.api.entry import Holds, rules_of
 from appliance.api.errors import install_error_handlers
 from appliance.api.job_routes import detached, fabric, jobs, log_exports, logs, queue, wafer
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
 from appliance.api.services import LOGIN_COOKIE
 from appliance.api.user_routes import login, users
-from appliance.core.access_rules import rules
 from appliance.core.access_rules.model import Rule
 from appliance.management.services import Services
 
@@ -41,12 +41,6 @@ The queue, the jobs and the cluster of a wafer appliance.
 """
 
 
-class Health(BaseModel):
-    """The appliance answers."""
-
-    status: str
-
-
 def create_app(services: Services, *, hosts: Iterable[str] = ()) -> FastAPI:
     """Return the application over management's services.
 
@@ -59,7 +53,7 @@ def create_app(services: Services, *, hosts: Iterable[str] = ()) -> FastAPI:
         version="1",
         description=_DESCRIPTION,
         openapi_url=f"{API_ROOT}/openapi.json",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # its page loads scripts from elsewhere; the dashboard has its own
         redoc_url=None,
         separate_input_output_schemas=False,
     )
@@ -68,6 +62,7 @@ def create_app(services: Services, *, hosts: Iterable[str] = ()) -> FastAPI:
     rest_rules()  # or it does not start: what has no rule is served to nobody
     for prefix, router in _routers():
         app.include_router(router, prefix=prefix)
+    app.add_middleware(Compression)
     app.add_middleware(
         BrowserSecurity, tokens=services.access.tokens, hosts=hosts, has_tls=services.has_tls
     )
@@ -80,17 +75,6 @@ def create_app(services: Services, *, hosts: Iterable[str] = ()) -> FastAPI:
 def rest_rules() -> dict[str, Rule]:
     """Return the rule of each route, by method and path; raises `InternalError` if one has none."""
     return rules_of(_routers())
-
-
-def _health_router() -> APIRouter:
-    router = entry_router("health")
-
-    @router.get("/healthz")
-    def health(entry: Annotated[Entry, enter(rules.PUBLIC)]) -> Health:
-        """Say that the appliance answers."""
-        return Health(status="ok")
-
-    return router
 
 
 def _routers() -> tuple[tuple[str, APIRouter], ...]:
@@ -113,7 +97,7 @@ def _routers() -> tuple[tuple[str, APIRouter], ...]:
     )
     return (
         *((API_ROOT, router) for router in below_root),
-        ("", _health_router()),
+        ("", probes.router),
         ("", metrics.router),
     )
 

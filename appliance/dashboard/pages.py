@@ -1,13 +1,14 @@
 """Serves the built pages beside the REST API.
 
-The pages are one program (`web/`, built into `static/` by `make dashboard` and committed): every
-path that is not the API's and not a file is answered with it, and its router takes over from there.
+The pages are one program (`web/`, built into `static/` by `make dashboard` and committed): the path
+of each page is answered with it, and its router takes over from there. Any other path is not found:
+a browser is shown the program, which says so, everybody else a problem document.
 What browsers are told about security is the API's affair: every answer passes through it.
 """
 
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -15,6 +16,17 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 STATIC = Path(__file__).parent / "static"
+PAGES = (
+    "/",
+    "/queue",
+    "/jobs/{job}",
+    "/jobs/{job}/wafer",
+    "/jobs/{job}/fabric",
+    "/planner",
+    "/admin",
+    "/docs",
+)
+"""Paths of pages; a test compares them with the routes of `web/src/main.tsx`."""
 
 _HEADERS = {
     "Cache-Control": "no-cache",  # asked again with its ETag each time, so an upgrade shows at once
@@ -25,12 +37,20 @@ def install_pages(app: FastAPI) -> None:
     """Let `app` serve the pages at `/`; call it after every other route is there."""
     app.mount("/assets", _Assets(directory=STATIC), name="assets")
 
+    for path in PAGES:
+        app.get(path, include_in_schema=False)(_page)
+
     @app.get("/{path:path}", include_in_schema=False)
-    def page(path: str) -> FileResponse:
-        """Answer with the one page that holds them all."""
-        if path.startswith("api/"):
+    def nothing(path: str, request: Request) -> FileResponse:
+        """Say that there is nothing."""
+        if path.startswith("api/") or "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(404, f"There is nothing at /{path}.")
-        return FileResponse(STATIC / "index.html", headers=_HEADERS)
+        return FileResponse(STATIC / "index.html", status_code=404, headers=_HEADERS)
+
+
+def _page() -> FileResponse:
+    """Answer with the one page that holds them all."""
+    return FileResponse(STATIC / "index.html", headers=_HEADERS)
 
 
 class _Assets(StaticFiles):

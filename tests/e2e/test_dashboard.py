@@ -159,7 +159,7 @@ def test_a_job_is_changed_and_cancelled(idle: ApplianceProcess, opener: Opener) 
     expect(page.get_by_text("team=blue")).to_be_visible()
 
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="Keep as it is").click()
+    page.get_by_role("button", name="Keep the job").click()
     expect(page.get_by_text("RUNNING").first).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the job").click()

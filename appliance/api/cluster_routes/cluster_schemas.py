@@ -2,13 +2,20 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.core.cluster.requirements import GroupKind
 from appliance.core.cluster.systems import MaintenanceWindow, SystemState
 from appliance.management.cluster.inventory import GroupUse, NodeUse, SystemUse
+
+GroupName = Literal["regular", "large", "xlarge"]
+_GROUP_NAMES: dict[GroupKind, GroupName] = {
+    GroupKind.REGULAR: "regular",
+    GroupKind.LARGE: "large",
+    GroupKind.XLARGE: "xlarge",
+}
 
 
 class SystemView(BaseModel):
@@ -79,7 +86,8 @@ class NodeGroupView(BaseModel):
     """A MemoryX node group and the job that holds it."""
 
     name: str
-    kind: GroupKind
+    kind: GroupName
+    """Size; a larger one serves where a smaller one would do."""
     is_healthy: bool
     num_nodes: int
     num_cores: int
@@ -92,7 +100,7 @@ class NodeGroupView(BaseModel):
         group = use.group
         return cls(
             name=group.name,
-            kind=group.kind,
+            kind=_GROUP_NAMES[group.kind],
             is_healthy=group.is_healthy,
             num_nodes=group.num_nodes,
             num_cores=group.num_cores,

@@ -6,9 +6,9 @@ import { useEffect } from "preact/hooks";
 import { Link, Route, Switch, useLocation } from "wouter-preact";
 import { needsLogin } from "./api";
 import { connect, connection } from "./live";
-import { Empty } from "./parts/basics";
-import { nextTheme, theme } from "./parts/theme";
+import { ThemeSwitch } from "./parts/ThemeSwitch";
 import { Toasts } from "./parts/toasts";
+import { ApiDocs } from "./pages/ApiDocs";
 import { Admin } from "./pages/Admin";
 import { Cluster } from "./pages/Cluster";
 import { Fabric } from "./pages/Fabric";
@@ -24,12 +24,13 @@ const PAGES = [
   ["/queue", "Queue"],
   ["/planner", "Planner"],
   ["/admin", "Admin"],
+  ["/docs", "API"],
 ] as const;
 
 function App(): JSX.Element {
   const [place] = useLocation();
   useEffect(() => {
-    const name = PAGES.find(([path]) => path !== "/" && place.startsWith(path))?.[1] ?? (place.startsWith("/jobs/") ? place.split("/")[2] : "Cluster");
+    const name = PAGES.find(([path]) => path !== "/" && place.startsWith(path))?.[1] ?? (place.startsWith("/jobs/") ? place.split("/")[2] : place === "/" ? "Cluster" : "Not found");
     document.title = `${name} - Wafer appliance`;
   }, [place]);
   return (
@@ -50,9 +51,7 @@ function App(): JSX.Element {
         </nav>
         <div class="tools">
           <Connected />
-          <button class="plain" onClick={nextTheme} aria-label={`Colours: ${theme.value}. Change`} title={`Colours: ${theme.value}`}>
-            {theme.value === "dark" ? "dark" : theme.value === "light" ? "light" : "auto"}
-          </button>
+          <ThemeSwitch />
           <Who />
         </div>
       </header>
@@ -68,8 +67,9 @@ function App(): JSX.Element {
             <Route path="/jobs/:id/fabric">{({ id }) => <Fabric id={id} />}</Route>
             <Route path="/planner" component={Planner} />
             <Route path="/admin" component={Admin} />
+            <Route path="/docs" component={ApiDocs} />
             <Route>
-              <Empty>There is no page here.</Empty>
+              <NoPage />
             </Route>
           </Switch>
         )}
@@ -79,7 +79,17 @@ function App(): JSX.Element {
   );
 }
 
+const NoPage = (): JSX.Element => (
+  <>
+    <h1>There is no page here</h1>
+    <p>
+      The address may be mistyped. The <Link href="/queue">queue</Link> lists the jobs, the <Link href="/">cluster</Link> page shows what runs.
+    </p>
+  </>
+);
+
 function Connected(): JSX.Element {
+  if (needsLogin.value) return <span class="badge tone-quiet" role="status">not logged in</span>;
   const tone = { live: "good", connecting: "quiet", lost: "bad" }[connection.value];
   const text = { live: "live", connecting: "connecting", lost: "connection lost, trying again" }[connection.value];
   return (
@@ -89,5 +99,7 @@ function Connected(): JSX.Element {
   );
 }
 
-void loadAccount().then(connect);
+void loadAccount().then(() => {
+  if (!needsLogin.value) connect();
+});
 render(<App />, document.getElementById("app") as HTMLElement);

@@ -1081,6 +1081,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/livez": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Liveness
+         * @description Say that the process lives: its event loop turns. One that does not is to be restarted.
+         */
+        get: operations["liveness_livez_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -1093,6 +1113,26 @@ export interface paths {
          * @description Return metrics of the appliance and of the pods of running jobs, as Prometheus reads them.
          */
         get: operations["get_metrics_metrics_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Readiness
+         * @description Say that requests can be answered: REST serves, and the database answers within 3 s.
+         */
+        get: operations["readiness_readyz_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1181,8 +1221,18 @@ export interface components {
          * @description A detached run that was submitted.
          */
         DetachedRun: {
+            /**
+             * Array
+             * @default
+             */
+            array: string;
             /** Job */
             job: string;
+            /**
+             * Jobs
+             * @default []
+             */
+            jobs: string[];
             /** Workflow */
             workflow: string;
         };
@@ -1353,12 +1403,6 @@ export interface components {
             /** Simulated Weight Bytes Per Second */
             simulated_weight_bytes_per_second: number | null;
         };
-        /**
-         * GroupKind
-         * @description Size of a MemoryX node group; a larger one serves where a smaller one would do.
-         * @enum {integer}
-         */
-        GroupKind: 0 | 1 | 2;
         /**
          * Health
          * @description The appliance answers.
@@ -1756,8 +1800,18 @@ export interface components {
          * @description A script to be run on the appliance's side.
          */
         NewDetachedRun: {
+            /**
+             * After
+             * @default []
+             */
+            after: string[];
             /** Argv */
             argv: string[];
+            /**
+             * Array
+             * @default []
+             */
+            array: number[];
             /**
              * Environment
              * @default {}
@@ -1938,7 +1992,11 @@ export interface components {
             is_healthy: boolean;
             /** Job */
             job: string | null;
-            kind: components["schemas"]["GroupKind"];
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "regular" | "large" | "xlarge";
             /** Memory Bytes */
             memory_bytes: number;
             /** Name */
@@ -8807,6 +8865,26 @@ export interface operations {
             };
         };
     };
+    liveness_livez_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+        };
+    };
     get_metrics_metrics_get: {
         parameters: {
             query?: never;
@@ -8879,6 +8957,98 @@ export interface operations {
             };
             /** @description Too Many Requests */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readiness_readyz_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

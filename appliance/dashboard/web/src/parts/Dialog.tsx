@@ -6,6 +6,8 @@ import { useEffect, useRef } from "preact/hooks";
 export function Dialog(props: {
   title: string;
   confirm: string;
+  /** What the other button says: what stays as it is when nothing is done. */
+  dismiss: string;
   tone?: "danger" | "primary";
   onConfirm: (form: FormData) => void;
   onClose: () => void;
@@ -32,7 +34,7 @@ export function Dialog(props: {
             {props.confirm}
           </button>
           <button type="button" onClick={() => element.current?.close()}>
-            Keep as it is
+            {props.dismiss}
           </button>
         </div>
       </form>

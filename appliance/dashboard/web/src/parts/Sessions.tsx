@@ -46,6 +46,7 @@ export function Sessions(): JSX.Element {
         <Dialog
           title="A new session"
           confirm="Create"
+          dismiss="Do not create"
           onClose={() => setAdding(false)}
           onConfirm={(form) =>
             void perform(
@@ -128,6 +129,7 @@ function Row({ session, onDone }: { session: Session; onDone: () => void }): JSX
           <Dialog
             title={`Session ${name}`}
             confirm="Change"
+            dismiss="Leave unchanged"
             onClose={() => setOpen(undefined)}
             onConfirm={(form) =>
               void perform(
@@ -146,6 +148,7 @@ function Row({ session, onDone }: { session: Session; onDone: () => void }): JSX
           <Dialog
             title={`Delete session ${name}?`}
             confirm="Delete"
+            dismiss="Keep the session"
             tone="danger"
             onClose={() => setOpen(undefined)}
             onConfirm={() => void perform(() => ask(path(name), { method: "DELETE" }), `Session ${name} is gone.`).then(onDone)}

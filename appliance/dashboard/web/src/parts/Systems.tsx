@@ -61,7 +61,7 @@ export function Systems(): JSX.Element {
         </p>
       ))}
       {isPlanning && (
-        <Dialog title="Plan maintenance" confirm="Plan" onClose={() => setPlanning(false)} onConfirm={plan}>
+        <Dialog title="Plan maintenance" confirm="Plan" dismiss="Do not plan" onClose={() => setPlanning(false)} onConfirm={plan}>
           <div>
             {systems.map((system) => (
               <label key={system.name} class="tag">

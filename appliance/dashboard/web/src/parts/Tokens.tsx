@@ -66,7 +66,7 @@ export function Tokens(): JSX.Element {
         </div>
       )}
       {isMinting && (
-        <Dialog title="A new token" confirm="Mint" onClose={() => setMinting(false)} onConfirm={mint}>
+        <Dialog title="A new token" confirm="Mint" dismiss="Do not mint" onClose={() => setMinting(false)} onConfirm={mint}>
           <div class="form">
             <label class="field">
               User

@@ -49,7 +49,7 @@ export function Users(): JSX.Element {
         </div>
       )}
       {isAdding && (
-        <Dialog title="A new user" confirm="Add" onClose={() => setAdding(false)} onConfirm={add}>
+        <Dialog title="A new user" confirm="Add" dismiss="Do not add" onClose={() => setAdding(false)} onConfirm={add}>
           <div class="form">
             <label class="field">
               Name

@@ -47,6 +47,7 @@ export function JobActions({ job, isHeld, onDone }: Props): JSX.Element | null {
         <Dialog
           title={`Cancel ${job.id}?`}
           confirm="Cancel the job"
+          dismiss="Keep the job"
           tone="danger"
           onClose={close}
           onConfirm={() => void perform(() => ask(`/jobs/${job.id}/cancel`, { method: "POST" }), `${job.id} is being cancelled.`).then(done)}
@@ -60,6 +61,7 @@ export function JobActions({ job, isHeld, onDone }: Props): JSX.Element | null {
         <Dialog
           title={`Priority of ${job.id}`}
           confirm="Change"
+          dismiss="Leave unchanged"
           onClose={close}
           onConfirm={(form) =>
             void perform(
@@ -100,7 +102,7 @@ function LabelDialog({ job, onClose, onDone }: { job: Summary; onClose: () => vo
     ).then(onDone);
   };
   return (
-    <Dialog title={`Labels of ${job.id}`} confirm="Change" onClose={onClose} onConfirm={submit}>
+    <Dialog title={`Labels of ${job.id}`} confirm="Change" dismiss="Leave unchanged" onClose={onClose} onConfirm={submit}>
       {Object.entries(job.labels).map(([key, value]) => (
         <label key={key}>
           <input type="checkbox" name={`keep:${key}`} defaultChecked /> keep{" "}
