@@ -8,9 +8,9 @@ import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from appliance.api import probes
 from appliance.core.access_rules import open_paths
 from appliance.dashboard.pages import PAGES, install_pages
+from appliance.management.store import database_check
 from tests.support.rest import described_app
 
 MAIN = Path(__file__).parents[3] / "appliance/dashboard/web/src/main.tsx"
@@ -42,7 +42,7 @@ def test_it_is_not_ready_while_the_database_does_not_answer(ask, monkeypatch):
     def refuse(database):
         raise OperationalError("SELECT 1", {}, OSError("gone"))
 
-    monkeypatch.setattr(probes, "_ask", refuse)
+    monkeypatch.setattr(database_check, "_read", refuse)
     answer = ask("/readyz")
     assert answer.status_code == 503
     assert answer.json()["detail"].startswith("The appliance is not ready")
