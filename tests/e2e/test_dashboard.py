@@ -29,6 +29,7 @@ def pages(job: str) -> dict[str, str]:
         f"/jobs/{job}/wafer": "What lies where",
         "/planner": "A transformer",
         "/admin": "Latest changes",
+        "/docs": "/api/v1/jobs/{job_id}/cancel",
     }
 
 
@@ -88,6 +89,27 @@ def test_layer_steps_are_walked_through(trained: tuple[str, str], opener: Opener
         with page.expect_download() as download:
             page.get_by_role("button", name=kind).first.click()
         assert Path(download.value.path()).read_bytes().startswith(start)
+
+
+def test_the_shell_says_what_its_switch_does_and_what_is_not_there(
+    trained: tuple[str, str], opener: Opener
+) -> None:
+    watched = opener(trained[0])
+    page = watched.open("/docs")
+    switch = page.get_by_role("button", name="Colours: ")
+    for words in ("System", "Light", "Dark", "System"):
+        expect(switch).to_have_accessible_name(f"Colours: {words}")
+        switch.click()
+    page.get_by_role("searchbox", name="Search the API").fill("wafer")
+    page.get_by_text("/api/v1/jobs/{job_id}/wafer", exact=True).click()
+    expect(page.locator("main")).to_contain_text("integer or null")
+    page.get_by_role("searchbox", name="Search the API").fill("no such words")
+    expect(page.locator("main")).to_contain_text("No operation has these words.")
+
+    watched.open("/anything")
+    expect(page.get_by_role("heading", name="There is no page here")).to_be_visible()
+    assert any(each == f"404 for {watched.root}/anything" for each in watched.complaints)
+    watched.complaints.clear()
 
 
 def test_the_planner_answers(trained: tuple[str, str], opener: Opener) -> None:
@@ -211,6 +233,7 @@ def test_people_log_in_and_may_change_only_their_own(opener: Opener, tmp_path: P
         watched = opener(appliance.state.rest_url, ignore_https_errors=True)
         page = watched.open("/admin")
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        expect(page.get_by_text("not logged in", exact=True)).to_be_visible()
         log_in(page, "nonsense")
         expect(page.get_by_role("alert")).to_be_visible()
         refused = [each for each in watched.complaints if "401" in each]
