@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, get_args, get_type_hints
@@ -29,7 +30,7 @@ from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.records import User
 from appliance.core.errors import InternalError, TooLargeError, TooSlowError, WscError
 from appliance.management.access.authorization import Change
-from appliance.management.rpc.access_edge import Entered, Gate
+from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate
 
 ENTRY_POINT = "rest"
 """The name of this entry point in the audit trail."""
@@ -148,6 +149,42 @@ def identify_again(request: Request) -> Principal:
     """Return who sends a request, unless the proof has lapsed; raises `UnauthenticatedError`."""
     peer_uid = partial(peer_uid_of, request)
     return services_of(request).access.identify(User(), token_of(request), peer_uid)
+
+
+class Welcome:
+    """Says, as a stream goes on, whether its reader may still have it.
+
+    A token may be revoked, and a role or a group taken away, while somebody reads.
+
+    Args:
+        request: What asked for the stream.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._asked_seconds = asyncio.get_running_loop().time()
+
+    async def lasts(self) -> bool:
+        """Look again, unless that was done moments ago."""
+        now = asyncio.get_running_loop().time()
+        if now - self._asked_seconds < RECHECK_SECONDS:
+            return True
+        self._asked_seconds = now
+        try:
+            await asyncio.to_thread(_check_again, self._request)
+        except WscError:
+            return False
+        return True
+
+
+def _check_again(request: Request) -> None:
+    entered = replace(request.state.entered, principal=identify_again(request))
+    services_of(request).gate.decide(
+        entered,
+        request.path_params.__getitem__,
+        entry_point=ENTRY_POINT,
+        detail=request.scope["route"].name,
+    )
 
 
 # `Any`: routes return whatever FastAPI can write.

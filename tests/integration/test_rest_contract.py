@@ -32,6 +32,8 @@ SCALE = float(os.environ.get("FUZZ_SCALE", "1"))
 NUM_MESSAGES = int(10_000 * SCALE)
 NUM_REQUESTS = int(1_500 * SCALE)
 NUM_IN_FLIGHT = 200
+NUM_BETWEEN_CANCELS = 2000
+"""Messages after which the jobs that they have made are cancelled; each may be a process."""
 _STREAMS = {"HeartbeatV2", "PollIngressV2", "PollIngress", "ListJobs", "StreamLog"}
 _SURVIVORS = {
     grpc.StatusCode.OK,
@@ -117,6 +119,8 @@ def test_fuzzed_calls_leave_the_appliance_serving(appliance):
         if len(pending) >= NUM_IN_FLIGHT or number == NUM_MESSAGES - 1:
             codes |= {future.code() for future in pending}
             pending.clear()
+        if number % NUM_BETWEEN_CANCELS == NUM_BETWEEN_CANCELS - 1:
+            _cancel(appliance, jobs={each for each in _unfinished(appliance) if each != job})
     for method in sorted(_STREAMS):
         for _ in range(20):
             codes.add(_stream(appliance, rng, method, job))
@@ -136,11 +140,21 @@ def _restore(appliance) -> None:
     }
     with rest_client(appliance) as rest:
         rest.patch("sessions/job-operator", json=without_limits).raise_for_status()
+    _cancel(appliance, _unfinished(appliance))
+
+
+def _unfinished(appliance) -> set[str]:
     wanted = api_pb2.GetRequest(type="jobs", accept=api_pb2.PROTOBUF_METHOD)
     jobs = resources_pb2.JobList.FromString(appliance.csctl.Get(wanted).raw).items
+    phases = resources_pb2.JobStatus.Phase
+    ended = (phases.SUCCEEDED, phases.FAILED, phases.CANCELLED)
+    return {job.meta.name for job in jobs if job.status.phase not in ended}
+
+
+def _cancel(appliance, jobs: set[str]) -> None:
     for job in jobs:
         request = cluster_pb2.CancelJobRequest(
-            job_id=job.meta.name, job_status=cluster_pb2.JOB_STATUS_CANCELLED
+            job_id=job, job_status=cluster_pb2.JOB_STATUS_CANCELLED
         )
         appliance.cluster.CancelJobV2(request, timeout=300)
 

@@ -41,6 +41,7 @@ def stranger(appliance, job: str, ingress, uid: int) -> dict:
 @needs_root
 def test_without_tokens_an_appliance_of_root_serves_root_alone(tmp_path):
     with running_appliance(tmp_path / "data", coordinator=REAL_COORDINATOR) as appliance:
+        assert "runs as root and asks for no tokens. It serves root alone" in appliance.warnings
         job = appliance.submit_compile()
         ingress = appliance.wait_ready(job)[-1]
         got = stranger(appliance, job, ingress, NOBODY)

@@ -63,6 +63,7 @@ class ApplianceProcess:
             program=appliance_of_fakes.NAME,
         )
         assert answer.returncode == 0, answer.stderr + self.log()
+        self.warnings = answer.stderr
         self.channel = self.connect()
         self.cluster = cluster_pb2_grpc.ClusterManagementStub(self.channel)
         self.csctl = api_pb2_grpc.CsCtlV1Stub(self.channel)

@@ -1,14 +1,16 @@
-"""The cache of compiled programs, by their inputs.
+"""The cache of compiled programs, by user and by their inputs.
 
-The client names a program by a hash of its sources and options, before it sends the options. The
-hash is not trusted: a program is stored for all users only if sources and options have that hash,
-else for its user alone. The key holds the digests of the files by name, and of the compiler.
+The compiler runs as the job's user, on files that are the user's: between an upload and a compile,
+and between a compile and what is read of it, a command of the same job may change them. So nothing
+says that a program is what its inputs make, and a user finds only what jobs of their own have
+compiled. The key holds the digests of the files by name, the client's hash of sources and options,
+and the digest of the compiler.
 """
 
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -33,18 +35,16 @@ class ProgramCache:
 
     def find(self, upload: Upload) -> bytes | None:
         """Return a compiled program of these sources by the client's hash; None without one."""
-        for owner in ("", str(self._user)):
-            path = self._path(upload, owner)
-            with suppress(FileNotFoundError):
-                data = path.read_bytes()
-                os.utime(path)
-                return data
+        path = self._path(upload)
+        with suppress(FileNotFoundError):
+            data = path.read_bytes()
+            os.utime(path)
+            return data
         return None
 
-    def keep(self, upload: Upload, options: Sequence[str], data: bytes) -> None:
-        """Store a compiled program, for all users if its hash is right."""
-        owner = "" if _hash_of(upload, options) == upload.target else str(self._user)
-        path = self._path(upload, owner)
+    def keep(self, upload: Upload, data: bytes) -> None:
+        """Store a compiled program for its user."""
+        path = self._path(upload)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
@@ -56,8 +56,8 @@ class ProgramCache:
             partial.unlink(missing_ok=True)
         self._shrink()
 
-    def _path(self, upload: Upload, owner: str) -> Path:
-        told = "\0".join((upload.target, upload.identity, compiler_digest(), owner))
+    def _path(self, upload: Upload) -> Path:
+        told = "\0".join((upload.target, upload.identity, compiler_digest(), str(self._user)))
         return self._root / (hashlib.sha256(told.encode()).hexdigest() + _SUFFIX)
 
     def _shrink(self) -> None:
@@ -73,13 +73,6 @@ class ProgramCache:
             with suppress(FileNotFoundError):
                 state = path.stat()
                 yield state.st_mtime, state.st_size, path
-
-
-def _hash_of(upload: Upload, options: Sequence[str]) -> str:
-    """Return the name that the client gives a program."""
-    contents = upload.contents.copy()
-    contents.update(" ".join(options).encode())
-    return f"cs_{contents.hexdigest()}"
 
 
 @cache

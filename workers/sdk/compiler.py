@@ -79,7 +79,7 @@ class Compilation:
         text = self._run(target, options, watch)
         self._files.write_beside_sources(target, _NAME_FILE, f"{output}\n".encode())
         data = self._files.pack(target, (_NAME_FILE, output))
-        self._cache.keep(upload, options, data)
+        self._cache.keep(upload, data)
         self._keep(target, data)
         with self._lock:
             self._compiled[target] = data

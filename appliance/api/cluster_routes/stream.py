@@ -10,12 +10,11 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from appliance.api.entry import Entry, enter, entry_router, identify_again
+from appliance.api.entry import Entry, Welcome, enter, entry_router
 from appliance.api.job_routes.job_schemas import JobSummary
 from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.core.access_rules import rules
-from appliance.core.errors import WscError
 from appliance.core.ids import JobId
 from appliance.management.changes.feed import ChangeFeed, Notice, Topic
 from appliance.observability.metrics import STREAM_FOLLOWERS
@@ -91,13 +90,15 @@ async def _events(
     feed = services.feed
     resumed = feed.position_of(last) if last else feed.position
     position = feed.position if resumed is None else resumed
+    welcome = Welcome(request)
     with _counted(feed):
         yield f"retry: {_RETRY_MILLISECONDS}\n\n"
         yield _event("reset" if resumed is None else "hello", {}, mark=feed.mark(position))
         while not feed.is_closed:
-            if not await feed.wait(position, HEARTBEAT_SECONDS):
-                if not await _is_welcome(request):
-                    return
+            is_news = await feed.wait(position, HEARTBEAT_SECONDS)
+            if not await welcome.lasts():
+                return
+            if not is_news:
                 yield ": still here\n\n"
                 continue
             await asyncio.sleep(_GATHER_SECONDS)
@@ -161,14 +162,6 @@ def _progress(services: Services, names: Iterable[str]) -> list[tuple[str, Mappi
 def _event(name: str, data: Mapping[str, object], *, mark: str = "") -> str:
     head = f"id: {mark}\n" if mark else ""
     return f"{head}event: {name}\ndata: {json.dumps(data)}\n\n"
-
-
-async def _is_welcome(request: Request) -> bool:
-    try:
-        await asyncio.to_thread(identify_again, request)
-    except WscError:
-        return False
-    return True
 
 
 @contextmanager

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import Header, Path, Query
+from fastapi import Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
-from appliance.api.entry import Entry, enter, entry_router
+from appliance.api.entry import Entry, Welcome, enter, entry_router
 from appliance.api.job_routes.jobs import JobPath
 from appliance.api.problems import problems
 from appliance.api.services import Services
@@ -106,6 +106,7 @@ def get_log(
     response_class=StreamingResponse,
 )
 async def follow_log(
+    request: Request,
     job_id: JobPath,
     pod: PodPath,
     *,
@@ -122,7 +123,7 @@ async def follow_log(
     log = await asyncio.to_thread(services.logs.find, JobId(job_id), pod)
     offset = int(last_event_id) if last_event_id.isdecimal() else None
     start = await asyncio.to_thread(_start, log.path, tail, offset)
-    events = _counted(_follow(services, JobId(job_id), log.path, start))
+    events = _counted(_follow(services, JobId(job_id), log.path, start, Welcome(request)))
     headers = {"x-accel-buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
@@ -134,11 +135,13 @@ async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _follow(
-    services: Services, job: JobId, path: FilePath, offset: int
+    services: Services, job: JobId, path: FilePath, offset: int, welcome: Welcome
 ) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     num_quiet = 0
     while not services.feed.is_closed:
+        if not await welcome.lasts():
+            return
         # The phase comes first: what was printed before the end is then read after it.
         record = await asyncio.to_thread(services.jobs.find, job)
         is_over = record is None or record.phase.is_terminal

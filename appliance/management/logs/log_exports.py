@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import secrets
+import shutil
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ConflictError, NotFoundError, UserError, WscError
 from appliance.core.ids import JobId, Role
-from appliance.files.beneath import Beneath, is_file, open_file, read_file
+from appliance.files.beneath import Beneath, is_file, open_file
 from appliance.management.logs.log_files import kept_from, tail_offset
 from appliance.management.store.state import State
 from appliance.wire.fabric_traces import ARTIFACTS, TRACE_FILE
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 PAGE_BYTES = 1 << 20
 RETENTION = dt.timedelta(days=7)
 """How long an export is kept unless somebody says otherwise."""
+MAX_OF_JOB = 8
+"""Archives of one job that are kept; the oldest makes room for the next."""
 
 _ID = re.compile(r"export-[0-9a-f]{16}")
 _TASKS = tuple(role.value for role in Role)
@@ -145,7 +148,9 @@ class LogExports:
                     f"There are no pods of role {task!r}.", hint=f"Roles are {', '.join(_TASKS)}."
                 )
         list(self._artifacts(job, request))  # what cannot be gathered is refused at once
-        self._remove_old()
+        with self._lock:
+            self._remove_old()
+            self._make_room(job.id)
         export = Export(
             id=f"export-{secrets.token_hex(8)}",
             job=job.id,
@@ -227,13 +232,14 @@ class LogExports:
             logger.exception("Log export failed", extra={"job": job.id, "export": export.id})
             self._change(export.id, status=ExportStatus.FAILED, detail=str(error))
             return
-        data = archive.read_bytes()
+        with archive.open("rb") as file:
+            signature = hashlib.file_digest(file, "sha256").hexdigest()
         self._change(
             export.id,
             status=ExportStatus.COMPLETED,
             detail=f"{count} file(s)",
-            num_bytes=len(data),
-            signature=hashlib.sha256(data).hexdigest(),
+            num_bytes=archive.stat().st_size,
+            signature=signature,
         )
 
     def _change(self, export_id: str, **fields: str | int | ExportStatus) -> Export:
@@ -251,11 +257,12 @@ class LogExports:
             )
             archive.writestr(f"{job.id}/events.txt", "".join(lines))
             for source in _logs(job, request):
-                data = _last_lines(source, request.num_lines)
-                archive.writestr("/".join((job.id, *source.parts)), data)
+                num = request.num_lines
+                start = tail_offset(source.path, num) if num else kept_from(source.path)
+                _pack(archive, "/".join((job.id, *source.parts)), source, start)
                 count += 1
             for source in self._artifacts(job, request):
-                archive.writestr("/".join((job.id, *source.parts[-2:])), read_file(source))
+                _pack(archive, "/".join((job.id, *source.parts[-2:])), source)
                 count += 1
         return count
 
@@ -281,6 +288,24 @@ class LogExports:
                 self._archive(export.id).unlink(missing_ok=True)
                 path.unlink()
 
+    def _make_room(self, job: JobId) -> None:
+        """Remove the oldest archives of a job that has many, or raise `ConflictError`."""
+        of_job = [
+            (path.stat().st_mtime, export)
+            for path in self._directory.glob("export-*.json")
+            if (export := self.load(path.stem)).job == job
+        ]
+        ended = sorted(
+            (age, export.id) for age, export in of_job if export.status is not ExportStatus.RUNNING
+        )
+        if len(of_job) - len(ended) >= MAX_OF_JOB:
+            raise ConflictError(
+                f"{MAX_OF_JOB} exports of job {job} are being gathered.", hint="Wait for one."
+            )
+        for _, export_id in ended[: max(0, len(of_job) + 1 - MAX_OF_JOB)]:
+            self._archive(export_id).unlink(missing_ok=True)
+            (self._directory / f"{export_id}.json").unlink()
+
     def _archive(self, export_id: str) -> Path:
         return self._directory / f"{export_id}.zip"
 
@@ -291,12 +316,14 @@ class LogExports:
         partial.replace(path)
 
 
-def _last_lines(path: Beneath, num_lines: int) -> bytes:
-    """Return the stored part of a log, or only its last lines (0 for all)."""
-    start = tail_offset(path.path, num_lines) if num_lines else kept_from(path.path)
-    with open(open_file(path), "rb") as file:
+def _pack(archive: zipfile.ZipFile, name: str, source: Beneath, start: int = 0) -> None:
+    """Put a file, from an offset on, into an archive, a piece at a time."""
+    with (
+        open(open_file(source), "rb") as file,
+        archive.open(name, "w", force_zip64=True) as packed,
+    ):
         file.seek(start)
-        return file.read()
+        shutil.copyfileobj(file, packed, PAGE_BYTES)
 
 
 def _sdk_artifacts(job: JobRecord) -> Iterator[Beneath]:

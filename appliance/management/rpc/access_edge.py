@@ -39,6 +39,10 @@ Field = Callable[[str], Any]
 """Returns the field of a message, or the parameter of a path, of a name."""
 
 
+RECHECK_SECONDS = 10.0
+"""While a stream goes on, its reader's rights are looked at again so often."""
+
+
 class _Exports(Protocol):
     """Knows of which job a log export is."""
 
@@ -148,6 +152,15 @@ class Gate:
             f"uid {principal.user.uid}", rule.cost, is_exempt=principal.is_admin
         )
         return Entered(rule=rule, principal=principal, hold=hold)
+
+    def enter_again(
+        self, entered: Entered, caller: Caller, peer: str, peer_uid: PeerUid
+    ) -> Entered:
+        """Look again who makes a call that goes on; raises as `enter` does."""
+        if entered.principal is None:
+            return entered
+        proof = (caller.user, caller.token, peer_uid)
+        return replace(entered, principal=self.prove(peer, lambda: self._access.identify(*proof)))
 
     def prove(self, peer: str, check: Callable[[], _Proved]) -> _Proved:
         """Check a proof of who calls; the one place where wrong ones are counted.

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +28,7 @@ from appliance.core.errors import (
 )
 from appliance.management.access.authorization import Change, act_as
 from appliance.management.access.local_users import LocalPeers
-from appliance.management.rpc.access_edge import Entered, Gate, name_of
+from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate, name_of
 from appliance.management.rpc.connections import Connections
 from appliance.management.rpc.reading_places import ReadingPlaces
 from appliance.management.store.database_errors import find_refusal
@@ -194,8 +194,14 @@ class RpcEdge(grpc.aio.ServerInterceptor):
                 entered = await self._enter(method, context)
                 with nullcontext() if entered is None else entered.hold:
                     request = await read(requests, _reader(entered, context))
-                    await self._decide_soon(method, _Call(entered, request, context))
+                    call = _Call(entered, request, context)
+                    await self._decide_soon(method, call)
+                    now = asyncio.get_running_loop().time
+                    asked_seconds = now()
                     async for message in handler(request, context):
+                        if now() - asked_seconds > RECHECK_SECONDS:
+                            await self._in_thread(self._check_again, method, call)
+                            asked_seconds = now()
                         yield message
                 _count(method, grpc.StatusCode.OK)
             except Exception as error:  # noqa: BLE001 - the edge: every error gets a status
@@ -246,6 +252,20 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             return None
         detail = method.rpartition("/")[2]
         return self._gate.decide(call.entered, call.field, entry_point=ENTRY_POINT, detail=detail)
+
+    def _check_again(self, method: str, call: "_Call") -> None:
+        """Raise if the reader of a stream may not have what comes of it any more."""
+        if self._gate is None or call.entered is None:
+            return
+        connection = call.context.peer()
+        entered = self._gate.enter_again(
+            call.entered,
+            caller(call.context.invocation_metadata()),
+            _host(connection),
+            partial(self._peers.uid_of_call, connection),
+        )
+        if not entered.rule.action.is_change:
+            self._decide(method, replace(call, entered=entered))
 
     async def _guard_function(self, method: str, handler: _Handler, call: "_Call") -> _Any:
         return await self._in_thread(self._guard, method, handler, call)

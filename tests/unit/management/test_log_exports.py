@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import io
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -150,3 +151,37 @@ def test_an_export_that_a_restart_interrupted_has_failed(
     assert later.load(export.id).status is ExportStatus.FAILED
     with pytest.raises(ConflictError, match="restarted"):
         later.page(export.id, "")
+
+
+def test_a_job_has_so_many_archives_and_no_more(
+    state: State, tmp_path: Path, clock: FakeClock
+) -> None:
+    exports = exports_of(state, tmp_path, clock)
+    made = []
+    for _ in range(log_exports.MAX_OF_JOB + 3):
+        made.append(exports.create(ExportRequest(job=JOB)).id)
+        while exports.load(made[-1]).status is ExportStatus.RUNNING:
+            pass
+    exports.close()
+    kept = {path.stem for path in (tmp_path / "exports").glob("*.zip")}
+    assert len(kept) == log_exports.MAX_OF_JOB
+    assert made[-1] in kept
+    with pytest.raises(NotFoundError):
+        exports.load(made[0])
+
+
+def test_gathering_takes_no_memory_for_a_log_of_any_length(
+    state: State, tmp_path: Path, clock: FakeClock
+) -> None:
+    with (tmp_path / "work" / "logs" / "chief-0.log").open("ab") as log:
+        log.truncate(1 << 28)
+    exports = exports_of(state, tmp_path, clock)
+    tracemalloc.start()
+    try:
+        export = exports.create(ExportRequest(job=JOB, has_pod_logs=True))
+        exports.close()
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert exports.load(export.id).status is ExportStatus.COMPLETED
+    assert peak_bytes < 1 << 24
