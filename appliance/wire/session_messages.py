@@ -49,7 +49,7 @@ def session_changes(
     if spec.update_mode not in _BY_COUNT or spec.WhichOneof("update_params") == "resources":
         raise UserError(
             f"A session of this appliance has numbers of resources, no names; mode "
-            f"{pb.SessionUpdateMode.Name(spec.update_mode)} names them.",
+            f"{_mode_name(spec.update_mode)} names them, or is unknown.",
             hint="Use SET_RESOURCE_SPEC.",
         )
     if spec.HasField("resource_spec"):
@@ -159,3 +159,8 @@ def _timestamp(time: dt.datetime) -> Timestamp:
     stamp = Timestamp()
     stamp.FromDatetime(time)
     return stamp
+
+
+def _mode_name(mode: pb.SessionUpdateMode.ValueType) -> str:
+    """Return a mode's name; a number that no version of ours knows has none."""
+    return pb.SessionUpdateMode.Name(mode) if mode in pb.SessionUpdateMode.values() else str(mode)

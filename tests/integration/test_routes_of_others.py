@@ -57,18 +57,17 @@ def names(appliance) -> dict[str, str]:
 
 
 def path_of(route: str, names: dict[str, str]) -> str:
-    path = route.partition(" ")[2].removeprefix("/api/v1/")
+    path = route.partition(" ")[2]
     kinds = {"systems": "systemf0", "sessions": "job-operator", "users": "ada"}
-    name = kinds.get(path.partition("/")[0], "ada")
+    name = kinds.get(path.split("/")[3], "ada") if path.count("/") > 2 else "ada"
     return re.sub(r"{(\w+)}", lambda found: names.get(found.group(1), name), path)
 
 
 def asked(client: httpx.Client, route: str, names: dict[str, str]) -> httpx.Response:
     method = route.partition(" ")[0]
     body = BODIES_OF_OTHERS.get(route)
-    path = path_of(route, names)
-    path = f"../../{path}" if path.startswith("/") else path
-    return client.request(method, path, **({} if body is None else {"json": body}))
+    url = client.base_url.copy_with(path=path_of(route, names))
+    return client.request(method, url, **({} if body is None else {"json": body}))
 
 
 def test_nobody_else_gets_anything_of_a_job_that_is_not_for_all(appliance, names):
@@ -88,7 +87,7 @@ def test_nobody_else_gets_anything_of_a_job_that_is_not_for_all(appliance, names
         assert num_refused >= 25
         assert names["token_id"] not in eve.get("tokens").text
     who = (("auth-token", token),)
-    for kind in ("jobs", "workflows", "systems"):
+    for kind in ("job", "system", "node"):
         listed = api_pb2.GetRequest(type=kind, accept=api_pb2.PROTOBUF_METHOD)
         listed.options.all_states = True
         raw = appliance.csctl.Get(listed, metadata=who, timeout=SECONDS).raw
@@ -97,6 +96,8 @@ def test_nobody_else_gets_anything_of_a_job_that_is_not_for_all(appliance, names
 
 
 def test_nobody_without_a_token_gets_anything(appliance, names):
+    """And after twenty times is told to wait."""
     with rest_client(appliance, timeout=SECONDS) as nobody:
         codes = {route: asked(nobody, route, names).status_code for route in ROUTES}
-    assert set(codes.values()) == {401}, {r: c for r, c in codes.items() if c != 401}
+    assert {route: code for route, code in codes.items() if code not in (401, 429)} == {}
+    assert 401 in codes.values()

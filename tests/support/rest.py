@@ -48,7 +48,7 @@ def rest_client(appliance: ApplianceProcess, token: str = "", **options):
     root = f"{appliance.state.rest_url}/api/v1/"
     if pem := appliance.authority_pem():
         options = {"verify": ssl.create_default_context(cadata=pem.decode()), **options}
-    with httpx.Client(base_url=root, headers=headers, timeout=120, **options) as client:
+    with httpx.Client(base_url=root, headers=headers, **{"timeout": 120, **options}) as client:
         yield client
 
 

@@ -135,6 +135,8 @@ class AdminServicer(csadm_pb2_grpc.CsAdmV1Servicer):
             raise UserError(
                 "The maintenance names no workflow.", hint="Give MEM_BIST, VDDC or WAFER_DIAG."
             )
+        if request.workflow_type not in pb.SystemMaintenanceType.values():
+            raise UserError(f"{request.workflow_type} is no type of maintenance.")
         kind = pb.SystemMaintenanceType.Name(request.workflow_type).removeprefix(_TYPE_PREFIX)
         windows = self._systems.plan_maintenance(
             list(request.systems),
