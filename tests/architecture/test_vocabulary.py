@@ -126,6 +126,8 @@ SAME = {
     "error_status": "errors as gRPC status codes",
     "errors": "the errors of a package",
     "estimates": "the planner's answers: service, route, text",
+    "fabric_traces": "traces of the simulated fabric: file and switch",
+    "geometry": "points and rectangles of a fabric, and their name for programs",
     "identity": "who somebody is",
     "indexing": "operations: kernel and definition",
     "jobs": "jobs: domain, rows, routes, commands, text",

@@ -21,7 +21,7 @@ from appliance.pods.job_user import JobUser
 from appliance.sdk import cs_python
 from appliance.sdk.cs_python import SYSTEM_VARIABLE
 from appliance.sdk.host.fabric_traces import DEFAULT_NAME, JOB_VARIABLE, TRACE_VARIABLE
-from appliance.sdk.host.machine_code import DIRECTORY_VARIABLE
+from appliance.sdk.host.machine_code_directory import DIRECTORY_VARIABLE
 from appliance.user_code import user_exec
 from appliance.user_code.user_exec import CannotStartError, Order
 from appliance.wire.fabric_traces import TRACE_FILE
@@ -110,7 +110,7 @@ class Programs:
         self._machine_code.mkdir(mode=0o755, exist_ok=True)
         if any(self._machine_code.glob("*.o")):  # the directory goes with the appliance
             return
-        command = [sys.executable, "-I", "-m", "appliance.sdk.host.machine_code"]
+        command = [sys.executable, "-I", "-m", "appliance.sdk.host.machine_code_directory"]
         subprocess.run([*command, str(self._machine_code)], check=False, stdin=subprocess.DEVNULL)
 
     def close(self, reason: str) -> None:

@@ -29,7 +29,7 @@ from appliance.sdk.host.arrays import (
     to_host,
 )
 from appliance.sdk.host.fabric_traces import sources_of, trace_order, write_trace
-from appliance.sdk.host.machine_code import machine_code_directory
+from appliance.sdk.host.machine_code_directory import machine_code_directory
 from appliance.sdk.host.tasks import Task
 from appliance.sdk.symbols import RPC_FILE, HostCallError, HostSymbols
 

@@ -1,6 +1,6 @@
 """The directory in which the simulator keeps its machine code.
 
-`python -m appliance.sdk.host.machine_code DIRECTORY` fills one.
+`python -m appliance.sdk.host.machine_code_directory DIRECTORY` fills one.
 
 Compiling it takes half a second, reading it two milliseconds. Who can write to the directory
 decides what every program executes that reads there, so users have directories of their own, and
