@@ -111,7 +111,7 @@ screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.
 
 fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 calls and 15,000 requests against an appliance (half an hour)
 	$(PY) -m tests.fuzz 1000000
-	FUZZ_SCALE=10 $(PYTEST) -q tests/integration/test_rest_contract.py
+	FUZZ_SCALE=10 $(PYTEST) -q --timeout 3600 tests/integration/test_rest_contract.py
 
 lock: $(TOOLS) ## Write the hashes of every package's wheel anew (asks the package index; minutes)
 	$(PY) deploy/locks/lock.py
