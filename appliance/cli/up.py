@@ -21,11 +21,12 @@ from appliance.cli.setting_flags import with_settings
 from appliance.core.cluster.identity import ROOT
 from appliance.core.dataclass_json import to_json
 from appliance.core.errors import ClusterError, UserError
+from appliance.core.pods.pod_options import Device
 from appliance.files.private import make_private
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.options.setting_field import from_settings
-from appliance.management.options.settings_by_group import KUBERNETES
+from appliance.management.options.settings_by_group import KUBERNETES, PROCESSES
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import Instance, InstanceState
 from appliance.observability.logging import configure_logging
@@ -56,6 +57,7 @@ def up(
         data_dir=directory,
         runtime_root=settings.runtime_root(directory),
     )
+    _check_device(options)
     _warn_root(options)
     program = program_of(context)
     with storage_errors(options.data_dir, options.keeping.database):
@@ -66,6 +68,22 @@ def up(
             return
     configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
     asyncio.run(serve_appliance(options, program, ready_descriptor=None))
+
+
+def _check_device(options: ManagementOptions) -> None:
+    """Raise `UserError` if systems are to compute on devices that this machine has not.
+
+    Pods elsewhere find out by themselves: this machine says nothing of theirs.
+    """
+    if options.runs.csx_device != Device.CUDA or options.nodes.launcher != PROCESSES:
+        return
+    import torch  # noqa: PLC0415 - takes a second, which only this option pays
+
+    if not torch.cuda.is_available():
+        raise UserError(
+            f"PyTorch {torch.__version__} finds no CUDA device on this machine.",
+            hint="Leave out --csx-device, or install its driver and a build of PyTorch with CUDA.",
+        )
 
 
 def _warn_root(options: ManagementOptions) -> None:

@@ -99,6 +99,26 @@ def test_rest_can_be_called_as_soon_as_its_address_is_said(tmp_path):
         run_command("down", *data)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--port", "80000"), "--port 80000 is no port; ports are 0 to 65,535."),
+        (("--data-dir", "/proc/nothing"), "The data directory /proc/nothing cannot be made"),
+        pytest.param(
+            ("--csx-device", "cuda"),
+            "finds no CUDA device on this machine.",
+            marks=pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is one"),
+        ),
+    ],
+)
+def test_what_this_machine_cannot_do_is_refused_in_a_sentence(tmp_path, words, message):
+    answer = run_command("up", "--data-dir", str(tmp_path), "--rest-port", "0", *words)
+    assert answer.returncode == 2
+    assert message in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_plain_text_off_loopback_is_refused(tmp_path):
     answer = run_command("up", "--data-dir", str(tmp_path), "--host", "0.0.0.0")
     assert answer.returncode == 2

@@ -27,6 +27,19 @@ DAY_SECONDS = 86_400.0
 _GIB, _MIB = 1 << 30, 1 << 20
 
 
+_MAX_PORT = 65_535
+
+
+def _check_ports(**ports: int) -> None:
+    """Raise `UserError` for a number that no port has, by the flag that gave it."""
+    for name, port in ports.items():
+        if not 0 <= port <= _MAX_PORT:
+            raise UserError(
+                f"--{name.replace('_', '-')} {port} is no port; ports are 0 to {_MAX_PORT:,}.",
+                hint="Give another one, or 0 for any free one.",
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenOptions:
     """Where the appliance listens.
@@ -44,6 +57,9 @@ class ListenOptions:
     rest_port: int = setting(9001, "Port for REST; 0 for any.")
     public_name: str = setting("", "Name that clients are told.", shown="from --host")
     public_port: int = setting(0, "Port that clients are told; 0: that of --port.")
+
+    def __post_init__(self) -> None:
+        _check_ports(port=self.port, rest_port=self.rest_port, public_port=self.public_port)
 
     @property
     def bind_host(self) -> str:
@@ -258,6 +274,7 @@ class NodeOptions:
     )
 
     def __post_init__(self) -> None:
+        _check_ports(inner_port=self.inner_port, node_port=self.node_port)
         if self.launcher not in LAUNCHERS:
             raise UserError(
                 f"There is no launcher {self.launcher!r}; it is one of {', '.join(LAUNCHERS)}."

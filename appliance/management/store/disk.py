@@ -124,6 +124,11 @@ def storage_error(error: BaseException, data_dir: Path, database: str) -> WscErr
             hint=f"Let the user with uid {os.geteuid()} write to {data_dir} and all in it, on a "
             "disk that is mounted for writing, or give another --data-dir.",
         )
+    if error.filename and Path(error.filename) in (data_dir, *data_dir.parents):
+        return UserError(
+            f"The data directory {data_dir} cannot be made: {error.strerror} ({error.filename}).",
+            hint="Give another --data-dir.",
+        )
     return None
 
 

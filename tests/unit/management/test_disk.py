@@ -66,6 +66,16 @@ def test_what_the_disk_refuses_is_said_with_the_next_step(tmp_path, number, mess
     assert re.search(message, found.message)
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EEXIST])
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path, number):
+    wanted = tmp_path / "a" / "b"
+    error = OSError(number, "words", str(tmp_path / "a"))
+    found = storage_error(error, wanted, "")
+    assert isinstance(found, UserError)
+    assert found.message.startswith(f"The data directory {wanted} cannot be made: words (")
+    assert storage_error(OSError(number, "words", str(wanted / "file")), wanted, "") is None
+
+
 def test_what_is_not_of_the_disk_is_left_alone(tmp_path):
     assert storage_error(OSError(errno.EADDRINUSE, "taken"), tmp_path, "") is None
     assert storage_error(ValueError(), tmp_path, "") is None

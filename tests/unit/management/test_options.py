@@ -37,6 +37,9 @@ def test_no_two_settings_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"port": 80_000}, "--port 80000 is no port; ports are 0 to 65,535"),
+        ({"rest_port": -1}, "--rest-port -1 is no port"),
+        ({"node_port": 65_536}, "--node-port 65536 is no port"),
         ({"csx_device": "gpu"}, "cannot compute on 'gpu'; it is one of cpu, cuda"),
         ({"streams": "air"}, "no streams of kind 'air'"),
         ({"precision": "f8"}, "no precision 'f8'"),
