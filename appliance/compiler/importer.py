@@ -8,6 +8,7 @@ Operation names lose their dialect (`cirh.MatMul` -> `MatMul`); types stay as wr
 import re
 from dataclasses import dataclass, field
 
+from appliance.compiler.passes.position_loop import with_position_loop
 from appliance.compiler.syntax.attributes import AttributeDict, parse_dense, parse_dict, parse_value
 from appliance.compiler.syntax.cursor import Cursor
 from appliance.compiler.syntax.locations import LocationTable, Reference
@@ -335,6 +336,7 @@ class _Importer:
             ),
             attributes=function.attributes,
         )
+        graph = with_position_loop(graph, [attributes for _, attributes in function.results])
         try:
             verify(graph)
         except InternalError as error:

@@ -29,7 +29,7 @@ from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
 from appliance.core.plans.plan import Plan, Precision
 from appliance.core.plans.plan import verify as verify_plan
 
-COMPILER_VERSION: Final = 4
+COMPILER_VERSION: Final = 5
 """Part of every plan's key; raised when the same text would give another plan."""
 
 _KEY_BYTES: Final = 8

@@ -6,6 +6,7 @@ Options: see `appliance.coordinator.options`.
 import sys
 
 from appliance.compiler.pipeline import compile_program, plan_key
+from appliance.compiler.pod_sizes import pod_memory
 from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import run_coordinator
 from appliance.core.plans.plan_text import parse_plan, print_plan
@@ -13,7 +14,11 @@ from appliance.core.pods.pod_spec import PodSpec
 from appliance.pods.shell import pod_main
 
 COMPILER = Compiler(
-    compile_program=compile_program, plan_key=plan_key, print_plan=print_plan, parse_plan=parse_plan
+    compile_program=compile_program,
+    plan_key=plan_key,
+    print_plan=print_plan,
+    parse_plan=parse_plan,
+    pod_memory=pod_memory,
 )
 
 

@@ -77,34 +77,34 @@ class CoordinatorOptions:
     @classmethod
     def of(cls, spec: PodSpec) -> "CoordinatorOptions":
         """Return the options in a pod's spec."""
-        told = spec.told(CoordinatorPodOptions)
-        if told.request_path is None or told.compile_root is None:
+        options = spec.options_of(CoordinatorPodOptions)
+        if options.request_path is None or options.compile_root is None:
             raise InternalError("A coordinator is not told its request or the compile cache.")
         return cls(
-            job_type=told.job_type,
+            job_type=options.job_type,
             gang=GangSize(
                 # A compile job has none of either.
-                num_systems=max(1, told.num_systems),
-                workers_per_system=max(1, told.workers_per_system),
-                num_shards=told.num_shards,
+                num_systems=max(1, options.num_systems),
+                workers_per_system=max(1, options.workers_per_system),
+                num_shards=options.num_shards,
             ),
-            request_path=told.request_path,
-            compile_root=told.compile_root,
-            service_authority=told.service_authority,
-            precision=told.precision,
-            machine=parse_machine(told.machine),
-            wafer_bytes=told.wafer_bytes,
-            execution=parse_execution(told.execution),
-            fan_out=told.fan_out,
-            client_version=told.client_version,
-            client_githash=told.client_githash,
-            cluster_systems=told.cluster_systems,
-            memory_nodes=told.memory_nodes,
-            bind_host=told.bind_host,
-            public_host=told.public_host,
-            stall_seconds=told.stall_seconds,
-            tls_cert=told.tls_cert,
-            tls_key=told.tls_key,
-            user_uid=told.user_uid,
-            user_gid=told.user_gid,
+            request_path=options.request_path,
+            compile_root=options.compile_root,
+            service_authority=options.service_authority,
+            precision=options.precision,
+            machine=parse_machine(options.machine),
+            wafer_bytes=options.wafer_bytes,
+            execution=parse_execution(options.execution),
+            fan_out=options.fan_out,
+            client_version=options.client_version,
+            client_githash=options.client_githash,
+            cluster_systems=options.cluster_systems,
+            memory_nodes=options.memory_nodes,
+            bind_host=options.bind_host,
+            public_host=options.public_host,
+            stall_seconds=options.stall_seconds,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            user_uid=options.user_uid,
+            user_gid=options.user_gid,
         )

@@ -267,7 +267,7 @@ class Coordinator:
         return server
 
     def _listen_for_hosts(self, stack: contextlib.ExitStack) -> str:
-        """Open a port for pods on other hosts, if there are any; return where we are reached."""
+        """Open a port for pods on other nodes, if there are any; return where we are reached."""
         target = self._spec.control_address()
         if not self._spec.is_networked:
             return target

@@ -21,7 +21,7 @@ AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
 _ALPHABET = string.ascii_lowercase + string.digits
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SUFFIX_PAIRS = 11
-_SECRET_CHARACTERS = 20
+_SECRET_PAIRS = 10
 """What the longest label of a DNS name leaves; a hundred bits, so that nobody guesses it."""
 
 
@@ -37,10 +37,10 @@ class Role(StrEnum):
     DRIVER = "driver"
 
 
-def _suffix() -> str:
-    number = secrets.randbelow(len(_PAIRS) ** _SUFFIX_PAIRS)  # one call to the kernel
+def _draw(num_pairs: int) -> str:
+    number = secrets.randbelow(len(_PAIRS) ** num_pairs)  # one call to the kernel
     pairs = []
-    for _ in range(_SUFFIX_PAIRS):
+    for _ in range(num_pairs):
         number, rest = divmod(number, len(_PAIRS))
         pairs.append(_PAIRS[rest])
     return "".join(pairs)
@@ -48,7 +48,7 @@ def _suffix() -> str:
 
 def new_job_id() -> JobId:
     """Return a fresh job id: `wsjob-` and 22 characters."""
-    return JobId(f"{JOB_PREFIX}{_suffix()}")
+    return JobId(f"{JOB_PREFIX}{_draw(_SUFFIX_PAIRS)}")
 
 
 def new_authority(job: JobId) -> str:
@@ -57,18 +57,18 @@ def new_authority(job: JobId) -> str:
     The client proves itself to the coordinator by nothing else, so nobody can guess it. Its first
     label is as long as such a label may be, and tells the SNI proxy which job it is for.
     """
-    secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_CHARACTERS))
+    secret = _draw(_SECRET_PAIRS)
     return f"{pod_name(job, Role.COORDINATOR, 0)}-{secret}.{AUTHORITY_SUFFIX}"
 
 
 def new_workflow_id() -> WorkflowId:
     """Return a fresh workflow id: `wflow-` and 22 characters."""
-    return WorkflowId(f"wflow-{_suffix()}")
+    return WorkflowId(f"wflow-{_draw(_SUFFIX_PAIRS)}")
 
 
 def new_array_id() -> str:
     """Return a fresh id of an array of detached runs: `array-` and 22 characters."""
-    return f"{ARRAY_PREFIX}{_suffix()}"
+    return f"{ARRAY_PREFIX}{_draw(_SUFFIX_PAIRS)}"
 
 
 def pod_name(job: JobId, role: Role, index: int) -> PodName:

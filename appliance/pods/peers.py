@@ -53,7 +53,7 @@ class Peers:
         return self._bridge(_COORDINATOR, self._find_coordinator)
 
     def member(self, member: str, address: str) -> str:
-        """Return the gRPC target of a pod on another host that has told where it listens.
+        """Return the gRPC target of a pod on another node that has told where it listens.
 
         Args:
             member: Its name, as in `chief-0`.
@@ -62,7 +62,7 @@ class Peers:
         return self._bridge(member, lambda: address)
 
     def trouble(self) -> str:
-        """Return why the last attempt to reach another host failed; empty if none did."""
+        """Return why the last attempt to reach another node failed; empty if none did."""
         bridges = list(self._bridges.values())
         return "; ".join(bridge.trouble for bridge in bridges if bridge.trouble)
 

@@ -48,7 +48,7 @@ class SilentProcess:
     """A process that does not answer, looked at again and again.
 
     Attributes:
-        pid: Its id; 0 if it is on another host or not known.
+        pid: Its id; 0 if it is on another node or not known.
     """
 
     pid: int

@@ -56,7 +56,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", -1),
     # A socket that is not there yet is tried again soon; by default, after a second.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    # Despite its name the limit of one attempt, which may lead over a slow line to another host.
+    # Despite its name the limit of one attempt, which may lead over a slow line to another node.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 300),
 ]
@@ -301,7 +301,7 @@ def pod_main(argv: Sequence[str] | None, run: Callable[[PodSpec], int], *, progr
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--spec", type=Path, required=True, help="JSON file with the pod's spec")
     parser.add_argument(
-        "--address", default="", help="where the pods of other hosts reach this one"
+        "--address", default="", help="where the pods of other nodes reach this one"
     )
     arguments = parser.parse_args(argv)
     return run(PodSpec.from_json(arguments.spec.read_text()).at(arguments.address))

@@ -31,7 +31,7 @@ _DRAIN_SECONDS = 5.0
 
 
 def network_options(spec: PodSpec) -> NetworkOptions:
-    """Return what a pod's spec says of the network between hosts."""
+    """Return what a pod's spec says of the network between nodes."""
     options = spec.options
     return NetworkOptions(
         host=options.stream_host or NetworkOptions().host,
@@ -46,7 +46,7 @@ class StreamEndpoint:
     Args:
         spec: The pod, and which pod runs on which host.
         clock: Source of time.
-        on_failure: Told, from any thread, that a stream to another host cannot go on.
+        on_failure: Told, from any thread, that a stream to another node cannot go on.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class StreamEndpoint:
         self._lock = threading.Lock()
 
     def listen(self) -> None:
-        """Open a port for the pods on other hosts, if there are any.
+        """Open a port for the pods on other nodes, if there are any.
 
         Raises:
             ClusterError: This host cannot listen at its address.
@@ -69,13 +69,13 @@ class StreamEndpoint:
             self._server = NetworkServer(self._options, owner=self._spec.name, clock=self._clock)
 
     def offer_control(self) -> None:
-        """Let pods on other hosts reach this one's gRPC services, which are at a Unix socket."""
+        """Let pods on other nodes reach this one's gRPC services, which are at a Unix socket."""
         if self._server is not None:
             self._server.offer(CONTROL, TunnelService(self._spec.control_address()))
 
     @property
     def network_address(self) -> str:
-        """host:port at which pods on other hosts reach this one; empty if there are none."""
+        """host:port at which pods on other nodes reach this one; empty if there are none."""
         return "" if self._server is None else self._server.address
 
     def meet(self, addresses: Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ class StreamEndpoint:
         return stream_address(self._spec.runtime_dir, session, stream)
 
     def is_remote(self, stream: str) -> bool:
-        """Whether the pod that serves a stream runs on another host."""
+        """Whether the pod that serves a stream runs on another node."""
         return self._spec.is_elsewhere(writer_of(stream))
 
     def serve_ring(
@@ -167,7 +167,7 @@ class StreamEndpoint:
         )
 
     def close(self) -> None:
-        """Let the last messages arrive, within a limit, and stop serving other hosts."""
+        """Let the last messages arrive, within a limit, and stop serving other nodes."""
         for service in self._services:
             service.join(_DRAIN_SECONDS)
         if self._server is not None:

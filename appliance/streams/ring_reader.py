@@ -6,8 +6,6 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +16,7 @@ from appliance.core.errors import (
     StreamAbandonedError,
     StreamClosedError,
 )
+from appliance.streams.closing import ClosedOnExit
 from appliance.streams.doorbell import (
     Bell,
     Deadline,
@@ -30,7 +29,7 @@ from appliance.streams.segment import Extent
 logger = logging.getLogger(__name__)
 
 
-class SharedMemoryRingReader:
+class SharedMemoryRingReader(ClosedOnExit):
     """A reading end of a ring; see `connect_ring`."""
 
     def __init__(
@@ -144,17 +143,6 @@ class SharedMemoryRingReader:
                     os.close(self._segment)
         if self.on_close is not None:
             self.on_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -6,8 +6,6 @@ import select
 import socket
 import threading
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from appliance.core.errors import (
     StreamClosedError,
     WscError,
 )
+from appliance.streams.closing import ClosedOnExit
 from appliance.streams.doorbell import (
     Bell,
     Deadline,
@@ -54,7 +53,7 @@ class _Reader:
         self.num_released = 0
 
 
-class SharedMemoryRingWriter:
+class SharedMemoryRingWriter(ClosedOnExit):
     """The writing end of a ring; see `serve_ring`."""
 
     def __init__(
@@ -196,17 +195,6 @@ class SharedMemoryRingWriter:
                 self._bell.close()
                 self._entrance_bell.close()
                 os.close(self._segment)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if self._is_closed:

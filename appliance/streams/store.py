@@ -15,8 +15,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 from appliance.core.clock import Clock, SystemClock
 from appliance.core.errors import InternalError, NotFoundError, StreamClosedError, WscError
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.streams.closing import ClosedOnExit
 from appliance.streams.doorbell import Bell, Deadline, listen, unlink_socket, wait_readable
 from appliance.streams.handshake import (
     close_all,
@@ -56,7 +55,7 @@ class _Segment:
         close_all([self.memory, self.layout])
 
 
-class StoreServer:
+class StoreServer(ClosedOnExit):
     """Owns segments and hands them to whoever connects.
 
     Args:
@@ -161,17 +160,6 @@ class StoreServer:
             self._segments.clear()
         self._bell.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _serve(self) -> None:
         """Answer one request for each connection; body of the store's thread."""
         try:
@@ -210,7 +198,7 @@ class StoreServer:
             close_all(held)
 
 
-class StoreClient:
+class StoreClient(ClosedOnExit):
     """Attaches segments of a store that another process owns; see `attach_store`."""
 
     def __init__(
@@ -266,17 +254,6 @@ class StoreClient:
         """Forget every segment."""
         with self._lock:
             self._attached.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _segment(self, name: str) -> tuple[NDArray[np.uint8], SlotLayout]:
         with self._lock:

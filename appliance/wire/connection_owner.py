@@ -57,6 +57,7 @@ Origin = tuple[Endpoint, Endpoint]
 """The far and the near end of the connection that a client made."""
 
 
+@lru_cache(maxsize=1024)
 def parse_peer(text: str) -> Endpoint | None:
     """Return the endpoint that gRPC calls `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`.
 

@@ -20,10 +20,21 @@ _NAMES: Mapping[str, str] = {
     readings.SIMULATED_UTILIZATION: "simulated_utilization",
     readings.SIMULATED_WEIGHT_STREAM: "simulated_weight_bytes_per_second",
     readings.SIMULATED_GRADIENT_STREAM: "simulated_gradient_bytes_per_second",
+    readings.GENERATED_TOKENS: "generated_tokens",
+    readings.GENERATION_PASSES: "generation_passes",
+    readings.GENERATED_RATE: "generated_tokens_per_second",
+    readings.SIMULATED_GENERATED_RATE: "simulated_generated_tokens_per_second",
     readings.WALL_STEP: "wall_step_seconds",
     readings.WALL_TOTAL: "wall_seconds",
 }
-_ADDS_UP = frozenset({readings.SIMULATED_RATE})
+_ADDS_UP = frozenset(
+    {
+        readings.SIMULATED_RATE,
+        readings.GENERATED_TOKENS,
+        readings.GENERATED_RATE,
+        readings.SIMULATED_GENERATED_RATE,
+    }
+)
 
 
 _Systems = Mapping[int, Mapping[str, float]]

@@ -1,16 +1,19 @@
 """Where a job's simulated profile lies between its coordinator, which knows the plan, and readers.
 
 The profile is a serialised `FinalizeResponse` with the spans of one step as `trace_events`: the
-same message in which the client's own profiler gets them. Beside it lies the picture of the wafer,
-as JSON.
+same message in which the client's own profiler gets them. Beside it lie, as JSON, the picture of
+the wafer and the titles of the program's outputs.
 """
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 _FILE = "profile.bin"
+_TITLES = "output-titles.json"
 _PICTURE_NAME = re.compile(r"wafer-(\d+)\.json")
 
 
@@ -72,6 +75,21 @@ def pictured_sessions(work_dir: Path) -> list[int]:
     """Return the numbers of the sessions whose program has a picture, in order."""
     found = (_PICTURE_NAME.fullmatch(path.name) for path in work_dir.glob("wafer-*.json"))
     return sorted(int(match[1]) for match in found if match)
+
+
+def keep_output_titles(work_dir: Path, titles: Mapping[str, str]) -> None:
+    """Keep titles of a program's outputs, by name, beside those of the programs before it."""
+    known = dict(find_output_titles(work_dir))
+    _keep(work_dir / _TITLES, json.dumps({**known, **titles}).encode())
+
+
+def find_output_titles(work_dir: Path) -> Mapping[str, str]:
+    """Return the titles of all outputs of a job's programs, by name; none before one is loaded."""
+    try:
+        titles: dict[str, str] = json.loads((work_dir / _TITLES).read_text())
+    except FileNotFoundError:
+        return {}
+    return titles
 
 
 def _picture(work_dir: Path, session: int) -> Path:

@@ -269,7 +269,7 @@ class ClusterManagementServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PollIngressV2(self, request, context):
-        """Streams the way to the job's door until it is open, or the job has failed.
+        """Streams the way to the job's coordinator until it listens, or the job has failed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -23,7 +23,7 @@ def run_pod(spec: PodSpec) -> int:
     """Be the chief pod that the spec describes; return the exit code."""
     use_one_arena()
     keep_freed_memory()
-    keep_machine_code(spec.told(ChiefPodOptions).machine_code)
+    keep_machine_code(spec.options_of(ChiefPodOptions).machine_code)
     return shell.run_pod(spec, CsxRole)
 
 

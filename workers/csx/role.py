@@ -57,7 +57,7 @@ class CsxRole:
             InternalError: The system has no share of the batch.
         """
         spec = self._context.spec
-        device = find_device(spec.told(ChiefPodOptions).device, spec.index)
+        device = find_device(spec.options_of(ChiefPodOptions).device, spec.index)
         num_threads = threads_of(spec, num_systems=request.num_systems)
         set_compute_threads(num_threads)
         packed = self._read(request, num_threads, is_on_cpu=device is None)
@@ -82,7 +82,7 @@ class CsxRole:
     ) -> Packed[tuple[SystemPlan, SimulatedTime]]:
         """Read the plan and serialise the part that this system needs."""
         spec, num_systems = self._context.spec, request.num_systems
-        mode = spec.told(ChiefPodOptions).streams
+        mode = spec.options_of(ChiefPodOptions).streams
         num_shards = request.num_shards or 1
         # Only who maps the shards of MemoryX asks where a value lies; that takes the updates.
         asks_where = mode is StreamMode.MAPPED and num_shards > 1

@@ -22,6 +22,7 @@ from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader
 from appliance.streams.stream_topology import batches, gradients, num_ring_slots, store
+from workers.csx.generation.account import GenerationAccount
 from workers.csx.memory_accounting import MemoryAccount
 from workers.csx.pace import Pace
 from workers.csx.samples.strands import Strands
@@ -80,6 +81,7 @@ class CsxSession:
         self._account = MemoryAccount()
         self._simulated = simulated
         self._pace = Pace(simulated.paced_step_seconds, context.clock)
+        self._generation = GenerationAccount()
         self._pace_wait_seconds = 0.0
         context.progress.record(readings=simulated.readings(0))
         self._held: deque[NDArray[np.uint8]] = deque()
@@ -154,9 +156,11 @@ class CsxSession:
                     self._account.drop_weights()
                     broadcast.release()
                 case Action.DROP_BATCH:
+                    self._generation.add(self._executor.generated())
                     self._executor.end_step()
                     batch_ring.release()
-                    self._pace_wait_seconds += self._pace.wait(state.step + 1)
+                    simulated_steps = self._generation.steps(state.step + 1)
+                    self._pace_wait_seconds += self._pace.wait(simulated_steps)
                     now = clock.monotonic_seconds()
                     self._record(state.step + 1, now - began, now - first)
                     began = now
@@ -249,7 +253,8 @@ class CsxSession:
             step=num_steps,
             readings={
                 **self._account.readings(),
-                **self._simulated.readings(num_steps),
+                **self._simulated.readings(self._generation.steps(num_steps)),
+                **self._generation.readings(self._simulated, wall_seconds),
                 RESIDENT_WEIGHTS: float(self._residents.num_bytes),
                 WALL_STEP: step_seconds,
                 WALL_TOTAL: wall_seconds,

@@ -36,7 +36,7 @@ class SimulatedTime:
         Raises:
             UserError: There is no such machine.
         """
-        options = spec.told(ChiefPodOptions)
+        options = spec.options_of(ChiefPodOptions)
         timing = None
         if plan.layer_steps:
             timing = system_timing(

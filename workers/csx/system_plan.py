@@ -78,7 +78,11 @@ def system_part(
         step_names=tuple(step.name for step in plan.layer_steps),
         visits=visits(plan, num_systems),
         strands=share_parts(
-            plan, share, count=num_micro_batches(plan, num_systems), num_strands=num_strands
+            plan,
+            share,
+            count=num_micro_batches(plan, num_systems),
+            num_strands=num_strands,
+            mode=mode,
         ),
         deliveries=replace(sent, rows=()),
         load_bytes=_sizes(load_layouts),

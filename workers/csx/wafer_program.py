@@ -126,11 +126,11 @@ class _Builder:
     def _constants(self) -> Constants:
         nodes = _localised(self._plan, self._plan.wafer_constants, self._shard)
         names = [name for node in nodes for name in node.results if name in self._last_use]
-        return Constants(tuple(map(_without_stack, nodes)), names)
+        return Constants(tuple(map(without_stack, nodes)), names)
 
     def layer_part(self, index: int, step: LayerStep) -> LayerStepProgram:
         """Take in a layer step."""
-        nodes = tuple(map(_without_stack, _localised(self._plan, step.nodes, self._shard)))
+        nodes = tuple(map(without_stack, _localised(self._plan, step.nodes, self._shard)))
         defined = {name for node in nodes for name in node.results}
         sums, repeated = _sums(step)
         mentioned = {name for node in nodes for name in node.operands} | defined | sums.keys()
@@ -164,7 +164,7 @@ class _Builder:
         )
 
 
-def _without_stack(node: Node) -> Node:
+def without_stack(node: Node) -> Node:
     """Return a node with only as much of its call stack as messages show."""
     place, frame = node.location, node.location.user_frame()
     return replace(node, location=replace(place, frames=() if frame is None else (frame,)))

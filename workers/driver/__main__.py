@@ -18,7 +18,7 @@ from workers.driver.supervisor import ManagementLink, supervise
 
 def run_pod(spec: PodSpec) -> int:
     """Run the script until it has ended for good; return its exit code."""
-    options = spec.told(DriverPodOptions)
+    options = spec.options_of(DriverPodOptions)
     driver = DriverSpec.from_json(options.driver)
     user = JobUser.of(options.user_uid, options.user_gid, options.user_name)
     script = Script(spec, driver, user, token=options.token)

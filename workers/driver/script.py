@@ -97,12 +97,14 @@ class Script:
         }
         if self._driver.num_systems:
             ours["WSC_NUM_SYSTEMS"] = str(self._driver.num_systems)
-        told = self._pod.told(DriverPodOptions)
+        options = self._pod.options_of(DriverPodOptions)
         theirs = {"LANG": "C.UTF-8", **self._driver.environment}
-        paths = (theirs.get("PATH", "") or ("" if told.path else _PATH), told.path)
+        paths = (theirs.get("PATH", "") or ("" if options.path else _PATH), options.path)
         theirs["PATH"] = ":".join(filter(None, paths))
-        if told.client_config is not None:  # the way to the cluster from here, not from a terminal
-            theirs["CSCONFIG_PATH"] = str(told.client_config)
+        if (
+            options.client_config is not None
+        ):  # the way to the cluster from here, not from a terminal
+            theirs["CSCONFIG_PATH"] = str(options.client_config)
         user = {"USER": self._user.name, "LOGNAME": self._user.name, "HOME": self._home()}
         return {**theirs, **user, **ours}
 

@@ -29,12 +29,14 @@ class WorkerOptions:
     @classmethod
     def of(cls, spec: PodSpec) -> "WorkerOptions":
         """Return the options in a pod's spec."""
-        told = spec.told(WorkerPodOptions)
-        if told.request_path is None:
+        options = spec.options_of(WorkerPodOptions)
+        if options.request_path is None:
             raise InternalError("A worker is not told its job's request.")
         return cls(
-            request_path=told.request_path,
-            gang=GangSize(num_systems=told.num_systems, workers_per_system=told.workers_per_system),
-            uid=told.user_uid,
-            gid=told.user_gid,
+            request_path=options.request_path,
+            gang=GangSize(
+                num_systems=options.num_systems, workers_per_system=options.workers_per_system
+            ),
+            uid=options.user_uid,
+            gid=options.user_gid,
         )

@@ -18,7 +18,7 @@ from workers.memoryx.role import WeightRole
 
 def run_pod(spec: PodSpec) -> int:
     """Be the weight pod that the spec describes; return the exit code."""
-    keep_machine_code(spec.told(WeightPodOptions).machine_code)
+    keep_machine_code(spec.options_of(WeightPodOptions).machine_code)
     return shell.run_pod(spec, WeightRole)
 
 

@@ -38,7 +38,7 @@ class WeightRole:
 
     def __init__(self, context: PodContext) -> None:
         self._context = context
-        options = context.spec.told(WeightPodOptions)
+        options = context.spec.options_of(WeightPodOptions)
         self._num_threads = options.torch_threads or max(1, (os.cpu_count() or 1) // 2)
         self._limit_bytes, self._num_alike = options.memory_bytes, options.pods_here
         self._lock = threading.Lock()

@@ -92,29 +92,29 @@ class SdkOptions:
     @classmethod
     def of(cls, spec: PodSpec) -> "SdkOptions":
         """Return the options in a pod's spec, and what the client's request adds."""
-        told = spec.told(SdkPodOptions)
-        job_type = told.job_type
-        if told.request_path is None or told.compile_root is None:
+        options = spec.options_of(SdkPodOptions)
+        job_type = options.job_type
+        if options.request_path is None or options.compile_root is None:
             raise InternalError("An SDK pod is not told its request or the compile cache.")
-        data = told.request_path.read_bytes()
+        data = options.request_path.read_bytes()
         kind = SdkCompileJobRequest if job_type is JobType.SDK_COMPILE else SdkExecuteJobRequest
         request = kind.FromString(data)
         return cls(
             job_type=job_type,
-            compile_root=told.compile_root,
+            compile_root=options.compile_root,
             compile_dir=(
                 request.compile_dir_relative_path
                 if isinstance(request, SdkCompileJobRequest)
                 else ""
             ),
-            service_authority=told.service_authority,
-            bind_host=told.bind_host,
-            public_host=told.public_host,
-            tls_cert=told.tls_cert,
-            tls_key=told.tls_key,
-            user_uid=told.user_uid,
-            user_gid=told.user_gid,
-            system_address=f"{told.systems[0]}:{_SYSTEM_PORT}" if told.systems else "",
+            service_authority=options.service_authority,
+            bind_host=options.bind_host,
+            public_host=options.public_host,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            user_uid=options.user_uid,
+            user_gid=options.user_gid,
+            system_address=f"{options.systems[0]}:{_SYSTEM_PORT}" if options.systems else "",
             is_traced=request.debug_args.debug_mgr.labels.get(_TRACE_LABEL, "") in _YES,
             limits=SdkLimits(memory_bytes=_most_memory(request)),
         )

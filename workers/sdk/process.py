@@ -150,7 +150,7 @@ class SdkPod:
         return server
 
     def _listen_for_hosts(self, stack: contextlib.ExitStack) -> str:
-        """Open a port for management on another host, if it is; return where we are reached."""
+        """Open a port for management on another node, if it is; return where we are reached."""
         target = self._spec.control_address()
         if not self._spec.is_networked:
             return target

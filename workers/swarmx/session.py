@@ -75,7 +75,7 @@ class BroadcastReduceSession:
         self._place = swarmx_tree(num_systems, fan_out=fan_out)[context.spec.index]
         self._visits = visits(plan, num_systems)
         self._deliveries = deliveries(plan, num_systems)
-        mode = context.spec.told(SwarmxPodOptions).streams
+        mode = context.spec.options_of(SwarmxPodOptions).streams
         rows = self._deliveries.rows if mode is StreamMode.RING else ()
         shards = [shard.plan for shard in shard_plans(plan, num_shards)]
         self._copies = broadcast_copies(plan, shards, rows)

@@ -1,10 +1,10 @@
 """Pass: decide which part of the program each system can do for its own share of the batch.
 
 The batch tensors come in sharded along axis 0, and that propagates through the graph by the tables
-of `dim_maps`. A value is either replicated (the same everywhere), sharded along an axis, or partial
-(to be added up over the systems). A partial value crosses SwarmX where it is produced: a `wsc.Sum`
-makes it replicated. So every program can be distributed: whatever has no rule gets its operands
-gathered (`wsc.ShardPad`, then `wsc.Sum`) and is computed replicated.
+of `core.ir.dim_maps`. A value is either replicated (the same everywhere), sharded along an axis, or
+partial (to be added up over the systems). A partial value crosses SwarmX where it is produced: a
+`wsc.Sum` makes it replicated. So every program can be distributed: whatever has no rule gets its
+operands gathered (`wsc.ShardPad`, then `wsc.Sum`) and is computed replicated.
 
 A replicated value that sharded computation needs is made sharded as early as that is possible: its
 producers are repeated in narrower form back to constants, random numbers and broadcasts; where that
@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from appliance.compiler.passes import decompositions
-from appliance.compiler.passes.dim_maps import DimMap, find_dim_map
 from appliance.compiler.passes.rewriting import Names, simple_node, without_dead_nodes
 from appliance.compiler.passes.shardings import Sharding, fits, through_reshape
 from appliance.core.errors import ProgramError
 from appliance.core.ir.attributes import flag, integer, integers, text
+from appliance.core.ir.dim_maps import DimMap, find_dim_map
 from appliance.core.ir.graph import UNKNOWN_LOCATION, Graph, Node
 from appliance.core.ir.ops import RANDOM_OPS
 from appliance.core.ir.shapes import channel_dim

@@ -46,6 +46,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
     "LayerNorm": {"epsilon": 1e-5},
     "LayerNormGrad": {"epsilon": 1e-5},
     "Pool": {"pool_type": "MAX", "data_format": "NCDHW"},
+    "RandomMultinomial": {"replacement": False, "seed": 0},
     "Reduce": {"keep_dims": ()},
     "Scatter": {"axis": 0, "reduce_kind": "NONE"},
     "Softmax": {"axis": -1},
@@ -54,7 +55,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
     "TopK": {"largest": True, "sorted": True},
     "pad": {"padding_mode": "CONSTANT"},
 }
-_OPTIONAL = frozenset({"gradient", "transposed", "value"})
+_OPTIONAL = frozenset({"active_share", "gradient", "transposed", "value"})
 _AXES = ("axis", "dim", "dimension", "dimensions", "dims", "keep_dims")
 _AXIS_OPS_OF_RESULT = frozenset({"OneHot", "Arange"})
 
@@ -217,6 +218,16 @@ class _Normaliser:
         }
         return [self._without_operands(node, 0, extra)]
 
+    def random_multinomial(self, node: Node) -> list[Node]:
+        return [self._plain(node, {"stream": self._next_stream()})]
+
+    def conditional_arange(self, node: Node) -> list[Node]:
+        extra: dict[str, Attribute] = {
+            "start": self._number(node, 1, "start"),
+            "step": self._number(node, 2, "step"),
+        }
+        return [self._without_operands(node, 1, extra)]
+
     def _next_stream(self) -> int:
         self._num_random += 1
         return self._num_random
@@ -255,6 +266,37 @@ class _Normaliser:
         """The front end forgets epsilon; it is that of the forward pass over the same values."""
         epsilon = self._epsilons.get(node.operands[1])
         return [self._plain(node, None if epsilon is None else {"epsilon": epsilon})]
+
+    def masked_rows(self, node: Node) -> list[Node]:
+        """Say which share of its rows the product computes, where the program knows."""
+        rows = self._types[node.operands[-2]].shape[-1]
+        capacity, experts, chosen = (
+            node.attributes.get(name)
+            for name in (
+                "denseCapacity",
+                "expert_block_info.num_experts",
+                "expert_block_info.top_k",
+            )
+        )
+        share = 1.0
+        if isinstance(experts, int) and isinstance(chosen, int) and experts > 0:
+            share = chosen / experts
+        if isinstance(capacity, int):
+            share = min(share, capacity / rows)
+        return [self._plain(node, {"active_share": share} if 0.0 < share < 1.0 else None)]
+
+    def reduce_bias(self, node: Node) -> list[Node]:
+        """The bias only says how large its gradient is."""
+        return [self._plain(replace(node, op="BiasAddGrad", operands=node.operands[:1]))]
+
+    def weight_gradient(self, node: Node) -> list[Node]:
+        """The weight only says which elements of its gradient somebody may want."""
+        extra: dict[str, Attribute] = {"transpose_a": False, "transpose_b": True}
+        return [self._plain(replace(node, op="MatMul", operands=node.operands[:2]), extra)]
+
+    def ranged_weight_gradient(self, node: Node) -> list[Node]:
+        gradient, x, _, counts = node.operands
+        return [self._plain(replace(node, operands=(gradient, x, counts)))]
 
     def top_k(self, node: Node) -> list[Node]:
         return [self._plain(replace(node, results=node.results[:2], types=node.types[:2]))]
@@ -325,15 +367,22 @@ class _Normaliser:
 _Handler = Callable[[_Normaliser, Node], list[Node]]
 _HANDLERS: Mapping[tuple[str, int], _Handler] = {
     ("Arange", 3): _Normaliser.arange,
+    ("DMatMul", 3): _Normaliser.weight_gradient,
+    ("ConditionalArange", 3): _Normaliser.conditional_arange,
     ("FusedBatchNorm", 5): _Normaliser.batch_norm,
     ("GroupNorm", 3): _Normaliser.group_norm,
     ("GroupNormGrad", 2): _Normaliser.group_norm_grad,
     ("GroupNormGrad", 3): _Normaliser.group_norm_grad,
     ("MatrixBandPart", 3): _Normaliser.band_part,
     ("OneHot", 5): _Normaliser.one_hot,
+    ("RandomMultinomial", 1): _Normaliser.random_multinomial,
     ("RandomNormal", 2): _Normaliser.random_normal,
     ("RandomUniform", 3): _Normaliser.random_uniform,
+    ("RangedDMatMul", 4): _Normaliser.ranged_weight_gradient,
+    ("ReduceBias", 2): _Normaliser.reduce_bias,
     ("Slice", 3): _Normaliser.slice,
+    ("SparseActMatMul", 3): _Normaliser.masked_rows,
+    ("SparseActMatMulGrad", 4): _Normaliser.masked_rows,
     ("StridedSlice", 4): _Normaliser.strided_slice,
     ("StridedSliceGrad", 5): _Normaliser.strided_slice_grad,
     ("TopK", 1): _Normaliser.top_k,

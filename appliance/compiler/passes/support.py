@@ -20,8 +20,11 @@ The `Mesh` ones say how the client would lay tensors out over its devices; their
 the whole tensor, and where things go is decided here.
 """
 
+LOOP_OPS = frozenset({"wsc.NextTokens", "wsc.Position"})
+"""Ours, but put there as the text is read; see `position_loop`."""
+
 OURS = "wsc."
-_ONLY_IN_TEXT = frozenset({"Slice"})
+_ONLY_IN_TEXT = frozenset({"DMatMul", "ReduceBias", "Slice"})
 _MAX_LISTED = 20
 
 
@@ -76,5 +79,5 @@ def _listed(types: Sequence[TensorType]) -> str:
 
 def _is_known(op: str) -> bool:
     if op.startswith(OURS):
-        return False
+        return op in LOOP_OPS
     return op in SPECS or op in MARKERS or op in _ONLY_IN_TEXT

@@ -17,6 +17,9 @@ AttributeDict = dict[str, Attribute]
 IGNORED: Final = "cs.internal"
 """Notes of the front end to itself; they carry no meaning for the computation."""
 
+_EXPERTS: Final = "expert_block_info."
+"""The one note that is kept: of how many experts a row goes to how many."""
+
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
 _DENSE_BODY = re.compile(r'dense<(?:"0x([0-9a-fA-F]*)"|([^>"]*))>')
 _ELEMENT = re.compile(r"[^\s,\[\]]+")
@@ -52,7 +55,9 @@ def _parse_entry(cursor: Cursor, name: str, attributes: AttributeDict) -> None:
         attributes[name] = parse_value(cursor)
         return
     nested = parse_dict(cursor)
-    if name != IGNORED:
+    if name == IGNORED:
+        attributes.update({k: v for k, v in nested.items() if k.startswith(_EXPERTS)})
+    else:
         attributes.update({f"{name}.{key}": value for key, value in nested.items()})
 
 

@@ -6,6 +6,7 @@ other. All users share the cache, since the same program gives the same plan; bu
 user's only once a job of theirs has brought its program, which leaves a mark of that user in it.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -17,6 +18,7 @@ from appliance.files.beneath import Beneath, is_file, read_file
 
 _PLAN = "plan.txt"
 _PROGRAM = "program.mlir"
+_MEMORY = "memory.json"
 _MARK_OF_NOBODY = "user-none"
 
 
@@ -49,14 +51,22 @@ class ArtifactStore:
         """Whether an artifact is there, whoever's."""
         return is_file(directory / _PLAN)
 
-    def store(self, directory: Beneath, *, plan_text: str, program: str) -> None:
-        """Write an artifact for the user; one that is there already becomes theirs too."""
+    def store(self, directory: Beneath, *, plan_text: str, program: str, memory: str = "") -> None:
+        """Write an artifact for the user; one that is there already becomes theirs too.
+
+        Args:
+            directory: Where it goes.
+            plan_text: The plan.
+            program: What it was made from.
+            memory: What its pods take of memory, as JSON; empty if unknown.
+        """
         path = directory.path
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         temporary.mkdir()
         try:
             _write(temporary / _PROGRAM, program)
+            _write(temporary / _MEMORY, memory)
             _write(temporary / _PLAN, plan_text)
             temporary.rename(path)
         except OSError:
@@ -65,6 +75,12 @@ class ArtifactStore:
             if not self.has(directory):
                 raise
         self.take(directory)
+
+    def memory(self, directory: Beneath) -> str:
+        """Return what an artifact's pods take of memory, as JSON; empty if it does not say."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # of an earlier version
+            return read_file(directory / _MEMORY).decode()
+        return ""
 
     def take(self, directory: Beneath) -> None:
         """Make an artifact the user's too, whose job has brought the same program."""

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -11,8 +11,10 @@ from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.coordinator.console import Console, Topic
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.core.errors import UnschedulableError, UserError, WscError
+from appliance.core.ids import Role
 from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits, num_micro_batches
 from appliance.core.plans.plan import Execution, Plan, Precision
+from appliance.core.plans.pod_memory import PodMemory
 from appliance.core.plans.shard_count import count_shards, may_have_shards
 from appliance.core.plans.shard_plans import MAX_MESSAGES, most_shards
 from appliance.files.beneath import Beneath
@@ -63,12 +65,14 @@ class Compiler:
         plan_key: Returns its key, without compiling it.
         print_plan: Returns a plan's text.
         parse_plan: Reads that text.
+        pod_memory: Returns what a plan's pods take of memory.
     """
 
     compile_program: CompileProgram
     plan_key: PlanKey
     print_plan: Callable[[Plan], str]
     parse_plan: Callable[[str], Plan]
+    pod_memory: Callable[[Plan], PodMemory]
 
 
 class Compilation:
@@ -151,7 +155,12 @@ class Compilation:
                 num_systems=gang.num_systems,
                 limits=self._limits,
             )
-            self._artifacts.store(directory, plan_text=compiler.print_plan(plan), program=text)
+            self._artifacts.store(
+                directory,
+                plan_text=compiler.print_plan(plan),
+                program=text,
+                memory=compiler.pod_memory(plan).to_json(),
+            )
             logger.info(
                 "Program compiled", extra={"key": key, "layer_steps": len(plan.layer_steps)}
             )
@@ -164,9 +173,17 @@ class Compilation:
         gang = replace(gang, num_shards=self._num_shards(request, directory, plan))
         return CompileResponse(
             cache_compile_dir=str(directory),
-            cluster_details=cluster_details(gang),
+            cluster_details=cluster_details(gang, self._memory(directory, gang)),
             cross_compile_state=request.cross_compile_state,
         )
+
+    def _memory(self, directory: Beneath, gang: GangSize) -> Mapping[Role, int]:
+        """Return what each pod of a gang takes of memory; empty of a program that does not say."""
+        text = self._artifacts.memory(directory)
+        if not text:
+            return {}
+        memory = PodMemory.from_json(text)
+        return memory.by_role(num_systems=gang.num_systems, num_shards=gang.num_shards)
 
     def _num_shards(self, request: CompileRequest, directory: Beneath, plan: Plan | None) -> int:
         """Return how many weight pods the job gets; reads the plan only if it may be several."""

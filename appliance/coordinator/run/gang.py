@@ -42,8 +42,8 @@ HEARTBEAT_SECONDS = 1.0
 _STOP_SECONDS = 7.0
 _REGISTER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
-_ROUND_SECONDS = 1.0
-"""A round of looking at the pods that takes longer than this: the coordinator itself was frozen."""
+_SWEEP_SECONDS = 1.0
+"""A sweep over the pods that takes longer than this: the coordinator itself was frozen."""
 _SCAN_SECONDS = 2.0
 """Between two looks for the processes of pods that have not registered."""
 _CHANNEL_OPTIONS = [
@@ -100,7 +100,7 @@ class Gang:
     Args:
         spec: The coordinator, and which pod runs on which host.
         size: The job's size.
-        peers: The ways to pods on other hosts.
+        peers: The ways to pods on other nodes.
         clock: Source of time.
         fan_out: Children of a SwarmX pod at most.
         stall_seconds: How long the job may not move.
@@ -131,7 +131,7 @@ class Gang:
         self._changed = threading.Condition()
         self._is_closed = False
         self._stop_calls: list[object] = []
-        self._listened = ListenedTime(clock, most_seconds=_ROUND_SECONDS)
+        self._listened = ListenedTime(clock, most_seconds=_SWEEP_SECONDS)
         self._unregistered: Mapping[str, int] = {}
         self._next_scan = 0.0
         self._thread = threading.Thread(target=self._watch, name="gang", daemon=True)
@@ -197,7 +197,7 @@ class Gang:
                 self._changed.wait(_POLL_SECONDS)
 
     def stream_addresses(self) -> dict[str, str]:
-        """Return where pods on other hosts reach each pod's streams, by member name."""
+        """Return where pods on other nodes reach each pod's streams, by member name."""
         return {
             member_name(role, index): pod.stream_address
             for (role, index), pod in self._pods.items()

@@ -11,13 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from appliance.core.errors import UserError
+from appliance.core.plans.output_titles import output_titles
 from appliance.core.plans.plan import Plan
 from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.grid import wafer_picture
 from appliance.wafer.timing.program_operations import program_step
 from appliance.wafer.timing.step_profile import Span, SpanKind, run_spans
 from appliance.wafer.timing.system_timing import plan_timing
-from appliance.wire.profiles import keep_profile, keep_wafer_picture
+from appliance.wire.profiles import keep_output_titles, keep_profile, keep_wafer_picture
 from protos.appliance.appliance_service_pb2 import FinalizeResponse, LoadRequest
 
 _MICROSECONDS = 1e6
@@ -65,7 +66,7 @@ def profile(
 def store_simulated_views(
     work_dir: Path, session: int, plan: Plan, *, machine: Machine, num_systems: int
 ) -> None:
-    """Store in a job's work directory what pages and csctl show of the simulated wafer.
+    """Store in a job's work directory what pages and csctl show of its program.
 
     Args:
         work_dir: The job's work directory.
@@ -74,6 +75,7 @@ def store_simulated_views(
         machine: What each system is.
         num_systems: How many.
     """
+    keep_output_titles(work_dir, output_titles(plan))
     keep_profile(work_dir, profile(plan, range(1, 2), machine=machine, num_systems=num_systems))
     if not plan.layer_steps:  # nothing of it runs on the wafer
         return

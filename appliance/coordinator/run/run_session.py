@@ -90,7 +90,7 @@ class Session:
         return self._places[self.ingress.tensor(name).resource_name][0]
 
     def write_back(self) -> tuple[tuple[str, ...], ...]:
-        """Bring the tensors that were written here to MemoryX, if it is on another host.
+        """Bring the tensors that were written here to MemoryX, if it is on another node.
 
         Returns:
             For each shard, the names of those that it holds.

@@ -38,6 +38,8 @@ class Cost(StrEnum):
     """Stays open for as long as a client's job lives."""
     HEAVY = "heavy"
     """Seconds of processor time: a process of its own, of few, with a memory limit."""
+    LOGIN = "login elsewhere"
+    """Waits for an identity provider, which is on another machine."""
     WRONG_TOKEN = "wrong token"
     """Not a call but a proof that failed; counted by the address that it came from."""
 
@@ -67,6 +69,7 @@ ALLOWANCES: dict[Cost, Allowance] = {
     Cost.FOLLOW: Allowance(per_caller=32, total=512, per_second=10, burst=100),
     Cost.CLIENT: Allowance(per_caller=4096, total=16_384, per_second=1000, burst=20_000),
     Cost.HEAVY: Allowance(per_caller=2, total=8, per_second=1, burst=10),
+    Cost.LOGIN: Allowance(per_caller=8, total=8, per_second=5, burst=100),
     Cost.WRONG_TOKEN: Allowance(per_caller=256, total=2048, per_second=0.2, burst=20),
 }
 

@@ -11,6 +11,7 @@ from appliance.core.cluster.access import Action
 
 PUBLIC = Rule(action=Action.READ, identity=Identity.NOTHING, max_bytes=64 * KIB)
 LOGIN = replace(PUBLIC, kind="login", max_bytes=16 * KIB)
+PROVIDER_LOGIN = replace(PUBLIC, kind="login", cost=Cost.LOGIN, max_bytes=0)
 READ = Rule(action=Action.READ)
 READ_JOB = Rule(action=Action.READ, kind="job")
 CLIENT_STREAM = Rule(

@@ -3,7 +3,7 @@
 Silence alone does not tell. A process that was stopped (SIGSTOP, a debugger), that waits for its
 memory to be swapped in, or that gets no processor time is silent for minutes and then continues;
 one that has ended never does. The kernel knows which it is, so whoever misses an answer looks up
-the process before giving it up. A process on another host cannot be looked up, so only the length
+the process before giving it up. A process on another node cannot be looked up, so only the length
 of its silence counts.
 
 Pure: observations come as values, see `appliance.pods.process_looks`.
@@ -19,7 +19,7 @@ DEFAULT_STALL_SECONDS = 630.0
 """How long a job may not move before it fails; what the real cluster gives it."""
 
 AWAKE_SECONDS = 30.0
-"""Silence after which a process that could answer is given up, and one on another host, which may
+"""Silence after which a process that could answer is given up, and one on another node, which may
 be cut off for a while as a stream may."""
 
 NOTICE_SECONDS = 5.0
@@ -109,7 +109,7 @@ class Silence:
         seconds: How long it has not.
         num_refused: Calls in a row that were not even taken.
         activity: What its process does.
-        is_far: Whether it is on another host, where it may be cut off for a while.
+        is_far: Whether it is on another node, where it may be cut off for a while.
     """
 
     seconds: float

@@ -20,6 +20,14 @@ SIMULATED_GRADIENT_STREAM: Final = "wsc_csx_simulated_gradient_bytes_per_second"
 """Gradients out of this system, averaged over a step."""
 RESIDENT_WEIGHTS: Final = "wsc_csx_resident_weight_bytes"
 """What this system keeps of what layer steps load: all in pipelined execution, else nothing."""
+GENERATED_TOKENS: Final = "wsc_csx_generated_tokens_total"
+"""Tokens that this system's samples have got in the session, of a program that generates."""
+GENERATION_PASSES: Final = "wsc_csx_generation_passes_total"
+"""How often this system has run the program for them: once for each position."""
+GENERATED_RATE: Final = "wsc_csx_generated_tokens_per_second"
+"""Tokens over the wall time of the session so far; the systems' rates add up to the job's."""
+SIMULATED_GENERATED_RATE: Final = "wsc_csx_simulated_generated_tokens_per_second"
+"""The same over the simulated time."""
 INPUT_WAIT: Final = "wsc_csx_input_wait_seconds"
 """Wall time that this system has waited for batches in the session."""
 INPUT_WAIT_NOW: Final = "wsc_csx_input_wait_now_seconds"
@@ -42,6 +50,10 @@ HELP: Final[Mapping[str, str]] = {
     SIMULATED_UTILIZATION: "Simulated: multiply-adds done over those possible.",
     SIMULATED_WEIGHT_STREAM: "Simulated: weights into this system, averaged over a step.",
     SIMULATED_GRADIENT_STREAM: "Simulated: gradients out of this system, averaged over a step.",
+    GENERATED_TOKENS: "Tokens that a system has generated.",
+    GENERATION_PASSES: "Passes over positions in which it did.",
+    GENERATED_RATE: "Generated tokens per second of wall time.",
+    SIMULATED_GENERATED_RATE: "Simulated: generated tokens per second.",
     WALL_STEP: "Wall time of the last step on this machine, pacing included.",
     WALL_TOTAL: "Wall time of all steps of the session.",
     MEMORYX_UPDATE: "Time that MemoryX spent on updates and outputs, waiting aside.",

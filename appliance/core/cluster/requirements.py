@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
-from appliance.core.ids import JobId
+from appliance.core.ids import JobId, Role
 
 NODE_ROLES = ("management", "memory", "broadcastreduce", "activation", "worker")
 """Roles that CPU nodes have."""
@@ -52,6 +52,7 @@ class Requirements:
         num_shards: Weight pods of the job, each a shard of MemoryX.
         is_preemptible: Whether it may be stopped for a higher priority and queued again.
         after: Jobs that must have succeeded before it first starts.
+        planned_memory: Bytes that the plan needs for one pod of each role; empty if unknown.
     """
 
     num_node_groups: int = 0
@@ -64,6 +65,7 @@ class Requirements:
     num_shards: int = 1
     is_preemptible: bool = False
     after: tuple[JobId, ...] = ()
+    planned_memory: tuple[tuple[Role, int], ...] = ()
 
     # `Any`: values of a JSON object.
     def to_dict(self) -> dict[str, Any]:
@@ -90,6 +92,9 @@ class Requirements:
         if "group_kind" in values:
             values["group_kind"] = GroupKind[values["group_kind"]]
         values["after"] = tuple(map(JobId, values.get("after", ())))
+        values["planned_memory"] = tuple(
+            (Role(role), size) for role, size in values.get("planned_memory", ())
+        )
         values["pods"] = tuple(
             PodDemand(role=role, count=count, memory_bytes=memory, num_cores=cores)
             for role, count, memory, cores in values.get("pods", ())

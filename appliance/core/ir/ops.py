@@ -55,13 +55,24 @@ Contraction
         etc. are those of the forward convolution. Weights are [O, I/groups, spatial...].
         FWD (x, w) -> y;  BWD_INPUT (dy, w) -> dx;  BWD_KERNEL (x, dy) -> dw
     BiasAdd (x, bias) {dim}    BiasAddGrad (dy) {dim} -> sum over all dims but dim (+)
+    SparseActMatMul (x[.., n], mask[..], w[k, n]) -> x w^T for the rows whose mask is not 0, zeros
+        for the others; only the former are computed
+    SparseActMatMulGrad (dy[.., k], x, mask, w) -> dx[.., n], dw (+ for dw)
+        Both may have {active_share}: the part of the rows that the program expects to compute
+    SparseMatMul (x[.., s, n], indices[.., s], w[k, experts, n]) -> each row times the matrix
+        w[:, its index, :], transposed: [.., s, k]; no index comes twice along s
+    SparseMatMulGrad (dy[.., s, k], x, indices, w) -> dx, dw (+ for dw)
+    RangedMatMul (w[k, n], x[b, s, n], counts[b]) -> x w^T for the first counts[b] rows of sample b,
+        zeros for the others
+    RangedDMatMul (dy[b, s, k], x[b, s, n], counts[b]) -> dw[k, n] over those rows (+)
 Reduction
     Reduce (x) {dimensions, keep_dims, reduce_kind: ADD|MUL|MAX|MIN|AND|OR|MEAN|ARGMAX|ARGMIN};
         keep_dims is the subset of dimensions that stay with size 1; ADD (+)
     L2Norm (x) {dims, keepdim}: sqrt(sum(x * x))
     Softmax (x) {axis}    CumSum CumProd (x) {axis, exclusive, reverse}
     TopK (x) {k, dimension, largest, sorted} -> values, indices (ties: the lowest index first)
-    NthOrderStatistic (x) {k, dimension} -> k-th smallest, dimension kept with size 1
+    NthOrderStatistic (x) {k, dimension} -> 1 where an element is among the k largest along a
+        dimension (ties: the lowest index first), else 0
 Normalisation; statistics in float32 whatever the element type
     LayerNorm (x, beta, gamma) {epsilon}; normalised over the trailing dims of gamma
     LayerNormGrad (dy, x, beta, gamma) {epsilon} -> dx, dbeta, dgamma (+ for the last two)
@@ -91,6 +102,20 @@ Indexing
     Scatter (base, indices, updates) {axis, reduce_kind: NONE|ADD|MUL|MAX|MIN}: as torch.scatter
     ScatterNd (base, indices[n.., d], updates): adds updates[n..] at base[indices[n..]] (+)
     OneHot (indices) {axis, on, off}: result dim axis is the depth
+Sampling (tokens from probabilities)
+    FusedTopK (x) {k, dimension} -> int32, twice k along `dimension`: the k largest, each as its
+        float32's bits followed by its index
+    FusedTopP (fused, p, u, k) -> the index drawn from the smallest set of the first k whose sum is
+        at least p: the first whose running sum exceeds u times the set's sum
+    FusedTopPDeinterleaved (values, indices, p, u, k): the same of what TopK gives
+    RandomMultinomial (weights) {num_samples, replacement, seed, stream} -> indices drawn along the
+        last dim
+    ConditionalArange (mask) {start, step}: the place of each true element among those of its row,
+        times step, plus start; 0 where the mask is false
+Ours (a loop over positions; see `appliance.compiler.passes.position_loop`)
+    wsc.Position () -> the index that the loop is at, everywhere the same; the step outside of one
+    wsc.NextTokens (tokens, index, update, stop_sequences) {loop_dim, start_tokens, max_tokens}: the
+        tokens after the loop. One evaluation gives the tokens with the update behind the index
 Ours (batch sharding; see `appliance.core.ir.sharding`)
     wsc.Sum (partial) -> total: crosses SwarmX; an identity where one system holds the whole batch.
         Only in graphs between passes, never among the nodes of a plan.
@@ -104,7 +129,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.core.errors import InternalError
-from appliance.core.ir import shapes
+from appliance.core.ir import routed_shapes, shapes
 from appliance.core.ir.graph import Graph, Node
 from appliance.core.ir.tensors import DType, TensorType
 
@@ -123,7 +148,7 @@ class OpSpec:
         infer: Shape rule; None where the result's shape cannot be derived from the operands.
         dtype: `same` as the first operand (or float32 for a 16-bit one), `any`, or an element type.
         is_view: Whether the result may share memory with the first operand.
-        is_random: Whether the result differs from step to step.
+        is_random: Whether the result differs from step to step, whatever the operands.
     """
 
     num_operands: tuple[int, ...]
@@ -239,6 +264,16 @@ SPECS: Mapping[str, OpSpec] = {
     "Convolution": OpSpec(num_operands=(2,), attributes=_CONVOLUTION, infer=shapes.convolution),
     "BiasAdd": OpSpec(num_operands=(2,), attributes=("dim",), infer=shapes.bias_add),
     "BiasAddGrad": OpSpec(num_operands=(1,), attributes=("dim",), infer=shapes.bias_add_grad),
+    "SparseActMatMul": OpSpec(num_operands=(3,), infer=routed_shapes.masked_rows),
+    "SparseActMatMulGrad": OpSpec(
+        num_operands=(4,), num_results=2, infer=routed_shapes.masked_rows_grad
+    ),
+    "SparseMatMul": OpSpec(num_operands=(3,), infer=routed_shapes.chosen_matrix),
+    "SparseMatMulGrad": OpSpec(
+        num_operands=(4,), num_results=2, infer=routed_shapes.chosen_matrix_grad
+    ),
+    "RangedMatMul": OpSpec(num_operands=(3,), infer=routed_shapes.first_rows),
+    "RangedDMatMul": OpSpec(num_operands=(3,), infer=routed_shapes.first_rows_grad),
     "Reduce": OpSpec(
         num_operands=(1,),
         attributes=("dimensions", "keep_dims", "reduce_kind"),
@@ -257,7 +292,10 @@ SPECS: Mapping[str, OpSpec] = {
         dtype="any",
     ),
     "NthOrderStatistic": OpSpec(
-        num_operands=(1,), attributes=("k", "dimension"), infer=shapes.order_statistic
+        num_operands=(1,),
+        attributes=("k", "dimension"),
+        infer=shapes.order_statistic,
+        dtype="any",
     ),
     "LayerNorm": OpSpec(num_operands=(3,), attributes=("epsilon",), infer=shapes.layer_norm),
     "LayerNormGrad": OpSpec(
@@ -302,6 +340,30 @@ SPECS: Mapping[str, OpSpec] = {
     "OneHot": OpSpec(
         num_operands=(1,), attributes=("axis", "on", "off"), infer=shapes.one_hot, dtype="any"
     ),
+    "ConditionalArange": OpSpec(
+        num_operands=(1,),
+        attributes=("start", "step"),
+        infer=shapes.elementwise,
+        dtype="any",
+    ),
+    "FusedTopK": OpSpec(
+        num_operands=(1,), attributes=("k", "dimension"), infer=shapes.fused_top_k, dtype=DType.I32
+    ),
+    "FusedTopP": OpSpec(num_operands=(4,), infer=shapes.fused_top_p, dtype=DType.I32),
+    "FusedTopPDeinterleaved": OpSpec(num_operands=(5,), infer=shapes.fused_top_p, dtype=DType.I32),
+    "RandomMultinomial": OpSpec(
+        num_operands=(1,),
+        attributes=("num_samples", "replacement", "seed", "stream"),
+        infer=shapes.multinomial,
+        dtype="any",
+        is_random=True,
+    ),
+    "wsc.Position": OpSpec(num_operands=(0,), dtype=DType.I32, is_random=True),
+    "wsc.NextTokens": OpSpec(
+        num_operands=(4,),
+        attributes=("loop_dim", "start_tokens", "max_tokens"),
+        infer=shapes.next_tokens,
+    ),
     "wsc.Sum": OpSpec(num_operands=(1,), infer=shapes.elementwise),
     "wsc.ShardSlice": OpSpec(
         num_operands=(1,), attributes=("axis", "outer"), infer=shapes.elementwise, is_view=True
@@ -315,7 +377,7 @@ VIEW_OPS = frozenset(op for op, spec in SPECS.items() if spec.is_view)
 """Ops whose result may share memory with their operand."""
 
 RANDOM_OPS = frozenset(op for op, spec in SPECS.items() if spec.is_random)
-"""Ops whose result differs from step to step although they have no operands."""
+"""Ops whose result differs from step to step, whatever their operands."""
 
 
 def check_node(node: Node, operand_types: Sequence[TensorType]) -> str:

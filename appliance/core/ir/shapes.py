@@ -226,9 +226,10 @@ def top_k(node: Node, types: Sequence[TensorType]) -> Shapes:
 
 
 def order_statistic(node: Node, types: Sequence[TensorType]) -> Shapes:
-    """One dim shrinks to 1 and stays."""
-    dim, shape = integer(node, "dimension"), types[0].shape
-    return ((*shape[:dim], 1, *shape[dim + 1 :]),)
+    """The mask has the operand's shape, and the dim has so many elements."""
+    k, size = integer(node, "k"), types[0].shape[integer(node, "dimension")]
+    _require(0 < k <= size, f"{types[0]}, the {k} largest of {size}")
+    return (types[0].shape,)
 
 
 def layer_norm(node: Node, types: Sequence[TensorType]) -> Shapes:
@@ -325,3 +326,33 @@ def one_hot(node: Node, types: Sequence[TensorType]) -> Shapes:
     """The depth, which only the result tells, is inserted at the axis."""
     axis, shape, result = integer(node, "axis"), types[0].shape, node.types[0].shape
     return ((*shape[:axis], result[axis], *shape[axis:]),)
+
+
+def fused_top_k(node: Node, types: Sequence[TensorType]) -> Shapes:
+    """One dim becomes values and indices of the k largest."""
+    dim, k, shape = integer(node, "dimension"), integer(node, "k"), types[0].shape
+    _require(k <= shape[dim], f"k is {k} and the dim has {shape[dim]} elements")
+    return ((*shape[:dim], 2 * k, *shape[dim + 1 :]),)
+
+
+def fused_top_p(node: Node, types: Sequence[TensorType]) -> Shapes:
+    """The last dim of what is drawn from shrinks to 1; the parameters are one for each row."""
+    rows = types[0].shape[:-1]
+    for type_ in types[-3:]:
+        _require(type_.shape == (*rows, 1), f"a parameter is {type_.shape}, the rows are {rows}")
+    return ((*rows, 1),)
+
+
+def multinomial(node: Node, types: Sequence[TensorType]) -> Shapes:
+    """The last dim becomes that of the samples."""
+    return ((*types[0].shape[:-1], integer(node, "num_samples")),)
+
+
+def next_tokens(node: Node, types: Sequence[TensorType]) -> Shapes:
+    """The update is one slice of the tokens, the index one number for each row of it."""
+    tokens, index, update = (type_.shape for type_ in types[:3])
+    dim = integer(node, "loop_dim")
+    _require(0 < dim < len(tokens), f"the loop is over dim {dim} of {tokens}")
+    _require(update == (*tokens[:dim], 1, *tokens[dim + 1 :]), f"{update} is no slice of {tokens}")
+    _require(index == (*tokens[:dim], 1), f"the index is {index} for {tokens}")
+    return (tokens,)

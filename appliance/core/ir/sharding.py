@@ -160,6 +160,7 @@ class _Localiser:
 
 _ADJUSTMENTS: Mapping[str, Callable[[_Localiser, Node], dict[str, Attribute]]] = {
     "Const": _Localiser.constant,
+    "RandomMultinomial": _Localiser.random,
     "RandomNormal": _Localiser.random,
     "RandomUniform": _Localiser.random,
     "Split": _Localiser.split,

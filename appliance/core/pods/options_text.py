@@ -57,11 +57,11 @@ def read_options(role: Role, texts: Mapping[str, str]) -> PodOptions:
         )
     kind = options_type(role, JobType(texts.get("job_type") or JobType.EXECUTE))
     hints = get_type_hints(kind)
-    told: dict[str, Any] = {}  # `Any`: each has the type of its field
+    values: dict[str, Any] = {}  # `Any`: each has the type of its field
     for name, type_ in hints.items():
         if text := texts.get(name, ""):
-            told[name] = _value(type_, name, text)
-    return kind(**told)
+            values[name] = _value(type_, name, text)
+    return kind(**values)
 
 
 def _text(value: object) -> str:

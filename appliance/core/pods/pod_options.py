@@ -47,14 +47,16 @@ class PodOptions:
         user_uid: The job's user, whose rights its programs have; None means ours.
         user_gid: The job's group, likewise.
         stall_seconds: How long a job may not move before it fails.
-        stream_host: Address at which it listens for, and is reached by, other hosts; empty for
+        stream_host: Address at which it listens for, and is reached by, other nodes; empty for
             loopback.
-        stream_key: The job's secret, which pods of other hosts know.
+        stream_key: The job's secret, which pods of other nodes know.
         stream_identity: File with the key and certificate for encrypted connections; None for
             plain ones.
         otlp: Where traces go; empty for nowhere.
         torch_threads: Threads for computing: its share of its node's cores; None leaves it to it.
         pod_memory_bytes: Memory that it counts for on its node; 0 for none.
+        planned_memory_bytes: Memory that its plan needs of it, beyond that of a pod without one; 0
+            if unknown.
     """
 
     job_type: JobType = JobType.EXECUTE
@@ -67,6 +69,7 @@ class PodOptions:
     otlp: str = ""
     torch_threads: int | None = None
     pod_memory_bytes: int = 0
+    planned_memory_bytes: int = 0
 
     def files(self) -> Mapping[str, Path]:
         """Return the files of management's own host that it reads, by the name of the field."""
@@ -295,8 +298,8 @@ def options_type(role: Role, job_type: JobType) -> type[PodOptions]:
 
 def for_role(role: Role, common: PodOptions) -> PodOptions:
     """Return the options of a role that has only those of every pod."""
-    told = {each.name: getattr(common, each.name) for each in fields(PodOptions)}
-    return options_type(role, common.job_type)(**told)
+    options = {each.name: getattr(common, each.name) for each in fields(PodOptions)}
+    return options_type(role, common.job_type)(**options)
 
 
 def _without_none(**paths: Path | None) -> Mapping[str, Path]:

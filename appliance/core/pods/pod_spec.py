@@ -11,13 +11,16 @@ from appliance.core.ids import JobId, PodName, Role, pod_name
 from appliance.core.pods.options_text import read_options, write_options
 from appliance.core.pods.pod_options import PodOptions, for_role, options_type
 
-Told = TypeVar("Told", bound=PodOptions)
+Options = TypeVar("Options", bound=PodOptions)
 
 JOB_KEY_METADATA = "wsc-job-key"
 """gRPC metadata by which a coordinator shows management that it knows its job's key."""
 
 MANAGEMENT = "management"
-"""How `PodSpec.hosts` calls management."""
+"""How `PodSpec.nodes` calls management."""
+
+_NODES_KEY = "hosts"
+"""How `nodes` is called in JSON: fork servers and agents that are older than management read it."""
 
 EXIT_COORDINATOR_LOST = 75
 """Exit code of a pod whose coordinator is gone; EX_TEMPFAIL of sysexits.h: the pod is well."""
@@ -39,8 +42,8 @@ class PodSpec:
         work_dir: The job's directory, kept after the job ends: logs, specs.
         management_address: gRPC target of management's inner service.
         options: How its role does its work.
-        hosts: Host of each pod of the job, by member name as in `chief-0`, and of `management`; who
-            is not named runs on this one's host.
+        nodes: Node of each pod of the job, by member name as in `chief-0`, and of `management`;
+            who is not named runs on this one's node.
         node: The node that it was placed on; empty where there is only one.
         trace: Place in a trace below which the pod works (W3C `traceparent`); empty if it is not
             traced.
@@ -53,7 +56,7 @@ class PodSpec:
     work_dir: Path
     management_address: str
     options: PodOptions = field(default_factory=PodOptions)
-    hosts: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
     node: str = ""
     trace: str = ""
 
@@ -63,18 +66,17 @@ class PodSpec:
             object.__setattr__(self, "options", for_role(self.role, self.options))
         elif type(self.options) is not wanted:
             raise InternalError(
-                f"{self.name} is told what {type(self.options).__name__} says, not "
-                f"{wanted.__name__}."
+                f"{self.name} has options of {type(self.options).__name__}, not {wanted.__name__}."
             )
 
-    def told(self, kind: type[Told]) -> Told:
+    def options_of(self, kind: type[Options]) -> Options:
         """Return the options, which are of a role's own class.
 
         Raises:
             InternalError: They are of another one, as the pod has another role.
         """
         if not isinstance(self.options, kind):
-            raise InternalError(f"{self.name} is not told what {kind.__name__} says.")
+            raise InternalError(f"{self.name} has no options of {kind.__name__}.")
         return self.options
 
     @property
@@ -83,14 +85,14 @@ class PodSpec:
         return member_name(self.role, self.index)
 
     def is_elsewhere(self, member: str) -> bool:
-        """Whether another pod of the job runs on another host."""
-        own = self.hosts.get(self.member)
-        return self.hosts.get(member, own) != own
+        """Whether another pod of the job runs on another node."""
+        own = self.nodes.get(self.member)
+        return self.nodes.get(member, own) != own
 
     @property
     def is_networked(self) -> bool:
-        """Whether the pods of the job and management are on more than one host."""
-        return len(set(self.hosts.values())) > 1
+        """Whether the pods of the job and management are on more than one node."""
+        return len(set(self.nodes.values())) > 1
 
     @property
     def name(self) -> PodName:
@@ -103,18 +105,18 @@ class PodSpec:
         return self.work_dir / "logs" / f"{self.role.value}-{self.index}.log"
 
     def at(self, address: str, public_host: str = "") -> "PodSpec":
-        """Return the spec of the pod on a host with an address of its own.
+        """Return the spec of the pod on a node with an address of its own.
 
         Args:
-            address: Where the pods of other hosts reach it; empty changes nothing.
-            public_host: What clients call the host, if it is a coordinator; empty: its address.
+            address: Where the pods of other nodes reach it; empty changes nothing.
+            public_host: What clients call the node, if it is a coordinator; empty: its address.
         """
         if not address:
             return self
         return replace(self, options=self.options.at(address, public_host))
 
     def control_address(self) -> str:
-        """Return the gRPC target of this pod's own inner service, for whoever is on its host."""
+        """Return the gRPC target of this pod's own inner service, for whoever is on its node."""
         return control_address(self.runtime_dir, self.role, self.index)
 
     def to_json(self) -> str:
@@ -122,6 +124,7 @@ class PodSpec:
         fields = asdict(self)
         fields["runtime_dir"], fields["work_dir"] = str(self.runtime_dir), str(self.work_dir)
         fields["options"] = write_options(self.options)
+        fields[_NODES_KEY] = fields.pop("nodes")
         return json.dumps(fields, indent=1, sort_keys=True)
 
     @classmethod
@@ -131,6 +134,7 @@ class PodSpec:
         fields["job"] = JobId(fields["job"])
         fields["role"] = Role(fields["role"])
         fields["options"] = read_options(fields["role"], fields["options"])
+        fields["nodes"] = fields.pop(_NODES_KEY)
         fields["runtime_dir"] = Path(fields["runtime_dir"])
         fields["work_dir"] = Path(fields["work_dir"])
         return cls(**fields)

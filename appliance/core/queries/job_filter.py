@@ -18,8 +18,21 @@ class JobOrder(StrEnum):
 
     PRIORITY = "priority"
     """By priority, newest first within equal priority; as csctl lists them."""
+    REVERSED = "reversed"
+    """The other way round: the lowest priority and the oldest first."""
     NEWEST = "newest"
     OLDEST = "oldest"
+
+
+class JobSort(StrEnum):
+    """What a list of jobs is sorted by, where a person chose a column."""
+
+    PHASE = "phase"
+    TYPE = "type"
+    USER = "user"
+    PRIORITY = "priority"
+    SYSTEMS = "systems"
+    SUBMITTED = "submitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +57,12 @@ class JobFilter:
         with_finished: Finished jobs too; of meaning without `phases` alone.
         system: Only with this system.
         labels: Only with all of these labels.
-        text: Only with this text in the id or the owner's name.
+        text: Only jobs in which each of its words occurs: in the id, the owner's name, the type,
+            the phase, or a label written `key=value`; case does not count.
         created_after: Only jobs submitted then or later.
         order: Order of the list.
+        sort: Sorted by this instead, newest first within equal values; `after` cannot be used.
+        descending: With `sort`: from the highest value on.
         after: Where to begin; None for the beginning.
         offset: Leave out so many from there on.
         limit: At most so many; 0 means no limit.
@@ -64,6 +80,8 @@ class JobFilter:
     text: str = ""
     created_after: dt.datetime | None = None
     order: JobOrder = JobOrder.PRIORITY
+    sort: JobSort | None = None
+    descending: bool = False
     after: JobPosition | None = None
     offset: int = 0
     limit: int = 0

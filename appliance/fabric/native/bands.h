@@ -134,7 +134,7 @@ u32 fabric_run(Machine *m, u64 limit, u32 stop, u64 target, u64 work) {
     const u64 began = m->now;
     const u32 reason = run_bands(team);
     if (reason == STOP_LIMIT && next_of_all(team) >= limit) set_clock(team, limit - 1);
-    if (reason == STOP_QUIET) set_clock(team, last_active(team, began)); /* wishes may be in vain */
+    if (reason == STOP_QUIET) set_clock(team, last_active(team, began)); /* wakeups may be in vain */
     return reason;
 }
 

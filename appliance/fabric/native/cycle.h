@@ -107,7 +107,7 @@ static u32 count_below(const Machine *m, u32 number) {
 static void begin_cycle(Machine *m, u64 now) {
     go_to(m, now);
     m->turn++;
-    m->wishes[m->turn & 1][ABOVE].count = m->wishes[m->turn & 1][BELOW].count = 0;
+    m->wakeups[m->turn & 1][ABOVE].count = m->wakeups[m->turn & 1][BELOW].count = 0;
     m->arrivals[ABOVE].count = m->arrivals[BELOW].count = 0;
     collect(m, now);
     m->top = m->band > 0 ? count_below(m, m->first + m->width) : 0;
@@ -158,18 +158,18 @@ static void work_at_edges(Machine *m) {
     step_range(m, m->bottom, m->run.count);
     m->num_active = m->run.count;
     if (m->num_active) m->last_active = m->now;
-    const List *wishes = m->wishes[m->turn & 1];
-    m->next = wishes[ABOVE].count || wishes[BELOW].count ? m->now + 1 : next_event(m);
+    const List *wakeups = m->wakeups[m->turn & 1];
+    m->next = wakeups[ABOVE].count || wakeups[BELOW].count ? m->now + 1 : next_event(m);
 }
 
-static void take_wishes(Machine *m, const List *list) {
+static void take_wakeups(Machine *m, const List *list) {
     for (u32 k = 0; k < list->count; k++) schedule(m, m->pes[list->items[k]], m->now + 1);
 }
 
 static void end_cycle(Machine *m) {
     Machine *const *bands = m->team->bands;
-    if (m->band > 0) take_wishes(m, bands[m->band - 1]->wishes[m->turn & 1] + BELOW);
-    if (m->band + 1 < m->num_bands) take_wishes(m, bands[m->band + 1]->wishes[m->turn & 1] + ABOVE);
+    if (m->band > 0) take_wakeups(m, bands[m->band - 1]->wakeups[m->turn & 1] + BELOW);
+    if (m->band + 1 < m->num_bands) take_wakeups(m, bands[m->band + 1]->wakeups[m->turn & 1] + ABOVE);
 }
 
 #endif

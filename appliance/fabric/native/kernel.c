@@ -172,8 +172,8 @@ static void free_band(Machine *m) {
     free_wheel(m);
     for (u32 k = 0; k < 2; k++) {
         free(m->arrivals[k].items);
-        free(m->wishes[0][k].items);
-        free(m->wishes[1][k].items);
+        free(m->wakeups[0][k].items);
+        free(m->wakeups[1][k].items);
     }
     free(m->run.items);
     free(m->move_list);

@@ -262,15 +262,15 @@ typedef struct Arrivals {
 enum { ABOVE, BELOW };
 
 /* A band of rows with all that its thread writes. What it does to PEs of the bands above and below
- * goes through lists: `arrivals` of this cycle, `wishes` to be looked at in the next one. */
+ * goes through lists: `arrivals` of this cycle, `wakeups` to be looked at in the next one. */
 typedef struct Machine {
     u32 first, span; /* PEs of this band */
     u32 band, num_bands;
     struct Team *team;
     Arrivals arrivals[2];
-    List wishes[2][2]; /* by parity of `turn`, and side */
+    List wakeups[2][2]; /* by parity of `turn`, and side */
     u64 turn;
-    u64 next, num_active, last_active; /* the cycle of its next wish, PEs of this cycle, its last busy cycle */
+    u64 next, num_active, last_active; /* the cycle of its next wakeup, PEs of this cycle, its last busy cycle */
     u32 width, height, is_wse3, format, ramp_cycles, memory_bytes;
     u32 task_cycles, start_cycles, setup_cycles, channel_words;
     Pe **pes;

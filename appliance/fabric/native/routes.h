@@ -2,7 +2,7 @@
 #ifndef FABRIC_ROUTES_H
 #define FABRIC_ROUTES_H
 
-#include "threads.h"
+#include "microthreads.h"
 
 static Pe *pe_at(Machine *m, u32 number);
 

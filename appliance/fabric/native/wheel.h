@@ -27,11 +27,11 @@ __attribute__((noinline)) static void schedule_far(Machine *m, Pe *pe, u64 cycle
     if (cycle < m->far_next) m->far_next = cycle;
 }
 
-/* Has a PE look around in a cycle; earlier wishes win, since a PE that looks asks again. */
+/* Has a PE look around in a cycle; earlier wakeups win, since a PE that looks asks again. */
 INLINE void schedule(Machine *m, Pe *pe, u64 cycle) {
     const u32 at = pe->number - m->first;
     if (UNLIKELY(at >= m->span)) { /* always for the next cycle */
-        append(&m->wishes[m->turn & 1][pe->number < m->first ? ABOVE : BELOW], pe->number);
+        append(&m->wakeups[m->turn & 1][pe->number < m->first ? ABOVE : BELOW], pe->number);
         return;
     }
     if (cycle >= pe->wake) return;

@@ -14,6 +14,8 @@ from appliance.numerics.kernels import (
     movement,
     normalization,
     reductions,
+    routed_products,
+    sampling,
     sources,
 )
 from appliance.numerics.kernels.kernel import Builder, Kernel, channels_last, rounded
@@ -28,6 +30,8 @@ _BUILDERS: dict[str, Builder] = {
     **movement.BUILDERS,
     **normalization.BUILDERS,
     **reductions.BUILDERS,
+    **routed_products.BUILDERS,
+    **sampling.BUILDERS,
     **sources.BUILDERS,
 }
 

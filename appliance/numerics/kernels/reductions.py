@@ -8,6 +8,7 @@ from appliance.core.errors import InternalError
 from appliance.core.ir.attributes import flag, integer, integers, resolve_axes, text
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import TensorType
+from appliance.numerics.elements import torch_dtype
 from appliance.numerics.kernels.kernel import Builders, Kernel
 
 Axes = tuple[int, ...]
@@ -124,8 +125,14 @@ def _top_k(node: Node, _types: Sequence[TensorType]) -> Kernel:
 
 
 def _order_statistic(node: Node, _types: Sequence[TensorType]) -> Kernel:
-    rank, axis = integer(node, "k"), integer(node, "dimension")
-    return Kernel(call=lambda x: torch.kthvalue(x, rank, axis, keepdim=True)[0])
+    count, axis = integer(node, "k"), integer(node, "dimension")
+    dtype = torch_dtype(node.types[0].dtype)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        largest = x.sort(dim=axis, descending=True, stable=True)[1].narrow(axis, 0, count)
+        return torch.zeros(x.shape, dtype=dtype, device=x.device).scatter_(axis, largest, 1)
+
+    return Kernel(call=call)
 
 
 BUILDERS: Builders = {

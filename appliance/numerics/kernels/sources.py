@@ -76,9 +76,15 @@ def _random_normal(node: Node, _types: Sequence[TensorType]) -> Kernel:
     return Kernel(call=call, reads_step=True)
 
 
+def _position(node: Node, _types: Sequence[TensorType]) -> Kernel:
+    shape, dtype = node.types[0].shape, torch_dtype(node.types[0].dtype)
+    return Kernel(call=lambda step: step.to(dtype).expand(shape), reads_step=True)
+
+
 BUILDERS: Builders = {
     "Arange": _arange,
     "Const": _const,
     "RandomNormal": _random_normal,
     "RandomUniform": _random_uniform,
+    "wsc.Position": _position,
 }

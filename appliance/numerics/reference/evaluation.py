@@ -1,6 +1,6 @@
 """From a node to the definition of its operation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from appliance.numerics.reference import (
     movement,
     normalization,
     reductions,
+    routed_products,
+    sampling,
     sources,
     windows,
 )
@@ -28,14 +30,18 @@ _DEFINITIONS: dict[str, Definition] = {
     **movement.DEFINITIONS,
     **normalization.DEFINITIONS,
     **reductions.DEFINITIONS,
+    **routed_products.DEFINITIONS,
+    **sampling.DEFINITIONS,
     **sources.DEFINITIONS,
     **windows.DEFINITIONS,
 }
 
+_RANDOM: dict[str, Callable[..., Array]] = {**sampling.RANDOM, **sources.RANDOM}
+
 
 def defined_ops() -> frozenset[str]:
     """Return the names of the operations that have a definition."""
-    return frozenset(_DEFINITIONS) | frozenset(sources.RANDOM)
+    return frozenset(_DEFINITIONS) | frozenset(_RANDOM)
 
 
 def evaluate(node: Node, operands: Sequence[Array], *, step: int) -> tuple[Array, ...]:
@@ -66,8 +72,10 @@ def evaluate(node: Node, operands: Sequence[Array], *, step: int) -> tuple[Array
 
 def _evaluate(node: Node, operands: Sequence[Array], step: int) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
-        if node.op in sources.RANDOM:
-            values: Array | tuple[Array, ...] = sources.RANDOM[node.op](node, step)
+        if node.op in _RANDOM:
+            values: Array | tuple[Array, ...] = _RANDOM[node.op](
+                node, step, *[as_operand(x) for x in operands]
+            )
         elif node.op in _DEFINITIONS:
             values = _DEFINITIONS[node.op](node, *[as_operand(x) for x in operands])
         else:

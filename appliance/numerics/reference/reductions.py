@@ -103,9 +103,13 @@ def _ascending(line: Array, *, largest_first: bool) -> list[int]:
 
 
 def order_statistic(node: Node, x: Array) -> Array:
-    """The k-th smallest along `dimension`, counted from 1; the dimension stays with size 1."""
+    """1 for the k largest along `dimension`, among equals those of lowest index; 0 elsewhere."""
     axis, k = integer(node, "dimension"), integer(node, "k")
-    return np.take(np.sort(x, axis=axis), [k - 1], axis=axis)
+    rows = np.moveaxis(x, axis, -1)
+    mask = np.zeros(rows.shape, dtype=np.int64)
+    for index in np.ndindex(rows.shape[:-1]):
+        mask[index][_ascending(rows[index], largest_first=True)[:k]] = 1
+    return np.moveaxis(mask, -1, axis)
 
 
 DEFINITIONS: dict[str, Definition] = {

@@ -91,6 +91,24 @@ def _block(node: Node, step: int, block: int) -> tuple[int, int, int, int]:
     return philox(counter, (seed & _MASK, (seed >> 32) & _MASK))
 
 
+def position(node: Node, step: int) -> Array:
+    """The index that a loop over positions is at."""
+    return np.full(node.types[0].shape, step)
+
+
+def uniform_numbers(node: Node, step: int, shape: tuple[int, ...]) -> Array:
+    """Numbers in [0, 1) for the rows of a random operation that has operands, 24 bits each."""
+    axis, start = integer(node, "axis", 0), integer(node, "start", 0)
+    rows = integers(node, "global_shape", node.types[0].shape)[:-1]
+    result = np.empty(shape)
+    for place in np.ndindex(shape):
+        at = list(place)
+        at[axis] += start
+        index = int(np.ravel_multi_index(at, (*rows, shape[-1])))
+        result[place] = (_block(node, step, index // 4)[index % 4] >> 8) * 2.0**-24
+    return result
+
+
 def _elementwise(node: Node, draw: Callable[[int], float]) -> Array:
     """Draw every element by its row-major index in the global tensor."""
     shape = node.types[0].shape
@@ -108,5 +126,6 @@ def _elementwise(node: Node, draw: Callable[[int], float]) -> Array:
 RANDOM: dict[str, Callable[[Node, int], Array]] = {
     "RandomNormal": random_normal,
     "RandomUniform": random_uniform,
+    "wsc.Position": position,
 }
 DEFINITIONS: dict[str, Callable[..., Array]] = {"Arange": arange, "Const": const}

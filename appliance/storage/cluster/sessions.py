@@ -19,7 +19,7 @@ class SessionRepository:
     """All sessions.
 
     Args:
-        database: Where they are kept.
+        database: The database.
         clock: Gives the times of changes.
     """
 
@@ -28,13 +28,13 @@ class SessionRepository:
         self._clock = clock
 
     def ensure(self, name: str = DEFAULT_SESSION) -> None:
-        """Keep a session without any quota unless it is known already."""
+        """Store a session without any quota unless it is known already."""
         with self._database.transaction() as rows:
             if rows.get(SessionRow, name) is None:
                 rows.add(self._new(name, SessionSpec()))
 
     def create(self, name: str, spec: SessionSpec, *, by: str, message: str) -> SessionRecord:
-        """Keep a new session.
+        """Store a new session.
 
         Raises:
             ConflictError: There is one of that name.
@@ -74,7 +74,7 @@ class SessionRepository:
     def change(
         self, name: str, spec: SessionSpec, *, version: int, by: str, message: str
     ) -> SessionRecord:
-        """Keep another specification of a session.
+        """Store another specification of a session.
 
         Args:
             name: The session.

@@ -17,14 +17,14 @@ class SystemEventRepository:
     """What has happened to systems, also to those that are gone.
 
     Args:
-        database: Where it is kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, event: SystemEvent) -> None:
-        """Keep an event."""
+        """Store an event."""
         with self._database.transaction() as rows:
             rows.add(
                 SystemEventRow(

@@ -29,14 +29,14 @@ class SystemRepository:
     """All systems, nodes and node groups.
 
     Args:
-        database: Where they are kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def replace(self, description: ClusterDescription) -> None:
-        """Keep exactly this cluster; systems that were there keep their state and notes."""
+        """Store exactly this cluster; systems that were there keep their state and notes."""
         with self._database.transaction() as rows:
             known = {row.name: row for row in rows.scalars(select(SystemRow))}
             wanted = {system.name for system in description.systems}
@@ -95,7 +95,7 @@ class SystemRepository:
             return _systems(rows)
 
     def change(self, changed: System) -> System:
-        """Keep a system's health, notes and state.
+        """Store a system's health, notes and state.
 
         Args:
             changed: The system as it shall be, with the version on which the change rests.
@@ -123,7 +123,7 @@ class SystemRepository:
             return _system(row)
 
     def add_windows(self, windows: Sequence[MaintenanceWindow]) -> None:
-        """Keep times in which systems are away."""
+        """Store times in which systems are away."""
         with self._database.transaction() as rows:
             rows.add_all(
                 MaintenanceRow(

@@ -13,11 +13,13 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from appliance.core.errors import InternalError, StaleWriterError
+from appliance.core.errors import InternalError, StaleWriterError, UserError
 from appliance.storage.engine.batches import Batch, OnFailure, OpenStep
 from appliance.storage.engine.integrity import cannot_write, check_file, in_sentences
 from appliance.storage.engine.writes import Write
@@ -113,12 +115,17 @@ class Database:
         return database
 
     def migrate(self) -> None:
-        """Bring the schema to the newest revision."""
+        """Bring the schema to the newest revision.
+
+        Raises:
+            UserError: It is of a newer version of the appliance.
+        """
         scripts = resources.files("appliance.storage") / "migrations"
         config = Config()
         config.set_main_option("script_location", str(scripts))
         with self._engine.begin() as connection:
             config.attributes["connection"] = connection
+            _check_revision(connection, config)
             command.upgrade(config, "head")
 
     def claim(self) -> None:
@@ -367,3 +374,15 @@ def _begin_immediate(connection: Any) -> None:  # noqa: ANN401 - see above
     # another one wrote in between; taking the write lock at the start makes it wait instead.
     reads_only = connection.get_execution_options().get("wsc_reads_only", False)
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
+
+def _check_revision(connection: Connection, config: Config) -> None:
+    """Refuse a schema that this version does not know."""
+    known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+    for revision in MigrationContext.configure(connection).get_current_heads():
+        if revision not in known:
+            raise UserError(
+                f"The database is of revision {revision!r}; this version of the appliance knows up "
+                f"to {max(known)!r}.",
+                hint="Start the version that it was used with, or restore a backup from before.",
+            )

@@ -35,7 +35,7 @@ def first_of(error: BaseException) -> str:
 
 
 def refusal_of(error: BaseException) -> ClusterError:
-    """Return what a caller is told whose change the database did not keep; see `is_of_database`."""
+    """Return what a caller is told whose change was not committed; see `is_of_database`."""
     return ClusterError(
         f"The appliance can keep nothing now: its database says {first_of(error)!r}.",
         hint="Try again once whoever runs it has looked at its disk and its log.",

@@ -21,7 +21,7 @@ class DriverSpecRepository:
     """What drivers run.
 
     Args:
-        database: Where it is kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -29,7 +29,7 @@ class DriverSpecRepository:
         self._fresh: OrderedDict[JobId, str] = OrderedDict()
 
     def keep(self, job: JobId, spec: DriverSpec) -> None:
-        """Keep what a new driver runs, in the batch that creates it; one thread does that."""
+        """Store what a new driver runs, in the batch that creates it; one thread does that."""
         text = spec.to_json()
         self._fresh[job] = text
         if len(self._fresh) > _NUM_FRESH:

@@ -1,16 +1,27 @@
 """A filter of jobs as conditions, order and bounds of a query."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from appliance.core.cluster.jobs import Phase
-from appliance.core.queries.job_filter import JobFilter, JobOrder
+from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
 from appliance.storage.schema.tables import GrantRow, JobRow, LabelRow
 
 IS_UNFINISHED = JobRow.ended_at.is_(None)
 """Said so, and not by phases, for the sake of the index of the unfinished."""
 _UNFINISHED = tuple(phase.value for phase in Phase if not phase.is_terminal)
+
+_SORT_COLUMNS: Mapping[JobSort, InstrumentedAttribute[Any]] = {
+    JobSort.PHASE: JobRow.phase,
+    JobSort.TYPE: JobRow.type,
+    JobSort.USER: JobRow.username,
+    JobSort.PRIORITY: JobRow.priority,
+    JobSort.SYSTEMS: JobRow.num_systems,
+    JobSort.SUBMITTED: JobRow.sequence,
+}
 
 # `Any`: selects of this many columns have no closer type.
 _Query = Select[Any]
@@ -67,14 +78,25 @@ def _membership(wanted: JobFilter) -> list[ColumnElement[bool]]:
     for key, value in wanted.labels.items():
         tagged = select(LabelRow.job).where(LabelRow.key == key, LabelRow.value == value)
         found.append(JobRow.id.in_(tagged))
-    if wanted.text:
-        is_like = JobRow.id.contains(wanted.text, autoescape=True)
-        found.append(is_like | JobRow.username.contains(wanted.text, autoescape=True))
-    return found
+    return found + [_mentions(word) for word in wanted.text.split()]
+
+
+def _mentions(word: str) -> ColumnElement[bool]:
+    """Return whether a word occurs in what a list shows of a job."""
+    columns = (JobRow.id, JobRow.username, JobRow.type, JobRow.phase)
+    label = LabelRow.key + "=" + LabelRow.value
+    tagged = select(LabelRow.job).where(label.icontains(word, autoescape=True))
+    return or_(
+        *(column.icontains(word, autoescape=True) for column in columns), JobRow.id.in_(tagged)
+    )
 
 
 def _ordered(query: _Query, wanted: JobFilter) -> _Query:
     after = wanted.after
+    if wanted.sort is not None:
+        column = _SORT_COLUMNS[wanted.sort]
+        chosen = column.desc() if wanted.descending else column.asc()
+        return query.order_by(chosen, JobRow.sequence.desc())
     match wanted.order:
         case JobOrder.PRIORITY:
             if after is not None:
@@ -86,6 +108,16 @@ def _ordered(query: _Query, wanted: JobFilter) -> _Query:
                     ),
                 )
             return query.order_by(JobRow.priority, JobRow.sequence.desc())
+        case JobOrder.REVERSED:
+            if after is not None:
+                query = query.where(
+                    JobRow.priority <= after.priority,  # where the index begins
+                    or_(
+                        JobRow.priority < after.priority,
+                        and_(JobRow.priority == after.priority, JobRow.sequence > after.sequence),
+                    ),
+                )
+            return query.order_by(JobRow.priority.desc(), JobRow.sequence)
         case JobOrder.NEWEST:
             if after is not None:
                 query = query.where(JobRow.sequence < after.sequence)

@@ -50,7 +50,7 @@ class JobPages:
     """Pages of jobs.
 
     Args:
-        database: Where they are kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:

@@ -49,7 +49,7 @@ class JobRepository:
     """All jobs that were ever submitted.
 
     Args:
-        database: Where they are kept.
+        database: The database.
         clock: Gives the times of events.
     """
 
@@ -60,7 +60,7 @@ class JobRepository:
         self._numbers = JobNumbers(database)
 
     def create(self, new: NewJob) -> JobRecord:
-        """Keep a new job in phase QUEUED; the events of its creation are written with it."""
+        """Store a new job in phase QUEUED; the events of its creation are written with it."""
         if not self._database.batch_number:
             with self._database.batch():
                 return self.create(new)
@@ -233,7 +233,7 @@ class JobRepository:
 
     # `Any`: a JSON object, read and written by the job machine.
     def set_verdict(self, job: JobId, verdict: Mapping[str, Any]) -> None:
-        """Keep how a job will end, so that a new management ends it likewise."""
+        """Store how a job will end, so that a new management ends it likewise."""
         self._change(job, "verdict", dict(verdict))
 
     def set_message(self, job: JobId, message: str) -> None:
@@ -241,17 +241,17 @@ class JobRepository:
         self._change(job, "message", message)
 
     def set_holding(self, job: JobId, holding: Holding) -> None:
-        """Keep what a job that runs was granted beyond its systems; its time begins now."""
+        """Store what a job that runs was granted beyond its systems; its time begins now."""
         now = self._clock.now()
         effect = partial(self._live.change, job, {"holding": holding, "started_at": now})
         self._database.write(job_writes.job_holding(job, holding, now, effect))
 
     def set_service_address(self, job: JobId, address: str) -> None:
-        """Keep where a job's coordinator listens."""
+        """Store where a job's coordinator listens."""
         self._change(job, "service_address", address)
 
     def set_artifact_dir(self, job: JobId, path: str) -> None:
-        """Keep where a compile job left its artifacts."""
+        """Store where a compile job left its artifacts."""
         self._change(job, "artifact_dir", path)
 
     def set_priority(self, job: JobId, priority: int) -> None:
@@ -259,7 +259,7 @@ class JobRepository:
         self._change(job, "priority", priority)
 
     def set_holder(self, job: JobId, name: str) -> None:
-        """Keep who holds a waiting job back; empty for nobody."""
+        """Store who holds a waiting job back; empty for nobody."""
         self._change(job, "held_by", name)
 
     def patch_labels(self, job: JobId, changes: Mapping[str, str | None]) -> JobRecord:

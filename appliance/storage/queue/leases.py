@@ -38,7 +38,7 @@ class LeaseRepository:
     """All leases that run.
 
     Args:
-        database: Where they are kept.
+        database: The database.
         clock: Says what "expired" means.
     """
 

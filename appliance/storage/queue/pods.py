@@ -31,14 +31,14 @@ class PodRepository:
     """All pods of all jobs.
 
     Args:
-        database: Where they are kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, pods: Iterable[PodRecord]) -> None:
-        """Keep the pods of a job that is about to be launched, in place of those it had before."""
+        """Store the pods of a job that is about to be launched, in place of those it had before."""
         for job, members in groupby(pods, key=lambda pod: pod.job):
             self._database.write(_write(_NEW, job, [_row(pod) for pod in members]))
 
@@ -55,7 +55,7 @@ class PodRepository:
             return [_record(row) for row in session.scalars(query.order_by(PodRow.name))]
 
     def set_running(self, pids: Mapping[PodName, int]) -> None:
-        """Keep the process ids of pods that were launched."""
+        """Store the process ids of pods that were launched."""
         for job, names in groupby(pids, key=_job_of):
             rows = [{"of_name": name, "phase": "Running", "pid": pids[name]} for name in names]
             self._database.write(_write(_RUNNING, job, rows))
@@ -63,7 +63,7 @@ class PodRepository:
     def set_readings(
         self, name: PodName, *, step: int, resident_bytes: int, readings: Mapping[str, float]
     ) -> None:
-        """Keep what a pod last reported."""
+        """Store what a pod last reported."""
         with self._database.transaction() as session:
             change = update(PodRow).where(PodRow.name == name)
             session.execute(
@@ -77,7 +77,7 @@ class PodRepository:
             return session.scalar(query) is not None
 
     def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> None:
-        """Keep how a pod ended, unless its end was kept before."""
+        """Store how a pod ended, unless its end was kept before."""
         row = {
             "of_name": name,
             "phase": "Succeeded" if exit_code == 0 else "Failed",

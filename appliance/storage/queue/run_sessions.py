@@ -16,14 +16,14 @@ class RunSessionRepository:
     """All sessions of all execute jobs.
 
     Args:
-        database: Where they are kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def keep(self, job: JobId, seen: RunSession) -> None:
-        """Keep how far a session is; its start stays as it was first heard of.
+        """Store how far a session is; its start stays as it was first heard of.
 
         A session that runs though it was over is another: the job was queued again, and its
         sessions are counted from 1 again.

@@ -41,7 +41,7 @@ class SeriesRepository:
     """All series of all jobs.
 
     Args:
-        database: Where they are kept.
+        database: The database.
         max_points: Points that a series keeps at least.
     """
 
@@ -50,7 +50,7 @@ class SeriesRepository:
         self._max_points = max_points
 
     def add(self, job: JobId, points: Sequence[Point]) -> None:
-        """Keep further points of a job, in order of their steps."""
+        """Store further points of a job, in order of their steps."""
         if not points:
             return
         with self._database.transaction() as session:

@@ -19,7 +19,7 @@ class WorkflowRepository:
     """All workflows.
 
     Args:
-        database: Where they are kept.
+        database: The database.
         clock: Gives the times of creation.
     """
 
@@ -30,7 +30,7 @@ class WorkflowRepository:
     def ensure(
         self, workflow: WorkflowId, *, session: str, user: User, reserves_resources: bool = False
     ) -> None:
-        """Keep a workflow unless it is known already; clients may bring their own id."""
+        """Store a workflow unless it is known already; clients may bring their own id."""
         row = {
             "id": workflow,
             "session": session,
@@ -84,7 +84,7 @@ class WorkflowRepository:
             ]
 
     def keep(self, reservation: Reservation) -> None:
-        """Keep what a workflow holds, in place of what it held before."""
+        """Store what a workflow holds, in place of what it held before."""
         with self._database.transaction() as rows:
             rows.merge(
                 ReservationRow(

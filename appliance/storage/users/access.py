@@ -22,7 +22,7 @@ class AccessRepository:
     """Users, their tokens and what they changed.
 
     Args:
-        database: Where they are kept.
+        database: The database.
         clock: Gives the times.
     """
 
@@ -49,7 +49,7 @@ class AccessRepository:
     def create_account(
         self, name: str, *, uid: int, gid: int, role: UserRole, sessions: Sequence[str] = ()
     ) -> Account:
-        """Keep a new account.
+        """Store a new account.
 
         Raises:
             ConflictError: The name or the uid is taken.
@@ -124,7 +124,7 @@ class AccessRepository:
         expires_at: dt.datetime | None,
         parent: str = "",
     ) -> TokenRecord:
-        """Keep a token that is about to be given out; raises `NotFoundError` for the user."""
+        """Store a token that is about to be given out; raises `NotFoundError` for the user."""
         row = TokenRow(
             id=token,
             username=user,
@@ -153,7 +153,7 @@ class AccessRepository:
             return _token(row)
 
     def write_audit(self, record: AuditRecord) -> None:
-        """Keep a record of a change."""
+        """Store a record of a change."""
         row = {
             "at": record.at,
             "username": record.user,

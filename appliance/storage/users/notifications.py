@@ -52,7 +52,7 @@ class NotificationRepository:
     """Targets and deliveries.
 
     Args:
-        database: Where they are kept.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:

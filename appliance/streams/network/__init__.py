@@ -1,1 +1,1 @@
-"""Streams between hosts: rings and stores over TCP, ended in shared memory on either side."""
+"""Streams between nodes: rings and stores over TCP, ended in shared memory on either side."""

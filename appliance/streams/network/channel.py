@@ -1,4 +1,4 @@
-"""One connection between two hosts, plain or encrypted, as one thread uses it.
+"""One connection between two nodes, plain or encrypted, as one thread uses it.
 
 Calls block, but never for longer than one tick without looking whether the peer still speaks: a
 connection that has been silent for too long counts as broken. Another thread may only `interrupt`.

@@ -1,4 +1,4 @@
-"""How this pod speaks to the pods of its job on other hosts."""
+"""How this pod speaks to the pods of its job on other nodes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ class NetworkOptions:
         chunk_bytes: Bytes that are received and summed at a time; what a megabyte saves in calls is
             more than what it loses in the nearest cache (measured).
         block_bytes: Bytes that are summed and sent at a time; 1 MB takes as long (measured).
-        congestion_control: What the kernel's TCP goes by between two hosts of a cluster, if it has
+        congestion_control: What the kernel's TCP goes by between two nodes of a cluster, if it has
             it and allows it; empty leaves it to the system. A system that is set to BBR, which
             paces by timers, made 3.1 GB/s on loopback for 0.46 processor seconds a gigabyte, with
             this 5.5 for 0.30 (measured).

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Something that another host serves.
+    """Something that another node serves.
 
     Attributes:
         name: Its name there.

@@ -1,4 +1,4 @@
-"""A store on another host: bytes are fetched and put by request, one connection for each client.
+"""A store on another node: bytes are fetched and put by request, one connection for each client.
 
 A request is a JSON text in a `REQUEST` frame; what is to be written follows in a `DATA` frame. The
 answer is a `REPLY` frame: number 0 with the bytes that were asked for, or 1 with the reason why
@@ -10,14 +10,13 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from appliance.core.clock import Clock
 from appliance.core.errors import NotFoundError, StreamClosedError
+from appliance.streams.closing import ClosedOnExit
 from appliance.streams.doorbell import Deadline
 from appliance.streams.handshake import Message
 from appliance.streams.network.channel import Channel
@@ -137,8 +136,8 @@ def _no_tick() -> None:
     """Do nothing while waiting."""
 
 
-class NetworkStoreClient:
-    """Reads and writes segments of a store on another host; see `appliance.streams.protocol.Store`.
+class NetworkStoreClient(ClosedOnExit):
+    """Reads and writes segments of a store on another node; see `appliance.streams.protocol.Store`.
 
     Args:
         target: The store.
@@ -219,17 +218,6 @@ class NetworkStoreClient:
             self._segments.clear()
             if self._channel is not None:
                 self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ask(self, request: Message, content: list[memoryview] | None, room: Room) -> Answer:
         """Return the room that was made for the answer, filled.

@@ -39,7 +39,7 @@ class _Message:
 
 
 class Sender:
-    """One reader of a ring on another host.
+    """One reader of a ring on another node.
 
     Args:
         ring: This end's reader of the local ring; closed by the sender.

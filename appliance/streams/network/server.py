@@ -1,4 +1,4 @@
-"""Where a pod listens for the pods of its job on other hosts: one port for all its streams."""
+"""Where a pod listens for the pods of its job on other nodes: one port for all its streams."""
 
 import contextlib
 import ipaddress
@@ -203,7 +203,7 @@ def _listen(port: int, owner: str, options: NetworkOptions) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ClusterError(
-            f"{owner} cannot listen for other hosts at {host}, port {port or 'any'}: "
+            f"{owner} cannot listen for other nodes at {host}, port {port or 'any'}: "
             f"{error.strerror}.",
             hint="The address must be one of the node's own.",
         ) from error

@@ -1,6 +1,6 @@
-"""gRPC between hosts: a Unix socket here, a Unix socket there, one proven connection between them.
+"""gRPC between nodes: a Unix socket here, a Unix socket there, one proven connection between them.
 
-The services of pods and of management listen on Unix sockets, whoever calls them. From another host
+The services of pods and of management listen on Unix sockets, whoever calls them. From another node
 they are reached through a tunnel: at the caller a *bridge* listens on a Unix socket of its own and
 dials the other host's network server for each connection that is made to it; there a *tunnel
 service* connects to the real socket. Both ends have proved that they know the key before the first
@@ -178,7 +178,7 @@ class TunnelService:
 
 
 class Bridge:
-    """The near end: a Unix socket behind which a service of another host answers.
+    """The near end: a Unix socket behind which a service of another node answers.
 
     Args:
         path: Where to listen; removed at the end.

@@ -67,6 +67,11 @@ class LayerGrid:
         is_backward: Whether it belongs to the backward pass.
         simulated_seconds: From its start to its end.
         simulated_compute_seconds: The grid at work.
+        simulated_start_seconds: When it begins, from the start of the micro-batch; this and the
+            next are None in pictures of earlier releases.
+        simulated_change_seconds: Between the layer step before and its computing: kernels change,
+            buffers drain, the command goes to all PEs. What else is left of its time is waiting
+            for streams.
         simulated_weight_bytes_per_second: Weights in, over the layer step.
         simulated_gradient_bytes_per_second: Gradients out, over the layer step.
         busy_share: Mean load of all PEs while the grid is at work, 0 to 1.
@@ -82,6 +87,8 @@ class LayerGrid:
     simulated_gradient_bytes_per_second: float
     busy_share: float
     patterns: tuple[Pattern, ...]
+    simulated_start_seconds: float | None = None
+    simulated_change_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,11 @@ class WaferPicture:
         pe_capacity_bytes: Memory of one PE.
         link_bytes_per_second: What the system's link carries each way.
         layers: In stream order.
+        num_micro_batches: Passes of a step; this and the next two are None in pictures of earlier
+            releases.
+        simulated_step_seconds: The whole step.
+        simulated_boundary_seconds: Part of it in which the wafer waits for the next step's first
+            weights: last gradient out, sum, update, weights in.
     """
 
     machine: str
@@ -109,6 +121,9 @@ class WaferPicture:
     pe_capacity_bytes: float
     link_bytes_per_second: float
     layers: tuple[LayerGrid, ...]
+    num_micro_batches: int | None = None
+    simulated_step_seconds: float | None = None
+    simulated_boundary_seconds: float | None = None
 
 
 def wafer_picture(
@@ -149,6 +164,8 @@ def wafer_picture(
                 * per_second,
                 busy_share=round(sum(_mean_load(each) for each in patterns), _DIGITS),
                 patterns=patterns,
+                simulated_start_seconds=layer.start_seconds,
+                simulated_change_seconds=calibration.layer_step_seconds,
             )
         )
     return WaferPicture(
@@ -161,6 +178,9 @@ def wafer_picture(
         pe_capacity_bytes=timing.memory.pe_capacity_bytes,
         link_bytes_per_second=machine.io_bytes_per_second,
         layers=tuple(layers),
+        num_micro_batches=timing.num_micro_batches,
+        simulated_step_seconds=timing.seconds,
+        simulated_boundary_seconds=timing.exposed_seconds,
     )
 
 

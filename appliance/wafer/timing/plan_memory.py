@@ -5,7 +5,7 @@ value they read. Between layer steps a value waits: beside the computation as lo
 else outside of the wafer. Not counted is what streams through buffers: weights and other loads,
 partial sums that leave in the layer step that makes them, and scores of attention, of which rows
 are made, used and dropped. Constants are there for the whole step. A value takes what its format in
-the program takes, whatever carries it here.
+the program takes, whatever carries it here; one that is zero outside of routed rows takes those.
 """
 
 from bisect import bisect_right
@@ -17,6 +17,7 @@ from appliance.core.ir.attributes import constant
 from appliance.core.ir.ops import VIEW_OPS
 from appliance.core.plans.micro_batches import segments
 from appliance.core.plans.plan import Plan
+from appliance.wafer.timing.routing import routed_values
 
 READS = VIEW_OPS | {"Reshape", "Cast", "Transpose", "BroadcastInDim"}
 """Operations that are another way to read their operand's elements."""
@@ -104,6 +105,7 @@ class _Walk:
 
     def __init__(self, plan: Plan, scores: Set[str]) -> None:
         self._plan, self._scores = plan, scores
+        self._routed = routed_values(plan)
         self._holder: dict[str, str] = {}
         self._constants: dict[str, float] = {}
         self._absent: set[str] = {name for step in plan.layer_steps for name in step.loads}
@@ -174,7 +176,7 @@ class _Walk:
         for name, index in self._spans:
             steps.setdefault(name, []).append(index)
         for name, touched in steps.items():
-            size = num_bytes(plan, name)
+            size = num_bytes(plan, name) * self._routed.get(name, 1.0)
             is_sharded = name in plan.sharded
             first, last = min(touched), max(touched)
             yield HeldValue(

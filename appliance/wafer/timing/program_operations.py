@@ -20,6 +20,7 @@ from appliance.core.plans.plan import LayerStep, Plan
 from appliance.wafer.timing.causality import causal_values
 from appliance.wafer.timing.operations import Kind, LayerTraffic, Operation, OperationTable
 from appliance.wafer.timing.plan_memory import PlanMemory, is_narrow, num_bytes, plan_memory
+from appliance.wafer.timing.routing import ROUTED_PRODUCTS, routed_operations, routed_values
 from appliance.wafer.timing.step_program import StepProgram
 
 _FREE = frozenset(
@@ -65,8 +66,9 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
     """
     operations: list[Operation] = []
     causal = causal_values(plan)
+    routed = routed_values(plan)
     for index, step in enumerate(plan.layer_steps):
-        operations.extend(_step_operations(plan, step, index, causal))
+        operations.extend(_step_operations(plan, step, index, causal, routed))
     scores = score_values(plan)
     memory = plan_memory(plan, scores)
     largest = memory.largest
@@ -125,11 +127,14 @@ def _traffic(plan: Plan, step: LayerStep, scores: set[str]) -> LayerTraffic:
 
 
 def _step_operations(
-    plan: Plan, step: LayerStep, index: int, causal: set[str]
+    plan: Plan, step: LayerStep, index: int, causal: set[str], routed: Mapping[str, float]
 ) -> Iterator[Operation]:
     is_backward = step.direction is Direction.BACKWARD
     for node in step.nodes:
         if node.op in _FREE or not node.types:
+            continue
+        if node.op in ROUTED_PRODUCTS:
+            yield from routed_operations(plan, node, index, _operand_bits(plan, node))
             continue
         operation = _operation(plan, node, index)
         if operation is None:
@@ -139,7 +144,8 @@ def _step_operations(
             operation = replace(operation, repeat=2)
         if causal.intersection((*node.operands, *node.results)):
             operation = _causal(operation, plan.types[node.results[0]].shape)
-        yield operation
+        share = routed.get(node.results[0], 1.0)
+        yield operation if share == 1.0 else replace(operation, tokens=operation.tokens * share)
 
 
 def _causal(operation: Operation, shape: tuple[int, ...]) -> Operation:

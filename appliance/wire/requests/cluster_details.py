@@ -5,11 +5,21 @@ feeds system `r // W`. The client reads the number of systems from the WSE tasks
 input workers from the WRK tasks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from appliance.core.ids import Role
 from protos.appliance.common_config_pb2 import ClusterDetails
 
 TaskType = ClusterDetails.TaskInfo.TaskType
+_ROLES = {
+    TaskType.CRD: Role.COORDINATOR,
+    TaskType.WGT: Role.WEIGHT,
+    TaskType.BR: Role.BROADCASTREDUCE,
+    TaskType.CHF: Role.CHIEF,
+    TaskType.ACT: Role.ACTIVATION,
+    TaskType.WRK: Role.WORKER,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +56,13 @@ class GangSize:
         return self.num_systems * self.workers_per_system
 
 
-def cluster_details(gang: GangSize) -> ClusterDetails:
-    """Return the tasks of an execute job, without addresses and resources."""
+def cluster_details(gang: GangSize, memory: Mapping[Role, int] = {}) -> ClusterDetails:
+    """Return the tasks of an execute job, without addresses.
+
+    Args:
+        gang: How many of each there are.
+        memory: What one task takes of memory, by role; clients send it back with the job.
+    """
     per_system = {
         TaskType.WSE: 1,
         TaskType.CHF: 1,
@@ -60,7 +75,19 @@ def cluster_details(gang: GangSize) -> ClusterDetails:
     for task_type, num_each in per_system.items():
         systems = [system for system in range(gang.num_systems) for _ in range(num_each)]
         _add_task(details, task_type, systems)
+    for task in details.tasks:
+        if num_bytes := memory.get(_ROLES.get(task.task_type, Role.DRIVER)):
+            task.resource_info.memory_bytes = num_bytes
     return details
+
+
+def task_memory(details: ClusterDetails) -> Mapping[Role, int]:
+    """Return what one task of each role takes of memory, as far as a list of tasks says it."""
+    return {
+        _ROLES[task.task_type]: task.resource_info.memory_bytes
+        for task in details.tasks
+        if task.task_type in _ROLES and task.resource_info.memory_bytes > 0
+    }
 
 
 def gang_size(details: ClusterDetails) -> GangSize:

@@ -11,7 +11,9 @@ from appliance.core.cluster.notifications import Target
 from appliance.core.cluster.records import DEFAULT_PRIORITY, MAX_PRIORITY
 from appliance.core.cluster.requirements import GroupKind
 from appliance.core.errors import UserError
+from appliance.core.ids import Role
 from appliance.core.plans.shard_count import MAX_SHARDS
+from appliance.wire.requests.cluster_details import task_memory
 from appliance.wire.requests.executions import chosen_execution
 from appliance.wire.requests.notifications import read_targets
 from protos.appliance.common_config_pb2 import ClusterDetails, DebugArgs, JobMode
@@ -60,6 +62,8 @@ class Submission:
         request: The whole request, serialised; pods read the rest from it.
         pod_memory_bytes: Memory that the request gives to kinds of pods; a kind that is missing has
             the cluster's default, and 0 is without limit.
+        planned_memory: Memory that the plan needs for one pod of each role, beyond that of a pod
+            without a program; empty if unknown.
         num_node_groups: MemoryX node groups that it names; 0 leaves it to the cluster.
         group_kind: The smallest kind of node group that will do.
         session: The session that it names; may be empty.
@@ -80,6 +84,7 @@ class Submission:
     request: bytes
     num_shards: int = 1
     pod_memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    planned_memory: Mapping[Role, int] = field(default_factory=dict)
     num_node_groups: int = 0
     group_kind: GroupKind = GroupKind.REGULAR
     session: str = ""
@@ -151,6 +156,7 @@ def execute_submission(request: ExecuteJobRequest) -> Submission:
         compile_dir=request.compile_dir_relative_path,
         request=request.SerializeToString(deterministic=True),
         pod_memory_bytes=_pod_memory(request.debug_args, _EXECUTE_PODS),
+        planned_memory=task_memory(details),
         num_node_groups=max(request.debug_args.debug_mgr.num_populated_nodegroups, 0),
         group_kind=_group_kind(request.debug_args),
         artifact_dir=request.compile_artifact_dir,

@@ -14,9 +14,15 @@ from appliance.core.ir.sharding import BatchShard
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.micro_batches import Visit, split_share
 from appliance.core.plans.plan import Plan
+from appliance.core.pods.pod_options import StreamMode
 from appliance.streams.torch_views import Tensors
 from workers.csx.executor import Executor
+from workers.csx.generation.loop_executor import LoopExecutor
+from workers.csx.generation.loop_program import LoopProgram, has_loop, loop_program
+from workers.csx.generation.stage import KeptLoads
 from workers.csx.wafer_program import WaferProgram, are_computed_alike, wafer_part
+
+Part = WaferProgram | LoopProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +40,16 @@ class ShareProgram:
     types: Mapping[str, TensorType]
     share: BatchShard
     shards: tuple[BatchShard, ...]
-    parts: tuple[WaferProgram | None, ...]
+    parts: tuple[Part | None, ...]
 
 
 def share_parts(
-    plan: Plan, share: BatchShard, *, count: int, num_strands: int = 1
+    plan: Plan,
+    share: BatchShard,
+    *,
+    count: int,
+    num_strands: int = 1,
+    mode: StreamMode = StreamMode.RING,
 ) -> tuple[ShareProgram, ...]:
     """Return the parts that a system needs for each of its strands.
 
@@ -47,10 +58,11 @@ def share_parts(
         share: The system's share of the batch.
         count: Number of micro-batches.
         num_strands: Number of strands, which divide every micro-batch.
+        mode: How layer steps get what they load.
     """
     by_micro_batch = [split_share(shard, num_strands) for shard in split_share(share, count)]
     by_strand = tuple(zip(*by_micro_batch, strict=True))
-    parts = _parts(plan, [shard for shards in by_strand for shard in shards])
+    parts = _parts(plan, [shard for shards in by_strand for shard in shards], mode)
     return tuple(
         ShareProgram(
             types={tensor.value: tensor.type for tensor in plan.inputs},
@@ -68,11 +80,17 @@ class MicroBatches:
     Args:
         part: The wafer part.
         device: Where to compute; None is the processor.
+        kept: What a loop over positions keeps of loads, for all strands.
     """
 
-    def __init__(self, part: ShareProgram, device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        part: ShareProgram,
+        device: torch.device | None = None,
+        kept: KeptLoads | None = None,
+    ) -> None:
         self._types, self._share, self._shards = part.types, part.share, part.shards
-        self._executors = tuple(_executors(part.parts, device))
+        self._executors = tuple(_executors(part.parts, device, kept))
 
     def activations(self) -> Iterator[torch.Tensor]:
         """Yield the values that are resident now."""
@@ -95,6 +113,16 @@ class MicroBatches:
         for tensor in sums.values():
             tensor.zero_()
 
+    def generated(self) -> tuple[tuple[frozenset[int], ...], int] | None:
+        """Return the positions of each micro-batch's passes in this step, and the tokens made.
+
+        None for a program without a loop over positions.
+        """
+        loops = [each for each in self._executors if isinstance(each, LoopExecutor)]
+        if not loops:
+            return None
+        return tuple(loop.positions for loop in loops), sum(loop.num_tokens for loop in loops)
+
     def end(self) -> None:
         """Forget everything of the step."""
         for executor in self._executors:
@@ -110,28 +138,38 @@ class MicroBatches:
         return found
 
 
-def _parts(plan: Plan, shards: Sequence[BatchShard]) -> Iterator[WaferProgram | None]:
+def _parts(plan: Plan, shards: Sequence[BatchShard], mode: StreamMode) -> Iterator[Part | None]:
     """Yield one for each micro-batch, the same one where nothing differs."""
-    made: tuple[WaferProgram, BatchShard] | None = None
+    made: tuple[Part, BatchShard] | None = None
+    is_loop = has_loop(plan)
     for shard in shards:
         if not shard.size:
             yield None
             continue
         if made is None or not are_computed_alike(plan, made[1], shard):
-            made = (wafer_part(plan, shard), shard)
+            part = loop_program(plan, shard, mode=mode) if is_loop else wafer_part(plan, shard)
+            made = (part, shard)
         yield made[0]
 
 
 def _executors(
-    parts: Sequence[WaferProgram | None], device: torch.device | None
-) -> Iterator[Executor | None]:
+    parts: Sequence[Part | None], device: torch.device | None, kept: KeptLoads | None
+) -> Iterator[Executor | LoopExecutor | None]:
     """Yield one for each micro-batch; they share programs where they can."""
-    made: tuple[Executor, WaferProgram] | None = None
+    made: tuple[Executor | LoopExecutor, Part] | None = None
     for part in parts:
         if part is None:
             yield None
         elif made is not None and made[1] is part:
             yield made[0].twin()
         else:
-            made = (Executor(part, device), part)
+            made = (_executor(part, device, kept), part)
             yield made[0]
+
+
+def _executor(
+    part: Part, device: torch.device | None, kept: KeptLoads | None
+) -> Executor | LoopExecutor:
+    if isinstance(part, LoopProgram):
+        return LoopExecutor(part, device, kept)
+    return Executor(part, device)

@@ -26,6 +26,7 @@ from appliance.streams.slot_layout import Span
 from appliance.streams.stream_topology import num_ring_slots
 from appliance.streams.torch_views import SlotTensors, Tensors
 from workers.csx.executor import set_compute_threads
+from workers.csx.generation.stage import KeptLoads
 from workers.csx.samples.micro_batches import MicroBatches, ShareProgram
 
 Slot = NDArray[np.uint8]
@@ -54,7 +55,8 @@ class Strands:
         device: torch.device | None = None,
     ) -> None:
         self._num_threads = num_threads
-        self._strands = tuple(MicroBatches(part, device) for part in parts)
+        kept = KeptLoads(device)
+        self._strands = tuple(MicroBatches(part, device, kept) for part in parts)
         self._sums, self._spans = sums, tuple(sum_spans)
         pool, shape = TensorPool(), (largest_sum_bytes,)
         self._rooms = deque(
@@ -93,6 +95,18 @@ class Strands:
         """Begin a step with the system's share of the batch tensors, by value name."""
         for strand in self._strands:
             strand.begin(step, batch)
+
+    def generated(self) -> tuple[int, int] | None:
+        """Return the passes over positions of the step, and its tokens; None without a loop.
+
+        A system computes all samples of a micro-batch in the same pass, whatever the strands do.
+        """
+        found = [made for strand in self._strands if (made := strand.generated()) is not None]
+        if not found:
+            return None
+        by_micro_batch = zip(*[positions for positions, _ in found], strict=False)
+        passes = sum(len(frozenset().union(*each)) for each in by_micro_batch)
+        return passes, sum(tokens for _, tokens in found)
 
     def end_step(self) -> None:
         """Forget everything of the step; no visit may be on its way."""

@@ -1,5 +1,7 @@
 """How the dims of an operation's operands and results correspond: the rules of batch sharding.
 
+The analysis of a loop over positions (`workers.csx.generation.rows`) follows them, too.
+
 Dims that go together carry the same label. If a system holds only a part of the indices of one
 label, then it can compute the matching part of every result that has the label; a result that
 lacks the label comes out as a partial sum if the operation adds up over it, and cannot be computed
@@ -163,6 +165,34 @@ def _dot_general(node: Node, shapes: _Shapes) -> DimMap:
     return DimMap(operands=(a, b), results=((*batch_a, *rest_a, *rest_b),), sums=frozenset(sum_a))
 
 
+def _masked_rows(node: Node, shapes: _Shapes) -> DimMap:
+    """Rows are independent of one another; so it is with `SparseMatMul`."""
+    x, _, w = (len(shape) for shape in shapes)
+    rows = _all(x - 1)
+    return DimMap(operands=((*rows, None), rows, _none(w)), results=((*rows, None),))
+
+
+def _masked_rows_grad(node: Node, shapes: _Shapes) -> DimMap:
+    _, x, _, w = (len(shape) for shape in shapes)
+    rows = _all(x - 1)
+    each = (*rows, None)
+    return DimMap(
+        operands=(each, each, rows, _none(w)),
+        results=(each, _none(w)),
+        sums=frozenset(range(x - 1)),
+    )
+
+
+def _first_rows(node: Node, shapes: _Shapes) -> DimMap:
+    sample = (0, None, None)
+    return DimMap(operands=((None, None), sample, (0,)), results=(sample,))
+
+
+def _first_rows_grad(node: Node, shapes: _Shapes) -> DimMap:
+    sample = (0, None, None)
+    return DimMap(operands=(sample, sample, (0,)), results=(_none(2),), sums=frozenset({0}))
+
+
 def _convolution(node: Node, shapes: _Shapes) -> DimMap:
     rank = len(shapes[0])
     batch = (0, *_none(rank - 1))
@@ -316,12 +346,26 @@ def _one_hot(node: Node, shapes: _Shapes) -> DimMap:
     return DimMap(operands=(labels,), results=((*labels[:axis], None, *labels[axis:]),))
 
 
+def _rows(node: Node, shapes: _Shapes) -> DimMap:
+    """Every row is computed on its own."""
+    labels = tuple(_without(len(shape), len(shape) - 1) for shape in shapes)
+    return DimMap(operands=labels, results=(_without(len(shapes[0]), len(shapes[0]) - 1),))
+
+
+def _next_tokens(node: Node, shapes: _Shapes) -> DimMap:
+    labels = tuple((0, *_none(len(shape) - 1)) for shape in shapes)
+    return DimMap(operands=labels, results=labels[:1])
+
+
 _Rule = Callable[[Node, _Shapes], DimMap]
 _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(("Const", "RandomUniform", "RandomNormal"), _source),
+    **dict.fromkeys(("Const", "RandomUniform", "RandomNormal", "wsc.Position"), _source),
+    **dict.fromkeys(
+        ("ConditionalArange", "FusedTopP", "FusedTopPDeinterleaved", "RandomMultinomial"), _rows
+    ),
     **dict.fromkeys(("Softmax", "CumSum", "CumProd", "Concat", "Split"), _whole_axis("axis")),
-    **dict.fromkeys(("TopK", "NthOrderStatistic"), _whole_axis("dimension")),
+    **dict.fromkeys(("TopK", "FusedTopK", "NthOrderStatistic"), _whole_axis("dimension")),
     **dict.fromkeys(("StridedSlice", "StridedSliceGrad"), _where_whole(_is_full_slice)),
     "Repeat": _where_whole(_is_repeated_once),
     "pad": _where_whole(_is_unpadded),
@@ -332,6 +376,10 @@ _RULES: Mapping[str, _Rule] = {
     "MatMul": _matmul,
     "DotGeneral": _dot_general,
     "Convolution": _convolution,
+    **dict.fromkeys(("SparseActMatMul", "SparseMatMul"), _masked_rows),
+    **dict.fromkeys(("SparseActMatMulGrad", "SparseMatMulGrad"), _masked_rows_grad),
+    "RangedMatMul": _first_rows,
+    "RangedDMatMul": _first_rows_grad,
     "BiasAdd": _bias_add,
     "BiasAddGrad": _bias_add_grad,
     "Reduce": _reduce,
@@ -350,4 +398,5 @@ _RULES: Mapping[str, _Rule] = {
     "Scatter": _scatter,
     "ScatterNd": _scatter_nd,
     "OneHot": _one_hot,
+    "wsc.NextTokens": _next_tokens,
 }

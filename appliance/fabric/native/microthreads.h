@@ -1,6 +1,6 @@
 /* Operands, microthreads and the elements that they move. */
-#ifndef FABRIC_THREADS_H
-#define FABRIC_THREADS_H
+#ifndef FABRIC_MICROTHREADS_H
+#define FABRIC_MICROTHREADS_H
 
 #include "vector.h"
 #include "wheel.h"
