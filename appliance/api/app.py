@@ -22,7 +22,7 @@ from appliance.api.job_routes import detached, fabric, jobs, log_exports, logs, 
 from appliance.api.problems import Problem
 from appliance.api.security import BrowserSecurity
 from appliance.api.services import LOGIN_COOKIE
-from appliance.api.user_routes import login, users
+from appliance.api.user_routes import login, provider_login, users
 from appliance.core.access_rules.model import Rule
 from appliance.management.services import Services
 
@@ -93,6 +93,7 @@ def _routers() -> tuple[tuple[str, APIRouter], ...]:
         sessions.router,
         users.router,
         login.router,
+        provider_login.router,
         estimates.estimate_router(),
     )
     return (

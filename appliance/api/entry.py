@@ -151,7 +151,7 @@ def identify_again(request: Request) -> Principal:
     return services_of(request).access.identify(User(), token_of(request), peer_uid)
 
 
-class Welcome:
+class StreamAccess:
     """Says, as a stream goes on, whether its reader may still have it.
 
     A token may be revoked, and a role or a group taken away, while somebody reads.
@@ -164,7 +164,7 @@ class Welcome:
         self._request = request
         self._asked_seconds = asyncio.get_running_loop().time()
 
-    async def lasts(self) -> bool:
+    async def is_allowed(self) -> bool:
         """Look again, unless that was done moments ago."""
         now = asyncio.get_running_loop().time()
         if now - self._asked_seconds < RECHECK_SECONDS:

@@ -46,11 +46,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(WscError)
     async def ours(request: Request, error: WscError) -> JSONResponse:
-        status = HTTPStatus.INTERNAL_SERVER_ERROR
-        for kind, candidate in _STATUSES:
-            if isinstance(error, kind):
-                status = candidate
-                break
+        status = status_of(error)
         headers = {}
         if isinstance(error, TooManyRequestsError) and error.retry_seconds:
             headers["retry-after"] = str(math.ceil(error.retry_seconds))
@@ -73,7 +69,11 @@ def install_error_handlers(app: FastAPI) -> None:
         refusal = find_refusal(error)
         if refusal is None:
             return await defect(request, error)
-        logger.error("Request was not kept", extra={"path": request.url.path}, exc_info=error)
+        logger.error(
+            "What a request changes could not be committed",
+            extra={"path": request.url.path},
+            exc_info=error,
+        )
         return _problem(HTTPStatus.SERVICE_UNAVAILABLE, refusal.message, hint=refusal.hint)
 
     @app.exception_handler(Exception)
@@ -84,6 +84,12 @@ def install_error_handlers(app: FastAPI) -> None:
             f"The appliance failed in {request.method} {request.url.path}.",
             hint="Its log has the details.",
         )
+
+
+def status_of(error: WscError) -> HTTPStatus:
+    """Return the status by which an error leaves."""
+    found = (status for kind, status in _STATUSES if isinstance(error, kind))
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _problem(

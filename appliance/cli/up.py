@@ -51,6 +51,8 @@ def up(
     values = {name: _READERS.get(name, _as_it_is)(each) for name, each in flags.items()}
     values["otlp"] = values["otlp"] or settings.otlp_endpoint
     values["database"] = values["database"] or settings.database
+    values["notify"] = values["notify"] or _named(settings.notify)
+    values["oidc"] = values["oidc"] or _named(settings.oidc)
     options = from_settings(
         ManagementOptions,
         values,
@@ -185,6 +187,11 @@ def _absolute(path: Path | None) -> str:
     return str(path.absolute()) if path else ""
 
 
+def _named(name: str) -> str:
+    """Return the absolute path of a file that the environment names, if it names one."""
+    return _absolute(Path(name) if name else None)
+
+
 def _as_it_is(value: object) -> object:
     return value
 
@@ -196,6 +203,7 @@ _READERS: Mapping[str, Callable[[Any], object]] = {
     "kubernetes": _kubernetes,
     "certificates": _absolute,
     "notify": _absolute,
+    "oidc": _absolute,
 }
 """What a setting is made from, where that is not the flag's value: files, which are read here, as
 management has another directory and may have other rights."""

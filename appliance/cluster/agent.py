@@ -97,7 +97,7 @@ class Agent:
         self._launcher = ProcessLauncher(
             ProcessOptions(
                 runtime_root=options.runtime_root,
-                log_path=options.runtime_root.with_name(f"{options.runtime_root.name}.log"),
+                log_path=options.runtime_root / "launcher.log",  # goes with the directory
                 node=options.name,
                 programs=options.programs,
                 orphan_seconds=options.orphan_seconds,

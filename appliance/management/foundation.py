@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.core.clock import Clock
-from appliance.files.private import make_own, make_private
+from appliance.files.private import make_own, make_private, remove_if_empty
 from appliance.management.access.authorization import Access, open_access
 from appliance.management.access.certificates import (
     Certificates,
@@ -32,7 +32,7 @@ class Foundation:
     Attributes:
         options: How the appliance is set up.
         clock: Time for everything.
-        state: What is kept.
+        state: The appliance's database.
         access: Who callers are, and what they may do.
         tls: What the appliance proves itself with; None without TLS.
         stream_secret: What the keys of the jobs' streams are made from.
@@ -74,6 +74,7 @@ def lay_foundation(options: ManagementOptions, clock: Clock, closers: ExitStack)
     data_dir = options.data_dir
     make_private(data_dir)
     make_own(options.runtime_root)
+    closers.callback(remove_if_empty, options.runtime_root)
     database = open_own_database(data_dir, options.keeping.database)
     closers.callback(database.close)
     database.claim()

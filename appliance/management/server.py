@@ -163,7 +163,7 @@ class _Start:
         return management
 
     def _open_inner_listener(self, foundation: Foundation) -> str:
-        """Let other hosts in; return host:port, or nothing if there are none."""
+        """Let other nodes in; return host:port, or nothing if there are none."""
         options = foundation.options.nodes
         if not options.inner_host:
             return ""

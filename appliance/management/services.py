@@ -6,6 +6,7 @@ from appliance.core.clock import Clock
 from appliance.management.access.authorization import Access
 from appliance.management.access.certificates import Certificates
 from appliance.management.access.local_users import LocalPeers
+from appliance.management.access.single_sign_on import SingleSignOn
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.estimates import Estimates
 from appliance.management.changes.feed import ChangeFeed
@@ -37,7 +38,7 @@ class Services:
         options: How the appliance is set up.
         clock: Time for everything.
         tls: What the appliance proves itself with; None without TLS.
-        state: What is kept.
+        state: The appliance's database.
         watch: Where waiters hear of changes.
         access: Who callers are, and what they may do.
         gate: Asks that for every entry point, and how often they may.
@@ -58,6 +59,7 @@ class Services:
         views: What csctl shows.
         collector: What is read at each scrape of metrics.
         estimates: Asks the planner.
+        single_sign_on: Logins at an identity provider; None where there is none.
     """
 
     options: ManagementOptions
@@ -84,6 +86,7 @@ class Services:
     views: ResourceViews
     collector: ApplianceCollector
     estimates: Estimates
+    single_sign_on: SingleSignOn | None
 
     @property
     def feed(self) -> ChangeFeed:

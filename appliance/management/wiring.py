@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from appliance.management.access.allowances import Allowances
 from appliance.management.access.local_users import LocalPeers
+from appliance.management.access.single_sign_on import SingleSignOn, open_single_sign_on
 from appliance.management.background.activity_service import ActivityService
 from appliance.management.background.background_services import BackgroundServices
 from appliance.management.background.coordinator_watch import CoordinatorWatch
@@ -166,31 +167,13 @@ def _make_services(
         sessions,
         options.data_dir,
         model=model,
+        max_drivers=options.queue.max_drivers,
         is_any_user=pods.kubernetes is not None,
     )
-    jobs = JobService(
-        state,
-        mailbox,
-        f"https://{place.one_port}" if place.one_port else place.dashboard_root,
-        compile_root=options.compile_root,
-        watch=foundation.watch,
-        shared_address=place.one_port,
-    )
+    jobs = _make_jobs(foundation, place)
     inventory = Inventory(state, model, pods.nodes)
     exports = LogExports(
         state, options.data_dir / "exports", clock, compile_root=options.compile_root
-    )
-    submissions = SubmissionService(
-        state,
-        mailbox,
-        SubmissionOptions(
-            data_dir=options.data_dir,
-            lease_seconds=options.queue.lease_seconds,
-            notifies=foundation.notify.targets,
-        ),
-        drivers=drivers,
-        model=model,
-        sessions=sessions,
     )
     return Services(
         options=options,
@@ -199,12 +182,19 @@ def _make_services(
         state=state,
         watch=foundation.watch,
         access=access,
-        gate=Gate(access, state, mailbox.keep, Allowances(clock), exports),
+        gate=Gate(access, state, mailbox.write, Allowances(clock), exports),
         peers=LocalPeers(),
         jobs=jobs,
         lists=JobLists(state=state),
         edits=JobEdits(state, jobs, mailbox),
-        submissions=submissions,
+        submissions=SubmissionService(
+            state,
+            mailbox,
+            _submission_options(foundation),
+            drivers=drivers,
+            model=model,
+            sessions=sessions,
+        ),
         drivers=drivers,
         driver_restarts=DriverRestarts(state, mailbox),
         queue=QueueService(state, mailbox, model, sessions),
@@ -225,6 +215,33 @@ def _make_services(
         ),
         collector=ApplianceCollector(state, inventory, clock),
         estimates=Estimates(),
+        single_sign_on=_make_single_sign_on(foundation, place),
+    )
+
+
+def _make_single_sign_on(foundation: Foundation, place: Place) -> SingleSignOn | None:
+    file = foundation.options.trust.oidc
+    root = f"https://{place.one_port}"  # tokens need TLS, and so there is one port
+    return open_single_sign_on(file, root, foundation.access, foundation.clock) if file else None
+
+
+def _make_jobs(foundation: Foundation, place: Place) -> JobService:
+    return JobService(
+        foundation.state,
+        foundation.mailbox,
+        f"https://{place.one_port}" if place.one_port else place.dashboard_root,
+        compile_root=foundation.options.compile_root,
+        watch=foundation.watch,
+        shared_address=place.one_port,
+    )
+
+
+def _submission_options(foundation: Foundation) -> SubmissionOptions:
+    options = foundation.options
+    return SubmissionOptions(
+        data_dir=options.data_dir,
+        lease_seconds=options.queue.lease_seconds,
+        notifies=foundation.notify.targets,
     )
 
 

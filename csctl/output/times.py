@@ -69,6 +69,9 @@ TIME_COLUMNS: tuple[Column[SystemTime], ...] = (
     _column("SIMULATED-UTILIZATION", "simulated_utilization", percent),
     _column("SIMULATED-WEIGHTS", "simulated_weight_bytes_per_second", rate, is_wide=True),
     _column("SIMULATED-GRADIENTS", "simulated_gradient_bytes_per_second", rate, is_wide=True),
+    _column("TOKENS", "generated_tokens", figure, is_wide=True),
+    _column("TOKENS/S", "generated_tokens_per_second", figure, is_wide=True),
+    _column("SIMULATED-TOKENS/S", "simulated_generated_tokens_per_second", figure, is_wide=True),
     _column("WALL-STEP", "wall_step_seconds", duration),
     _column("WALL-TOTAL", "wall_seconds", duration),
 )
@@ -81,6 +84,9 @@ _READINGS = frozenset(
         "simulated_utilization",
         "simulated_weight_bytes_per_second",
         "simulated_gradient_bytes_per_second",
+        "generated_tokens",
+        "generated_tokens_per_second",
+        "simulated_generated_tokens_per_second",
         "wall_step_seconds",
         "wall_seconds",
     }

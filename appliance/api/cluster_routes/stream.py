@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from appliance.api.entry import Entry, Welcome, enter, entry_router
+from appliance.api.entry import Entry, StreamAccess, enter, entry_router
 from appliance.api.job_routes.job_schemas import JobSummary
 from appliance.api.problems import problems
 from appliance.api.services import Services
@@ -90,13 +90,13 @@ async def _events(
     feed = services.feed
     resumed = feed.position_of(last) if last else feed.position
     position = feed.position if resumed is None else resumed
-    welcome = Welcome(request)
+    access = StreamAccess(request)
     with _counted(feed):
         yield f"retry: {_RETRY_MILLISECONDS}\n\n"
         yield _event("reset" if resumed is None else "hello", {}, mark=feed.mark(position))
         while not feed.is_closed:
             is_news = await feed.wait(position, HEARTBEAT_SECONDS)
-            if not await welcome.lasts():
+            if not await access.is_allowed():
                 return
             if not is_news:
                 yield ": still here\n\n"

@@ -343,11 +343,19 @@ class Series(BaseModel):
 
     series: dict[str, list[SeriesPoint]]
     """By name: the program's scalar outputs, and `samples_per_second`."""
+    titles: dict[str, str]
+    """What outputs are, by name: words of the user's code, or `learning rate` and the like."""
     next: str
     """Give this as `after` to get only what comes later."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Sequence[tuple[int, Point]]], *, after: int) -> "Series":
+    def of(
+        cls,
+        found: Mapping[str, Sequence[tuple[int, Point]]],
+        *,
+        titles: Mapping[str, str],
+        after: int,
+    ) -> "Series":
         """Return series."""
         newest = max((number for points in found.values() for number, _ in points), default=after)
         return cls(
@@ -360,6 +368,7 @@ class Series(BaseModel):
                 ]
                 for name, points in sorted(found.items())
             },
+            titles={name: title for name, title in titles.items() if name in found},
             next=str(newest),
         )
 

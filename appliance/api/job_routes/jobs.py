@@ -31,13 +31,13 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
-from appliance.core.queries.job_filter import JobFilter, JobOrder
+from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
 from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.management.jobs.run_sessions import with_readings
 from appliance.management.jobs.submitted_requests import request_as_json
-from appliance.wire.profiles import chrome_events, find_profile
+from appliance.wire.profiles import chrome_events, find_output_titles, find_profile
 from appliance.wire.requests.submissions import check_labels, parse_priority
 
 router = entry_router("jobs")
@@ -68,12 +68,16 @@ def _filter(
     text: Name = "",
     created_after: dt.datetime | None = None,
     order: JobOrder = JobOrder.PRIORITY,
+    sort: JobSort | None = None,
+    descending: bool = False,
     cursor: Annotated[str, Query(max_length=MAX_CURSOR)] = "",
     offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
     request: Request,
 ) -> JobFilter:
     """Read a request for a list of jobs."""
+    if sort is not None and cursor:
+        raise UserError("A sorted list has no cursors.", hint="Ask for its pages by offset.")
     return JobFilter(
         session=session,
         workflow=workflow,
@@ -87,6 +91,8 @@ def _filter(
         text=text,
         created_after=with_zone(created_after),
         order=order,
+        sort=sort,
+        descending=descending,
         after=job_place(cursor, order) if cursor else None,
         offset=offset,
         limit=limit,
@@ -104,10 +110,11 @@ def list_jobs(
     """Return jobs, a page at a time; finished ones only when asked for.
 
     `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
-    are looked at in the middle.
+    are looked at in the middle, and for those in the order of a column (`sort`), which have no
+    `next`. Each word of `text` occurs in the id, the user, the type, the phase or a label.
     """
     lines = services.lists.page(wanted)
-    is_full = len(lines) == wanted.limit
+    is_full = len(lines) == wanted.limit and wanted.sort is None
     return JobPage(
         items=[JobSummary.of(line) for line in lines],
         next=job_cursor(lines[-1], wanted.order) if is_full else None,
@@ -250,10 +257,11 @@ def get_series(
     after: Annotated[str, Query(pattern=r"^[0-9]{0,18}$")] = "",
 ) -> Series:
     """Return loss, rate and other series of a job's training, as they stream."""
-    services.jobs.load(JobId(job_id))
+    job = services.jobs.load(JobId(job_id))
     number = int(after or 0)
     found = services.lists.series(JobId(job_id), names=name or (), after=number)
-    return Series.of(found, after=number)
+    titles = find_output_titles(FilePath(job.work_dir))
+    return Series.of(found, titles=titles, after=number)
 
 
 @router.get(

@@ -10,7 +10,7 @@ from fastapi import Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
-from appliance.api.entry import Entry, Welcome, enter, entry_router
+from appliance.api.entry import Entry, StreamAccess, enter, entry_router
 from appliance.api.job_routes.jobs import JobPath
 from appliance.api.problems import problems
 from appliance.api.services import Services
@@ -123,7 +123,7 @@ async def follow_log(
     log = await asyncio.to_thread(services.logs.find, JobId(job_id), pod)
     offset = int(last_event_id) if last_event_id.isdecimal() else None
     start = await asyncio.to_thread(_start, log.path, tail, offset)
-    events = _counted(_follow(services, JobId(job_id), log.path, start, Welcome(request)))
+    events = _counted(_follow(services, JobId(job_id), log.path, start, StreamAccess(request)))
     headers = {"x-accel-buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
@@ -135,12 +135,12 @@ async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _follow(
-    services: Services, job: JobId, path: FilePath, offset: int, welcome: Welcome
+    services: Services, job: JobId, path: FilePath, offset: int, access: StreamAccess
 ) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     num_quiet = 0
     while not services.feed.is_closed:
-        if not await welcome.lasts():
+        if not await access.is_allowed():
             return
         # The phase comes first: what was printed before the end is then read after it.
         record = await asyncio.to_thread(services.jobs.find, job)

@@ -48,6 +48,15 @@ class LoginRequest(BaseModel):
     token: SecretStr
 
 
+class LoginWays(BaseModel):
+    """How one can log in."""
+
+    needs_login: bool
+    """Whether one has to."""
+    provider: str
+    """What the identity provider is called at which one can; empty if there is none."""
+
+
 class UserView(BaseModel):
     """An account."""
 

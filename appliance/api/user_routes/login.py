@@ -14,6 +14,7 @@ from appliance.api.services import LOGIN_COOKIE, Services, token_of
 from appliance.api.user_routes.access_schemas import LoginRequest, Me
 from appliance.core.access_rules import rules
 from appliance.core.cluster.records import User
+from appliance.management.access.tokens import Minted
 
 router = entry_router("login")
 
@@ -40,6 +41,16 @@ def log_in(
     tokens, text = services.access.tokens, wanted.token.get_secret_value()
     login = services.gate.prove(peer_of(request), lambda: tokens.log_in(text))
     principal = services.access.identify(User(), login.text, lambda: None)
+    set_login(response, login, has_tls=services.has_tls)
+    return Me.of(
+        principal,
+        needs_token=services.access.needs_token,
+        csrf_token=services.access.tokens.proof(login.text),
+    )
+
+
+def set_login(response: Response, login: Minted, *, has_tls: bool) -> None:
+    """Give a browser the cookie of its login."""
     expires_at = login.record.expires_at
     assert expires_at is not None  # every login ends
     response.set_cookie(
@@ -47,14 +58,9 @@ def log_in(
         login.text,
         expires=expires_at,
         path="/",
-        secure=services.has_tls,
+        secure=has_tls,
         httponly=True,
         samesite="strict",
-    )
-    return Me.of(
-        principal,
-        needs_token=services.access.needs_token,
-        csrf_token=services.access.tokens.proof(login.text),
     )
 
 

@@ -4,7 +4,7 @@ It is evaluated whenever something has changed, repeatedly, by whichever managem
 looks at the present state and never remembers earlier actions. A gang goes through these states,
 which its record stores:
 
-    begun --specs exist--> placing --all pods have a node--> started
+    begun --specs exist--> placing --all pods have a node--> started: each pod is told
     any of these --stop--> stopping --no pod left--> stopped
 
 A launch writes the record first, so that everything else it has made can be found if it is killed.
@@ -21,8 +21,10 @@ from typing import Any
 
 from appliance.cluster.kubernetes import pod_words
 from appliance.cluster.kubernetes.manifests import (
+    GATE,
     LAUNCH_ANNOTATION,
     PODS_KEY,
+    START_ANNOTATION,
     START_KEY,
     STOP_ANNOTATION,
 )
@@ -43,6 +45,8 @@ STOP_DONE = "done"
 """Values of the record's annotation."""
 
 _UNRECORDED = "the record of its gang was deleted or damaged, and not by the appliance"
+
+_TOO_EARLY = "its container ended before the pods of its job were let start"
 
 _STUCK_SECONDS = 60.0
 """A pod that is still there so long after its grace has lost its node; nobody will end it."""
@@ -86,7 +90,9 @@ class Decision:
     Attributes:
         creates: Pods to create.
         deletes: Pods to end: name, uid and whether to give up on its node.
+        ungates: Pods that may look for a node now, by name and uid.
         starts: Whether the pods may start.
+        tells_start: Pods of a started gang that are yet to be told, by name and uid.
         is_stopped: Whether the gang was to stop, and nothing of it is left.
         exits: Pods that have ended or will never run, and how; told once each.
         waits: Why pods do not run yet, if somebody has said so; else empty.
@@ -95,7 +101,9 @@ class Decision:
 
     creates: Sequence[Resource] = ()
     deletes: Sequence[tuple[str, str, bool]] = ()
+    ungates: Sequence[tuple[str, str]] = ()
     starts: bool = False
+    tells_start: Sequence[tuple[str, str]] = ()
     is_stopped: bool = False
     exits: Sequence[PodExit] = ()
     waits: str = ""
@@ -183,7 +191,7 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         for name in gang.manifests
         if name in pods
         and not is_being_deleted(pods[name])  # then it is created again
-        and (end := _end_of(gang, name, pods[name]))
+        and (end := _early_end_of(gang, name, pods[name]))
     ):
         return Decision(exits=exits)  # refused by its node: the job fails, and its pods are stopped
     creates = [each for name, each in gang.manifests.items() if name not in pods]
@@ -192,28 +200,34 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         return Decision(starts=True)
     left = options.placement_seconds - (seen.now - gang.launched_at).total_seconds()
     if left > 0:
-        waits = _waits(gang, pods, unplaced)
-        return Decision(creates=creates, waits=waits, look_again_seconds=left)
+        return Decision(
+            creates=creates,
+            ungates=_ungates(pods, unplaced),
+            waits=_waits(gang, pods, unplaced),
+            look_again_seconds=left,
+        )
     num_placed = len(gang.manifests) - len(unplaced)
-    why = _in_brackets(pod_words.why_unplaced(pods.get(unplaced[0])))
+    first = next((name for name in unplaced if not _is_gated(pods.get(name))), unplaced[0])
+    why = _in_brackets(pod_words.why_unplaced(pods.get(first)))
     detail = (
         f"no node has taken it within {options.placement_seconds:g} seconds{why}; "
         f"{num_placed} of the job's {len(gang.manifests)} pods had one, and none was started"
     )
-    return Decision(exits=(_exit(gang, unplaced[0], detail=detail),))
+    return Decision(exits=(_exit(gang, first, detail=detail),))
 
 
 def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
     exits = list(exits_of(gang, seen))
+    untold = [(name_of(pod), uid_of(pod)) for pod in seen.pods.values() if _is_untold(gang, pod)]
     started_at = gang.started_at or gang.launched_at
     left = options.start_seconds - (seen.now - started_at).total_seconds()
     unstarted = [pod for pod in seen.pods.values() if _is_unstarted(pod)]
     if not unstarted:
-        return Decision(exits=exits)
+        return Decision(exits=exits, tells_start=untold)
     if left > 0:
         names = [name_of(pod) for pod in unstarted if name_of(pod) in gang.manifests]
         waits = "" if exits else _waits(gang, seen.pods, names)
-        return Decision(exits=exits, waits=waits, look_again_seconds=left)
+        return Decision(exits=exits, tells_start=untold, waits=waits, look_again_seconds=left)
     for pod in unstarted:
         if name_of(pod) in gang.manifests:
             why = _in_brackets(pod_words.why_not_started(pod))
@@ -253,6 +267,26 @@ def _is_placed(pod: Resource | None) -> bool:
     return pod is not None and bool(pod["spec"].get("nodeName")) and not is_being_deleted(pod)
 
 
+def _is_untold(gang: Gang, pod: Resource) -> bool:
+    """Whether a pod of a started gang does not know that it may run, and can still be told."""
+    if name_of(pod) not in gang.manifests or is_being_deleted(pod):
+        return False
+    return START_ANNOTATION not in (pod["metadata"].get("annotations") or {})
+
+
+def _is_gated(pod: Resource | None) -> bool:
+    return pod is not None and any(
+        gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ()
+    )
+
+
+def _ungates(pods: Mapping[str, Resource], unplaced: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """Return the pods that may look for a node, now that the first of each role have found one."""
+    if not all(_is_gated(pods.get(name)) for name in unplaced):
+        return ()
+    return [(name, uid_of(pods[name])) for name in unplaced]
+
+
 def _is_unstarted(pod: Resource) -> bool:
     return bool(_status(pod).get("phase", "Pending") == "Pending")
 
@@ -263,6 +297,12 @@ def _end_of(gang: Gang, name: str, pod: Resource | None) -> PodExit | None:
         return _exit(gang, name, detail=pod_words.DELETED)
     end = pod_words.end_of(pod)
     return _exit(gang, name, code=end[0], detail=end[1]) if end else None
+
+
+def _early_end_of(gang: Gang, name: str, pod: Resource) -> PodExit | None:
+    """Return how a pod has ended that was not let start: always a failure."""
+    end = _end_of(gang, name, pod)
+    return end if end is None or end.exit_code else _exit(gang, name, detail=_TOO_EARLY)
 
 
 def _exit(gang: Gang, name: str, *, code: int = pod_words.LOST_EXIT, detail: str) -> PodExit:
@@ -281,6 +321,8 @@ def _waits(gang: Gang, pods: Mapping[str, Resource], names: Sequence[str]) -> st
     """Return why pods of a gang wait; empty while nobody has said it."""
     for name in names:
         pod = pods.get(name)
+        if _is_gated(pod):
+            continue
         if why := pod_words.why_unplaced(pod) or (pod_words.why_not_started(pod) if pod else ""):
             return f"{len(names)} of {len(gang.manifests)} pods wait; {name}: {why}"
     return ""

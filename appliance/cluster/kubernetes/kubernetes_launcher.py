@@ -101,6 +101,7 @@ class KubernetesLauncher:
         self._unremoved: set[JobId] = set()
         self._lock = threading.Lock()
         self._objects_lock = threading.Lock()
+        self._has_gates = options.scheduling_gates and api.version() >= manifests.GATES_SINCE
         self._pods = Informer(api, POD, JOB_LABEL, self._look_at)
         self._records = Informer(api, CONFIG_MAP, JOB_LABEL, self._look_at)
         self._pods.start(timeout_seconds=_SYNC_SECONDS)
@@ -140,7 +141,7 @@ class KubernetesLauncher:
         job = pods[0].job
         pods = [manifests.fitted(spec, self._options) for spec in pods]
         owner = self._owner_of(job)
-        record = manifests.gang_record(pods, owner, self._options)
+        record = manifests.gang_record(pods, owner, self._options, has_gates=self._has_gates)
         for spec in pods:
             _share_directories(spec, self._options.group_id)
         files = {name: Path(path).read_bytes() for name, path in manifests.files_of(pods).items()}
@@ -299,9 +300,14 @@ class KubernetesLauncher:
     def _act(self, gang: Gang, decision: gangs.Decision) -> None:
         for body in decision.creates:
             self._create(POD, body)
+        for name, uid in decision.ungates:
+            self._patch(POD, name, uid, {"spec": {"schedulingGates": None}})
         if decision.starts:
             start = {manifests.START_KEY: self._clock.now().isoformat()}
             self._patch_record(gang, {"data": start})
+        for name, uid in decision.tells_start:
+            started = {manifests.START_ANNOTATION: self._clock.now().isoformat()}
+            self._patch(POD, name, uid, {"metadata": {"annotations": started}})
         for name, uid, is_forced in decision.deletes:
             self._api.delete(POD, name, uid=uid, grace_seconds=0 if is_forced else None)
         for end in decision.exits:
@@ -359,10 +365,13 @@ class KubernetesLauncher:
 
     def _patch_record(self, gang: Gang, changes: Resource) -> Resource | None:
         """Change a gang's record; None if it is another one by now."""
-        metadata = {**changes.get("metadata", {}), "uid": gang.uid}
-        name = manifests.record_name(gang.job)
+        return self._patch(CONFIG_MAP, manifests.record_name(gang.job), gang.uid, changes)
+
+    def _patch(self, kind: Kind, name: str, uid: str, changes: Resource) -> Resource | None:
+        """Change an object; None if it is another one by now."""
+        metadata = {**changes.get("metadata", {}), "uid": uid}
         try:
-            return self._api.patch(CONFIG_MAP, name, {**changes, "metadata": metadata})
+            return self._api.patch(kind, name, {**changes, "metadata": metadata})
         except ApiError as error:
             if error.is_conflict:
                 return None

@@ -7,9 +7,12 @@ A gang is four kinds of objects, all owned by the job's wsjob:
 * a config map, the *record* of the gang: the pods to create, and the gang's state;
 * the pods.
 
-Every pod mounts, beside its spec, the key `start` of the record, which does not exist at first. A
-kubelet does not start a container whose files are missing, so pods are scheduled and take their
-resources, and none starts before the launcher has seen all of them bound: then it writes the key.
+A container starts as soon as its pod has a node, and waits: its role runs once the annotation
+`start` of its pod says so, which the kubelet writes into a file that the pod mounts. The launcher
+annotates the pods when all of them have a node, and the record says so.
+Where the server knows scheduling gates (Kubernetes 1.27), only the first pod of each role looks for
+a node at once. The others follow when those have found one, so a job that finds none for some role
+holds little of the cluster meanwhile.
 """
 
 import base64
@@ -33,7 +36,16 @@ from appliance.core.pods.pod_options import DriverPodOptions
 from appliance.core.pods.pod_spec import PodSpec
 
 START_KEY = "start"
-"""Key of the record that lets the pods start."""
+"""Key of the record that lets the pods start, and the file by which a pod knows it."""
+
+START_ANNOTATION = f"{GROUP}/start"
+"""On a pod: its role may run."""
+
+GATE = f"{GROUP}/placement"
+"""Scheduling gate of pods that wait for the first of each role."""
+
+GATES_SINCE = (1, 27)
+"""Version of Kubernetes that has scheduling gates."""
 
 PODS_KEY = "pods"
 """Key of the record with the pods to create, as JSON."""
@@ -55,10 +67,11 @@ _CORES_OF_OTHERS = "50m"
 """Cores that pods ask for unless the settings say it: so few that a job of two systems finds room
 on a laptop with two. Pods use what nobody else does, and share what is short by these numbers."""
 
-_MEMORY = {Role.CHIEF: "512Mi", Role.WEIGHT: "512Mi", Role.COORDINATOR: "512Mi"}
-_MEMORY_OF_OTHERS = "256Mi"
+_MIB = 1 << 20
+_MEMORY_MIB = {Role.CHIEF: 512, Role.WEIGHT: 512, Role.COORDINATOR: 512}
+_MEMORY_MIB_OF_OTHERS = 256
 """Memory that pods ask for unless the settings or their job say more: what a pod has when it has
-loaded its libraries and no model. It is no limit."""
+loaded its libraries and no model. What the plan needs comes on top. It is no limit."""
 
 _EPHEMERAL_STORAGE = "256Mi"
 """Disk of the node that pods ask for: logs of the container, and /tmp."""
@@ -124,8 +137,8 @@ def specs_secret(pods: Sequence[PodSpec], files: Mapping[str, bytes], owner: Res
     moved = {name: Path(SPEC_DIRECTORY) / name for name in files}
     contents = dict(files)
     for spec in pods:
-        told = replace(spec, options=spec.options.with_files(moved))
-        contents[spec.member] = told.to_json().encode()
+        moved_spec = replace(spec, options=spec.options.with_files(moved))
+        contents[spec.member] = moved_spec.to_json().encode()
     return {
         "metadata": _metadata(secret_name(job), job, owner),
         "type": "Opaque",
@@ -138,14 +151,31 @@ def files_of(pods: Sequence[PodSpec]) -> Mapping[str, Path]:
     return {name: path for spec in pods for name, path in spec.options.files().items()}
 
 
-def gang_record(pods: Sequence[PodSpec], owner: Resource, options: KubernetesOptions) -> Resource:
+def gang_record(
+    pods: Sequence[PodSpec],
+    owner: Resource,
+    options: KubernetesOptions,
+    *,
+    has_gates: bool = False,
+) -> Resource:
     """Return the record of a gang that is to be started.
+
+    Args:
+        pods: The pods.
+        owner: The job's wsjob.
+        options: What is known of the cluster.
+        has_gates: Whether the server knows scheduling gates.
 
     Raises:
         ClusterError: It has more pods than an object can describe.
     """
     job = pods[0].job
     manifests = [pod(spec, owner, options) for spec in pods]
+    if has_gates:
+        firsts = {spec.role: spec for spec in reversed(pods)}
+        for spec, each in zip(pods, manifests, strict=True):
+            if firsts[spec.role] is not spec:
+                each["spec"]["schedulingGates"] = [{"name": GATE}]
     text = json.dumps(manifests, separators=(",", ":"))
     if len(text) > _MAX_RECORD_BYTES:
         raise ClusterError(
@@ -156,7 +186,7 @@ def gang_record(pods: Sequence[PodSpec], owner: Resource, options: KubernetesOpt
     return {"metadata": _metadata(record_name(job), job, owner), "data": {PODS_KEY: text}}
 
 
-def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> Resource:
+def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> dict[str, Any]:
     """Return one pod of a gang."""
     metadata = _metadata(spec.name, spec.job, owner)
     labels = {
@@ -229,7 +259,10 @@ def _container(spec: PodSpec, options: KubernetesOptions) -> Resource:
         "image": image or options.image,
         "imagePullPolicy": options.pull_policy,
         "command": ["python", "-m", "appliance.cluster.pod_container"],
-        "args": ["--spec", f"{SPEC_DIRECTORY}/spec.json", "--address", f"$({ADDRESS_VARIABLE})"],
+        "args": [
+            *("--spec", f"{SPEC_DIRECTORY}/spec.json", "--address", f"$({ADDRESS_VARIABLE})"),
+            *("--start", f"{SPEC_DIRECTORY}/{START_KEY}"),
+        ],
         "workingDir": str(spec.work_dir),
         "env": [
             {
@@ -262,10 +295,17 @@ def _resources(spec: PodSpec, options: KubernetesOptions) -> Resource:
     limits = {name: amount for name, amount in asked.items() if name == "memory" or "/" in name}
     by_itself = {
         "cpu": _cpu(spec, options),
-        "memory": _MEMORY.get(spec.role, _MEMORY_OF_OTHERS),
+        "memory": _memory(spec, options),
         "ephemeral-storage": _EPHEMERAL_STORAGE,
     }
     return {"requests": {**by_itself, **asked}, "limits": limits}
+
+
+def _memory(spec: PodSpec, options: KubernetesOptions) -> str:
+    """Return what a pod asks for by itself: its libraries, and what its plan has memory for."""
+    planned = spec.options.planned_memory_bytes if options.plan_memory else 0
+    own_mib = _MEMORY_MIB.get(spec.role, _MEMORY_MIB_OF_OTHERS)
+    return f"{own_mib - (-planned // _MIB)}Mi"
 
 
 def _cpu(spec: PodSpec, options: KubernetesOptions) -> str:
@@ -297,14 +337,16 @@ def _spread(spec: PodSpec) -> list[Resource]:
 def _volumes(spec: PodSpec, options: KubernetesOptions) -> Iterator[Resource]:
     items = [{"key": spec.member, "path": "spec.json"}]
     items += [{"key": name, "path": name} for name in spec.options.files()]
-    start = {"key": START_KEY, "path": START_KEY}
+    # Empty until the pod has the annotation. A change of it is with the pod at once, unlike one of
+    # a config map; and a missing key would have the kubelet try again after ever longer pauses.
+    start = {"fieldPath": f"metadata.annotations['{START_ANNOTATION}']"}
     yield {
         "name": "spec",
         "projected": {
             "defaultMode": 0o444,  # in a volume that this pod alone mounts
             "sources": [
                 {"secret": {"name": secret_name(spec.job), "items": items}},
-                {"configMap": {"name": record_name(spec.job), "items": [start]}},
+                {"downwardAPI": {"items": [{"path": START_KEY, "fieldRef": start}]}},
             ],
         },
     }

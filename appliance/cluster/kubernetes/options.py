@@ -86,6 +86,7 @@ class KubernetesOptions:
         node_selectors: Labels of the nodes that pods of a role need, by role.
         tolerations: Taints that pods bear, as in a pod's spec.
         resources: Requests and limits of pods by role, unless their job says more.
+        plan_memory: Whether pods ask for the memory that their plan needs.
         shared_memory: Limit of a pod's /dev/shm unless its memory has a limit, as a quantity.
         pod_annotations: Annotations of pods.
         scheduler_name: Scheduler of pods; empty for the cluster's own.
@@ -108,6 +109,8 @@ class KubernetesOptions:
             probes; None says it nowhere.
         kept_seconds: A wsjob that nobody created with kubectl goes so long after its job's end.
         runtime_class: RuntimeClass of pods; empty for the cluster's own.
+        scheduling_gates: Whether, where the server knows gates, the first pod of each role finds a
+            node before the others look for one.
     """
 
     image: str
@@ -120,6 +123,7 @@ class KubernetesOptions:
     node_selectors: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
     resources: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
+    plan_memory: bool = True
     shared_memory: str = "32Gi"
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     scheduler_name: str = ""
@@ -140,6 +144,7 @@ class KubernetesOptions:
     standby_file: PurePosixPath | None = None
     kept_seconds: float = 86_400.0
     runtime_class: str = ""
+    scheduling_gates: bool = True
 
     @property
     def object_labels(self) -> Mapping[str, str]:

@@ -47,8 +47,8 @@ from appliance.storage.users.access import AccessRepository
 
 logger = logging.getLogger(__name__)
 
-Keep = Callable[[Callable[[], None], Awaited], None]
-"""Takes something that writes to the database, and who is told once that is kept."""
+WriteBatched = Callable[[Callable[[], None], Awaited], None]
+"""Takes something that writes to the database, and an answer to resolve after the commit."""
 
 PeerUid = Callable[[], int | None]
 """Asks the kernel whose connection a call came by; None if it does not know."""
@@ -399,13 +399,13 @@ class Change:
         """Write down that the change was refused or failed."""
         self._write(name=self._record.name, problem=error.message)
 
-    async def done_with(self, keep: Keep, name: str = "") -> None:
+    async def done_with(self, write: WriteBatched, name: str = "") -> None:
         """Do the same as `done`, but pass the record to a writer that batches."""
         name = self._record.name or name
         if not self._is_written:
             record = replace(self._record, at=self._clock.now(), name=name)
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            keep(partial(self._repository.write_audit, record), committed)
+            write(partial(self._repository.write_audit, record), committed)
             await committed
         for listener in self._listeners:
             listener(self._record.kind, name)

@@ -124,6 +124,10 @@ class Tokens:
             self._cache.clear()
         return record
 
+    def derived_key(self, purpose: str) -> bytes:
+        """Return a key of 32 bytes for another purpose than signing tokens."""
+        return hmac.new(self._key, f"key:{purpose}".encode(), hashlib.sha256).digest()
+
     def proof(self, login: str) -> str:
         """Return what a login's changes must carry besides; empty without a login.
 

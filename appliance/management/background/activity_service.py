@@ -80,7 +80,7 @@ class ActivityService:
     """Reads use and data rates from the stored records of jobs and pods.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         policy: Says how fast past use is forgotten.
     """
 

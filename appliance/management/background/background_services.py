@@ -21,7 +21,7 @@ class BackgroundServices:
     """All of them.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         data_dir: Holds the jobs' directories and the appliance's own logs.
         notify: How people are told.
         log_limits: How much is kept of logs.

@@ -32,7 +32,7 @@ class Notifier:
     """Sends what is to be sent.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         options: How often a notice is tried.
         send: Tells one target.
         page_of: Address of a job's page.

@@ -47,7 +47,7 @@ class ClusterModel:
     """The committed facts; code that changes them calls `reload`.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         joined: Returns the nodes that have joined; None where all is one machine.
     """
 

@@ -38,7 +38,7 @@ class ApplianceCollector(Collector):
     """Reads the state of the appliance at each scrape.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         inventory: Systems and nodes.
         clock: Gives the age of what waits.
     """

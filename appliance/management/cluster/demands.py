@@ -44,6 +44,7 @@ def requirements_of(
         fan_out=tree.fan_out,
         num_shards=submission.num_shards,
         is_preemptible=submission.is_preemptible,
+        planned_memory=tuple(submission.planned_memory.items()),
     )
 
 

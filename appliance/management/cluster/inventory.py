@@ -52,7 +52,7 @@ class Inventory:
     """What the cluster has.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         model: What the cluster has.
         pool: Knows the nodes that have joined; None where all nodes are this machine.
     """

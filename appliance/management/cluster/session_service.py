@@ -49,7 +49,7 @@ class SessionService:
     """All sessions.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         model: Told of every change.
     """
 

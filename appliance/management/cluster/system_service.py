@@ -29,7 +29,7 @@ class SystemService:
     """The systems of the cluster, and what the whole of it is.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         model: Told of every change.
     """
 

@@ -45,7 +45,11 @@ _KEEPALIVE = (
 _BACKLOG = 1024
 
 _UNRECOGNIZED_NAME = bytes((21, 3, 3, 0, 2, 2, 112))
-"""A fatal alert of TLS: there is nobody of that name."""
+"""A fatal alert of TLS: there is nobody of that name.
+
+Who calls a job gets the end of the connection instead. A client goes on calling a job that was
+cancelled until it has asked management what became of it, and its gRPC library prints every alert.
+"""
 _PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\n"
     b"Content-Type: text/plain\r\nContent-Length: 22\r\nConnection: close\r\n\r\n"
@@ -172,8 +176,9 @@ class SniProxy:
         if address is None:
             named = hello.server_name.partition(_COORDINATOR)[0]
             logger.info("Nobody of that name, or not for this caller", extra={"named": named})
-            writer.write(_UNRECOGNIZED_NAME)
-            await writer.drain()
+            if not _is_for_job(hello):
+                writer.write(_UNRECOGNIZED_NAME)
+                await writer.drain()
             return
         async with asyncio.timeout(_CONNECT_SECONDS):
             behind = await asyncio.open_connection(*address, limit=_CHUNK_BYTES)

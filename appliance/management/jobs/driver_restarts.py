@@ -49,7 +49,7 @@ class DriverRestarts:
     """Decides whether scripts are restarted, and records it.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Takes the ends of jobs that a script has left.
     """
 

@@ -51,9 +51,6 @@ INDEX_LABEL = "index"
 
 _MAX_AFTER = 256
 
-MAX_DRIVERS = 64
-"""Unfinished drivers of one user: each is a process of some hundred megabytes that mostly waits."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSubmission:
@@ -82,12 +79,13 @@ class DriverService:
     """Accepts drivers, and recognises callers that are their scripts.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Leads to the reconciler, which runs them.
         tokens: Their tokens.
         sessions: Where they are listed.
         data_dir: Where jobs' directories are.
         model: What the cluster has.
+        max_drivers: Unfinished drivers that one user may have.
         is_any_user: Whether pods may run as other users than this process.
     """
 
@@ -100,9 +98,11 @@ class DriverService:
         data_dir: Path,
         *,
         model: ClusterModel,
+        max_drivers: int,
         is_any_user: bool = False,
     ) -> None:
         self._is_any_user = is_any_user or os.geteuid() == 0
+        self._max_drivers = max_drivers
         self._sessions = sessions
         self._state = state
         self._mailbox = mailbox
@@ -120,7 +120,7 @@ class DriverService:
         Returns:
             The array's id, and its drivers by index.
         """
-        array, members = array_of(submission, indices)
+        array, members = array_of(submission, indices, most=self._max_drivers)
         committed: asyncio.Future[Sequence[JobRecord]] = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._hand_over_together, members, committed)
         return array, await committed
@@ -129,16 +129,18 @@ class DriverService:
         self, submission: DriverSubmission, indices: Sequence[int]
     ) -> tuple[str, Sequence[JobRecord]]:
         """Do the same from a thread that may wait; see `submit_array`."""
-        array, members = array_of(submission, indices)
+        array, members = array_of(submission, indices, most=self._max_drivers)
         committed: Future[Sequence[JobRecord]] = Future()
         self._hand_over_together(members, committed)
-        kept = wait_until_committed(committed, "The array was not kept", hint="See `get jobs`.")
-        return array, kept
+        stored = wait_until_committed(
+            committed, "The array was not committed", hint="See `get jobs`."
+        )
+        return array, stored
 
     async def submit(self, submission: DriverSubmission) -> JobRecord:
         """Queue a driver; it waits for memory where the cluster counts that, and for nothing else.
 
-        It is kept when this returns.
+        It is committed when this returns.
 
         Raises:
             ConflictError: The user has too many drivers already.
@@ -154,31 +156,31 @@ class DriverService:
         """Do the same from a thread that may wait; see `submit`.
 
         Raises:
-            ClusterError: Keeping it takes too long; it may yet be kept.
+            ClusterError: The commit takes too long; it may yet happen.
         """
         committed: Future[JobRecord] = Future()
         self._hand_over(submission, committed)
         return wait_until_committed(
-            committed, "The run was not kept", hint="See whether it is listed."
+            committed, "The run was not committed", hint="See whether it is listed."
         )
 
     def _hand_over(self, submission: DriverSubmission, committed: Awaited) -> None:
         """Submit a driver to the reconciler's next turn."""
         new = self._new_job(submission)
         self._take_places([new.id], submission.user)
-        keep = partial(self._keep, new, submission.spec)
-        self._mailbox.take_in(new.id, partial(copy_context().run, keep), committed)
+        store = partial(self._store, new, submission.spec)
+        self._mailbox.take_in(new.id, partial(copy_context().run, store), committed)
 
     def _hand_over_together(self, members: Sequence[DriverSubmission], committed: Awaited) -> None:
         """Submit drivers of one user to the reconciler's next turn, all or none."""
         news = [self._new_job(member) for member in members]
         self._take_places([new.id for new in news], members[0].user)
-        keep = partial(self._keep_all, list(zip(news, members, strict=True)))
-        self._mailbox.take_in_together(partial(copy_context().run, keep), committed)
+        store = partial(self._store_all, list(zip(news, members, strict=True)))
+        self._mailbox.take_in_together(partial(copy_context().run, store), committed)
 
-    def _keep_all(self, members: Sequence[tuple[NewJob, DriverSubmission]]) -> list[JobRecord]:
+    def _store_all(self, members: Sequence[tuple[NewJob, DriverSubmission]]) -> list[JobRecord]:
         try:
-            return [self._keep(new, member.spec) for new, member in members]
+            return [self._store(new, member.spec) for new, member in members]
         except BaseException:
             for new, _ in members:
                 self._give_place(new.id, new.user)
@@ -233,7 +235,7 @@ class DriverService:
             raise NotFoundError(f"User {user.name or user.uid} has no array {name}.")
         return sorted(found, key=lambda job: job.sequence)
 
-    def _keep(self, new: NewJob, spec: DriverSpec) -> JobRecord:
+    def _store(self, new: NewJob, spec: DriverSpec) -> JobRecord:
         """Write a driver with its script and its workflow; called within a batch.
 
         It has no directory yet: its launcher makes that, when it opens the log.
@@ -291,11 +293,11 @@ class DriverService:
                 raise ClusterError(
                     f"Run {job} is being taken in already.", hint="Look at it, and wait."
                 )
-            if (count := len(known)) + len(jobs) > MAX_DRIVERS:
+            if (count := len(known)) + len(jobs) > self._max_drivers:
                 more = f", and {len(jobs)} more are asked for" if len(jobs) > 1 else ""
                 raise ConflictError(
                     f"User {user.name or user.uid} has {count} unfinished drivers{more}; the most "
-                    f"is {MAX_DRIVERS}.",
+                    f"is {self._max_drivers}.",
                     hint="Wait for one, or cancel one.",
                 )
             mine.update(jobs)
@@ -310,17 +312,17 @@ class DriverService:
 
 
 def array_of(
-    submission: DriverSubmission, indices: Sequence[int]
+    submission: DriverSubmission, indices: Sequence[int], *, most: int
 ) -> tuple[str, Sequence[DriverSubmission]]:
     """Return an array's id and its runs, each with its index in its labels and its environment.
 
     Raises:
         UserError: An index is negative, comes twice, or there are none or too many.
     """
-    if not 0 < len(indices) <= MAX_DRIVERS:
+    if not 0 < len(indices) <= most:
         raise UserError(
             f"An array of {len(indices)} runs is not possible.",
-            hint=f"It has 1 to {MAX_DRIVERS}: as many as a user may have unfinished.",
+            hint=f"It has 1 to {most}: as many as a user may have unfinished.",
         )
     if len(set(indices)) < len(indices) or not all(0 <= index < 10**9 for index in indices):
         raise UserError("The indices of an array are different numbers from 0 to 999999999.")

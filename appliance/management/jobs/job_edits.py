@@ -45,7 +45,7 @@ class JobEdits:
     """Changes jobs.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         jobs: The jobs.
         mailbox: Leads to the reconciler, which serves jobs by their priorities.
     """

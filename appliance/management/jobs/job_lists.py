@@ -14,7 +14,7 @@ class JobLists:
     """Answers questions about many jobs at once, each from one read of the database.
 
     Attributes:
-        state: What is kept.
+        state: The appliance's database.
     """
 
     state: State

@@ -77,7 +77,7 @@ class JobService:
         run_sessions: The sessions of execute jobs.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Leads to the reconciler, which moves the jobs.
         dashboard_root: URL below which jobs have their pages.
         compile_root: The compile cache.
@@ -285,7 +285,7 @@ class JobService:
         Args:
             job: The job.
             address: host:port at which it listens.
-            committed: Told once that is kept; None if nobody waits.
+            committed: Resolved after the commit; None if nobody waits.
         """
         self.load(job)
         self._mailbox.register(job, address, committed)

@@ -117,7 +117,7 @@ class QueueService:
     """Positions, expected starts and reasons.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Has what the last cycle found.
         model: What the cluster has.
         sessions: Where a request would go.

@@ -58,7 +58,7 @@ class RepeatedCalls:
     def find_first(self, digest: str, caller: Caller) -> JobRecord | None:
         """Return the job that an earlier attempt of a call made; None if there is none.
 
-        Called within the batch that would keep another one, so that it sees attempts that are yet
+        Called within the batch that would store another one, so that it sees attempts that are yet
         to be committed.
         """
         if not caller.num_previous_attempts:

@@ -15,7 +15,7 @@ class RunSessions:
     """Takes the coordinators' reports of their sessions, and answers questions about them.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Has what the queue goes by.
     """
 

@@ -55,7 +55,7 @@ class SubmissionService:
     """Accepts jobs and workflows.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Leads to the reconciler, which takes over the new jobs.
         options: See `SubmissionOptions`.
         drivers: Knows which callers are scripts of drivers; their jobs are the driver's.
@@ -133,9 +133,9 @@ class SubmissionService:
             ),
             request_digest=digest_of(submission, caller),
         )
-        keep = partial(self._keep, new, submission, caller)
+        store = partial(self._store, new, submission, caller)
         # It keeps the job's place in a trace too, which is below the call that is served here.
-        self._mailbox.take_in(job, partial(copy_context().run, keep), committed)
+        self._mailbox.take_in(job, partial(copy_context().run, store), committed)
 
     def _limited(self, submission: Submission, caller: Caller) -> Submission:
         """Return a submission with the limit of its run, if that is shorter than its own."""
@@ -149,7 +149,7 @@ class SubmissionService:
         record = self._state.sessions.find(session)
         return None if record is None else record.spec.max_node_groups
 
-    def _keep(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
+    def _store(self, new: NewJob, submission: Submission, caller: Caller) -> JobRecord:
         """Write a job with its request, its workflow and its lease; called within a batch."""
         if (first := self._repeats.find_first(new.request_digest, caller)) is not None:
             write_down(first.id)

@@ -89,7 +89,7 @@ class KubernetesSide:
 
     Args:
         candidacy: Knows the cluster; leads.
-        state: What is kept.
+        state: The appliance's database.
         clock: Source of time.
     """
 

@@ -54,7 +54,7 @@ class JobServices:
     """What jobs are asked of, and changed by.
 
     Attributes:
-        state: What is kept.
+        state: The appliance's database.
         jobs: Questions about jobs, and their ends.
         edits: Changes of jobs.
         drivers: Takes in drivers.
@@ -73,7 +73,7 @@ class WsJobs:
 
     Args:
         api: The Kubernetes API.
-        state: What is kept.
+        state: The appliance's database.
         clock: Source of time.
         kept_seconds: A wsjob that we have made goes so long after its job's end.
         labels: Labels of all that the appliance makes.

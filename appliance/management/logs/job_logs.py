@@ -28,7 +28,7 @@ class LogService:
     """Finds logs.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
     """
 
     def __init__(self, state: State) -> None:

@@ -96,6 +96,8 @@ class TrustOptions:
         serves_local_users: Whether, without tokens, every user of this machine is served, as whom
             the kernel says; else only who runs the appliance, and root. As root alone, because each
             user's programs then run as that user.
+        oidc: File that names an identity provider at which people may log in, beside tokens (see
+            `provider_options`); empty for none. A path, as it may lead to secrets.
     """
 
     has_tls: bool = setting(False, "Talk TLS, on one port for all that clients need.", flag="--tls")
@@ -110,8 +112,19 @@ class TrustOptions:
         "Without tokens, as root: serve every user of this machine, as the kernel names them.",
         flag="--local-users",
     )
+    oidc: str = setting(
+        "",
+        "YAML file: OpenID Connect provider for logins beside tokens.",
+        shown="WSC_OIDC, or none",
+        is_file=True,
+    )
 
     def __post_init__(self) -> None:
+        if self.oidc and not self.needs_token:
+            raise UserError(
+                f"The file {self.oidc} says where people log in, and nobody has to log in.",
+                hint="Add --tls --tokens.",
+            )
         if self.certificates and not self.has_tls:
             raise UserError(
                 f"Certificates are given in {self.certificates}, and plain text is to be talked.",
@@ -227,6 +240,8 @@ class QueueOptions:
             start; clients wait about as long.
         allows_preemption: Whether a blocked job may stop jobs of a lower priority bucket that say
             that they can go on from a checkpoint.
+        max_drivers: Unfinished detached runs of one user: each is a process of some hundred
+            megabytes that mostly waits.
     """
 
     lease_seconds: int = setting(30, "Life of a job without a sign of its client.")
@@ -234,8 +249,11 @@ class QueueOptions:
     allows_preemption: bool = setting(
         False, "Let urgent jobs stop preemptible ones.", flag="--preemption"
     )
+    max_drivers: int = setting(64, "Unfinished detached runs that one user may have.")
 
     def __post_init__(self) -> None:
+        if self.max_drivers < 1:
+            raise UserError(f"Users may have {self.max_drivers} detached runs; give 1 or more.")
         if self.lease_seconds < 1:
             raise UserError(f"A lease of {self.lease_seconds} seconds is too short.")
 
@@ -247,7 +265,7 @@ class NodeOptions:
     Attributes:
         launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
             join; `kubernetes` on a Kubernetes cluster.
-        inner_host: Name or address of this host for pods on other hosts; an address is listened at,
+        inner_host: Name or address of this host for pods on other nodes; an address is listened at,
             a name means all of this host's. Empty, the default: all pods are on this host.
         inner_port: Port for them; 0 for any free one.
         node_port: Port at which agents join; 0 for any free one. A management that takes the place
@@ -367,7 +385,12 @@ class TellingOptions:
         otlp: Root URL of an OTLP receiver for traces (`http://localhost:4318`); empty for none.
     """
 
-    notify: str = setting("", "YAML file: mail server, targets told of every job.", is_file=True)
+    notify: str = setting(
+        "",
+        "YAML file: mail server, targets told of every job.",
+        shown="WSC_NOTIFY, or none",
+        is_file=True,
+    )
     otlp: str = setting(
         "",
         "Send traces to this OTLP receiver over HTTP.",

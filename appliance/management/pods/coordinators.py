@@ -26,7 +26,7 @@ _FAR_CALL_SECONDS = 5.0
 
 
 class CoordinatorAddresses:
-    """Where the coordinators of other hosts listen, for pods that ask and for management itself.
+    """Where the coordinators of other nodes listen, for pods that ask and for management itself.
 
     It is kept beside the job's request, so that a management that starts anew knows it. What
     listens on a Unix socket of this host needs no entry.
@@ -64,12 +64,12 @@ class CoordinatorAddresses:
 
 
 class FarCoordinators:
-    """The way to coordinators on other hosts.
+    """The way to coordinators on other nodes.
 
     Args:
         addresses: Where they are.
         runtime_root: Where sockets may be made.
-        options_of: Returns how the hosts of a job speak to each other.
+        options_of: Returns how the nodes of a job speak to each other.
         clock: Source of time.
     """
 
@@ -85,7 +85,7 @@ class FarCoordinators:
         self._numbers = itertools.count(1)
 
     def shut_down(self, job: JobId, request: management_pb2.ShutdownRequest) -> bool:
-        """Send `Shutdown` to a job's coordinator; return False if it is not on another host.
+        """Send `Shutdown` to a job's coordinator; return False if it is not on another node.
 
         Raises:
             grpc.RpcError: It did not take it.
@@ -112,7 +112,7 @@ class Coordinators:
     """Notifies coordinators that their job ends; never waits for them.
 
     Args:
-        far: The way to those on other hosts; None if there are none.
+        far: The way to those on other nodes; None if there are none.
     """
 
     def __init__(self, far: FarCoordinators | None = None) -> None:

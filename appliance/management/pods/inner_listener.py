@@ -1,4 +1,4 @@
-"""The listener through which pods on other hosts and management reach each other.
+"""The listener through which pods on other nodes and management reach each other.
 
 Every job has a key of its own. A caller proves that it knows the key of the job that it names, and
 then reaches the internal service that the pods of this host reach by a Unix socket.
@@ -17,7 +17,7 @@ from appliance.streams.network.tunnel import CONTROL, TunnelService
 
 
 class JobKeys:
-    """What the hosts of a job prove themselves with.
+    """What the nodes of a job prove themselves with.
 
     Args:
         secret: What the keys are made from.
@@ -29,7 +29,7 @@ class JobKeys:
         self.identity = Path(identity) if identity else None
 
     def options_of(self, job: JobId) -> NetworkOptions:
-        """Return how the hosts of a job speak to each other."""
+        """Return how the nodes of a job speak to each other."""
         return NetworkOptions(key=self._key(job), identity=self.identity)
 
     def key_of(self, hello: Message) -> bytes:
@@ -47,7 +47,7 @@ class JobKeys:
 def open_inner_listener(
     host: str, port: int, target: str, keys: JobKeys, clock: Clock
 ) -> NetworkServer:
-    """Listen for the pods of other hosts.
+    """Listen for the pods of other nodes.
 
     Args:
         host: An address of this host, or a name of it by which others know it.

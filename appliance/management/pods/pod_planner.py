@@ -23,7 +23,7 @@ class PodPlanner:
 
     Attributes:
         pod_environment: What pods need to know of the appliance, all but what the cluster says.
-        state: What is kept.
+        state: The appliance's database.
         model: What the cluster has.
         addresses: Where coordinators are; that of an earlier run of a job is forgotten.
         runtime_dir: Returns a job's directory for sockets.

@@ -33,6 +33,8 @@ from appliance.management.cluster.demands import main_pod_kind
 from appliance.management.options.settings_by_group import RunOptions
 from appliance.observability.tracing import place_of_job
 
+_COMMON_FIELDS = tuple(each.name for each in fields(PodOptions))
+
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
 
@@ -57,7 +59,7 @@ class PodEnvironment:
         node_cores: CPU cores of each node, where there are several.
         memory_nodes: Nodes that MemoryX of a job may have.
         has_pod_limits: Whether each pod has a limit of its memory for itself.
-        is_remote: Whether management is on another host than any pod; its address is then host:port
+        is_remote: Whether management is on another node than any pod; its address is then host:port
             of its network server.
         stream_secret: What the keys of the jobs' streams are made from.
         stream_identity: File with the identity for encrypted streams; None for plain ones.
@@ -104,15 +106,15 @@ def plan_pods(
         nodes: Node of each pod by member name; empty if there is only one.
         driver: What a driver runs, as JSON; empty for other jobs.
     """
-    hosts = _hosts(job, pod_environment, nodes)
+    pod_nodes = _pod_nodes(job, pod_environment, nodes)
     work_dir = Path(job.work_dir)
     shares = _shares(job, pod_environment, nodes)
     trace, _ = place_of_job(work_dir)
     common = _Common(
         job=job,
         pod_environment=pod_environment,
-        options=_common(job, pod_environment, is_spread=bool(hosts), is_traced=bool(trace)),
-        streams=StreamMode.RING if hosts else StreamMode(pod_environment.runs.streams),
+        options=_common(job, pod_environment, is_spread=bool(pod_nodes), is_traced=bool(trace)),
+        streams=StreamMode.RING if pod_nodes else StreamMode(pod_environment.runs.streams),
         driver=driver,
     )
     return tuple(
@@ -124,7 +126,7 @@ def plan_pods(
             work_dir=work_dir,
             management_address=pod_environment.management_address,
             options=_options(role, common, shares[role, node]),
-            hosts=hosts,
+            nodes=pod_nodes,
             node=node,
             trace=trace,
         )
@@ -160,7 +162,7 @@ def _common(
     Args:
         job: The job.
         pod_environment: What pods need to know of the appliance.
-        is_spread: Whether they are on several hosts.
+        is_spread: Whether they are on several nodes.
         is_traced: Whether they are traced.
     """
     identity = pod_environment.stream_identity
@@ -175,16 +177,16 @@ def _common(
     )
 
 
-def _hosts(
+def _pod_nodes(
     job: JobRecord, pod_environment: PodEnvironment, nodes: Mapping[str, str]
 ) -> Mapping[str, str]:
-    hosts = dict(nodes)
-    if not hosts and pod_environment.runs.has_network:
+    pod_nodes = dict(nodes)
+    if not pod_nodes and pod_environment.runs.has_network:
         names = [member_name(role, index) for role, index in _members(job)]
-        hosts = dict(zip(names, names, strict=True))
-    if hosts and pod_environment.is_remote:
-        hosts[MANAGEMENT] = MANAGEMENT
-    return hosts
+        pod_nodes = dict(zip(names, names, strict=True))
+    if pod_nodes and pod_environment.is_remote:
+        pod_nodes[MANAGEMENT] = MANAGEMENT
+    return pod_nodes
 
 
 def _user_id(number: int) -> int | None:
@@ -232,36 +234,39 @@ class _Share:
 def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
     """Return the options of a pod."""
     job, pod_environment = common.job, common.pod_environment
-    told = _fields(common.options) | {"pod_memory_bytes": _memory_bytes(role, job)}
+    options = _fields(common.options) | {
+        "pod_memory_bytes": _memory_bytes(role, job),
+        "planned_memory_bytes": dict(job.requirements.planned_memory).get(role, 0),
+    }
     if job.type.is_sdk:
-        return SdkPodOptions(**told, **_served(common), systems=tuple(job.systems))
+        return SdkPodOptions(**options, **_served(common), systems=tuple(job.systems))
     if role is Role.COORDINATOR:
-        return _coordinator(common, told)
+        return _coordinator(common, options)
     if role is Role.DRIVER:
         return DriverPodOptions(
-            **told,
+            **options,
             driver=common.driver,
             token=pod_environment.driver_tokens.mint(job.id),
             user_name=job.user.name,
             client_config=pod_environment.client_config,
         )
-    return _of_gang(role, common, told | {"torch_threads": share.num_threads}, share)
+    return _of_gang(role, common, options | {"torch_threads": share.num_threads}, share)
 
 
 # `Any`: keyword arguments, each of the type of its field.
-def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share) -> PodOptions:
+def _of_gang(role: Role, common: _Common, options: Mapping[str, Any], share: _Share) -> PodOptions:
     runs, job = common.pod_environment.runs, common.job
     machine_code = common.pod_environment.compile_root.parent / "machine-code"
     if role is Role.WEIGHT:
         return WeightPodOptions(
-            **told,
+            **options,
             machine_code=machine_code,
             memory_bytes=runs.memoryx_bytes,
             pods_here=1 if common.pod_environment.has_pod_limits else share.num_alike,
         )
     if role is Role.CHIEF:
         return ChiefPodOptions(
-            **told,
+            **options,
             machine_code=machine_code,
             streams=common.streams,
             device=Device(runs.csx_device),
@@ -269,22 +274,22 @@ def _of_gang(role: Role, common: _Common, told: Mapping[str, Any], share: _Share
             pace=runs.pace,
         )
     if role is Role.BROADCASTREDUCE:
-        return SwarmxPodOptions(**told, streams=common.streams)
+        return SwarmxPodOptions(**options, streams=common.streams)
     if role is Role.WORKER:
         return WorkerPodOptions(
-            **told,
+            **options,
             request_path=_request_path(job),
             num_systems=job.num_systems,
             workers_per_system=job.workers_per_system,
         )
-    return ActivationPodOptions(**told)
+    return ActivationPodOptions(**options)
 
 
-def _coordinator(common: _Common, told: Mapping[str, Any]) -> CoordinatorPodOptions:
+def _coordinator(common: _Common, options: Mapping[str, Any]) -> CoordinatorPodOptions:
     job, pod_environment = common.job, common.pod_environment
     runs = pod_environment.runs
     return CoordinatorPodOptions(
-        **{**told, "torch_threads": 1},
+        **{**options, "torch_threads": 1},
         **_served(common),
         num_systems=job.num_systems,
         workers_per_system=job.workers_per_system,
@@ -320,7 +325,7 @@ def _request_path(job: JobRecord) -> Path:
 
 
 def _fields(options: PodOptions) -> dict[str, Any]:
-    return {each.name: getattr(options, each.name) for each in fields(options)}
+    return {name: getattr(options, name) for name in _COMMON_FIELDS}
 
 
 def _shares(

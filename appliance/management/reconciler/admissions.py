@@ -42,7 +42,7 @@ class Admissions:
         transitions: Moves jobs.
         dispatcher: The queue.
         reservations: What workflows keep between their jobs.
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Where everybody reads what the last cycle found.
         watch: Told of jobs whose place in the queue has changed.
         clock: Source of time.
@@ -80,14 +80,35 @@ class Admissions:
                 self._transitions.guarded(pending.id, found, happen)
         before = self._dispatcher.published
         with log_fields(scheduling_cycle=before.cycle + 1):
-            with metrics.CYCLE_SECONDS.time():
-                decisions = self._dispatcher.run_cycle()
+            begun = self._clock.monotonic_seconds()
+            decisions = self._dispatcher.run_cycle()
+            decided = self._clock.monotonic_seconds()
+            metrics.CYCLE_SECONDS.observe(decided - begun)
             after = self._mailbox.published = self._dispatcher.published
             self._carry_out_all(decisions)
+            if decisions:
+                self._log_cycle(
+                    len(decisions),
+                    deciding_seconds=decided - begun,
+                    acting_seconds=self._clock.monotonic_seconds() - decided,
+                )
         self._watch.tell(Topic.QUEUE)
         for job in self._watch.followed():
             if before.find(job) != after.find(job):
                 self._turn.job_changed(job)
+
+    def _log_cycle(
+        self, num_decisions: int, *, deciding_seconds: float, acting_seconds: float
+    ) -> None:
+        logger.info(
+            "Scheduling cycle ended",
+            extra={
+                "decisions": num_decisions,
+                "queued": len(self._dispatcher),
+                "deciding_ms": round(1000 * deciding_seconds, 3),
+                "acting_ms": round(1000 * acting_seconds, 3),
+            },
+        )
 
     def _settle(self, job: JobId, found: Following) -> None:
         """Release a job once those that it follows have succeeded; end it if one never will."""
@@ -131,12 +152,12 @@ class Admissions:
 
     def _take_in(self, request: inbox.Arrived | inbox.ArrivedTogether) -> None:
         if isinstance(request, inbox.ArrivedTogether):
-            records = request.keep()
+            records = request.store()
             for record in records:
                 self._transitions.begin(record)
             self._turn.answer(request.committed, records)
             return
-        record = request.keep()
+        record = request.store()
         if record.id == request.job:
             self._transitions.begin(record)
         self._turn.answer(request.committed, record)

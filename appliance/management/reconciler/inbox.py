@@ -43,7 +43,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToKeep:
+class Write:
     """Something to be written that concerns nobody's phase."""
 
     write: Callable[[], None] = field(repr=False)
@@ -56,13 +56,13 @@ class Arrived:
 
     Attributes:
         job: Its id.
-        keep: Writes it down, with all that belongs to it; returns another job, which is kept
+        store: Writes it down, with all that belongs to it; returns another job, which is stored
             already, if that is the one that was wanted.
         committed: Gets the record.
     """
 
     job: JobId
-    keep: Callable[[], JobRecord] = field(repr=False)
+    store: Callable[[], JobRecord] = field(repr=False)
     committed: Awaited
 
 
@@ -71,11 +71,11 @@ class ArrivedTogether:
     """New jobs that are committed all together, or none of them.
 
     Attributes:
-        keep: Writes them down, with all that belongs to them.
+        store: Writes them down, with all that belongs to them.
         committed: Gets the records.
     """
 
-    keep: Callable[[], Sequence[JobRecord]] = field(repr=False)
+    store: Callable[[], Sequence[JobRecord]] = field(repr=False)
     committed: Awaited
 
 
@@ -158,13 +158,13 @@ QueueRequest = (
     | Stops
     | Wake
 )
-Item = Happened | Registered | PodsLaunched | ToKeep | QueueRequest | Question | Exit
+Item = Happened | Registered | PodsLaunched | Write | QueueRequest | Question | Exit
 
 
 def awaited_of(item: Item) -> Awaited | None:
     """Return the answer that the poster of an item waits for; None if there is none."""
     match item:
-        case Happened() | Registered() | ToKeep() | Arrived() | ArrivedTogether() | HeldBack():
+        case Happened() | Registered() | Write() | Arrived() | ArrivedTogether() | HeldBack():
             return item.committed
         case Question():
             return item.answer
@@ -177,7 +177,7 @@ def job_of(item: Item) -> JobId | None:
     match item:
         case Submitted(record=record):
             return record.id
-        case ArrivedTogether() | Question() | ToKeep() | Holds() | Releases() | Stops() | Wake():
+        case ArrivedTogether() | Question() | Write() | Holds() | Releases() | Stops() | Wake():
             return None
         case LauncherLost() | LauncherTaken():
             return None

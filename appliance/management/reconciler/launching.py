@@ -26,7 +26,7 @@ class Launching:
         launcher: Where pods run.
         coordinators: How a coordinator is told that its job ends.
         plan_pods: Says which pods a job consists of.
-        state: What is kept.
+        state: The appliance's database.
         mailbox: Told what came of a launch.
         turn: Says when what led to an order is committed.
     """

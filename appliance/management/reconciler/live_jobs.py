@@ -21,10 +21,10 @@ from appliance.scheduler.waiting.wait_reasons import Wait
 
 logger = logging.getLogger(__name__)
 
-_KEEP_SECONDS = 10.0
+_COMMIT_SECONDS = 10.0
 _STORY_EVENTS = 20
 
-Kept = TypeVar("Kept")
+Committed = TypeVar("Committed")
 
 
 @dataclass(slots=True)
@@ -157,9 +157,9 @@ def pod_record(spec: PodSpec, node: str) -> PodRecord:
     return PodRecord(name=spec.name, job=spec.job, role=spec.role, index=spec.index, node=node)
 
 
-def wait_until_committed(committed: "Future[Kept]", sentence: str, *, hint: str) -> Kept:
+def wait_until_committed(committed: "Future[Committed]", sentence: str, *, hint: str) -> Committed:
     """Wait for a commit; raises `ClusterError` with a sentence after ten seconds."""
     try:
-        return committed.result(timeout=_KEEP_SECONDS)
+        return committed.result(timeout=_COMMIT_SECONDS)
     except TimeoutError as error:
-        raise ClusterError(f"{sentence} within {_KEEP_SECONDS:g} seconds.", hint=hint) from error
+        raise ClusterError(f"{sentence} within {_COMMIT_SECONDS:g} seconds.", hint=hint) from error

@@ -45,23 +45,25 @@ class Mailbox:
         """Put a new job, which is already committed, into the queue."""
         self.inbox.put(inbox.Submitted(record=job))
 
-    def take_in(self, job: JobId, keep: Callable[[], JobRecord], committed: Awaited) -> None:
+    def take_in(self, job: JobId, store: Callable[[], JobRecord], committed: Awaited) -> None:
         """Commit a new job and queue it, in one transaction with the rest of the turn.
 
         Args:
             job: Its id.
-            keep: Writes it down; called in the reconciler's thread.
+            store: Writes it down; called in the reconciler's thread.
             committed: Resolved with the stored record after the commit.
         """
-        self.inbox.put(inbox.Arrived(job=job, keep=keep, committed=committed))
+        self.inbox.put(inbox.Arrived(job=job, store=store, committed=committed))
 
-    def take_in_together(self, keep: Callable[[], Sequence[JobRecord]], committed: Awaited) -> None:
+    def take_in_together(
+        self, store: Callable[[], Sequence[JobRecord]], committed: Awaited
+    ) -> None:
         """Commit several new jobs and queue them, all or none; see `take_in`."""
-        self.inbox.put(inbox.ArrivedTogether(keep=keep, committed=committed))
+        self.inbox.put(inbox.ArrivedTogether(store=store, committed=committed))
 
-    def keep(self, write: Callable[[], None], committed: Awaited) -> None:
+    def write(self, write: Callable[[], None], committed: Awaited) -> None:
         """Write something down in one transaction with what else happens."""
-        self.inbox.put(inbox.ToKeep(write=write, committed=committed))
+        self.inbox.put(inbox.Write(write=write, committed=committed))
 
     def register(self, job: JobId, address: str, committed: Awaited | None = None) -> None:
         """Take note that a job's coordinator listens, and where."""
@@ -75,12 +77,12 @@ class Mailbox:
         """Post an event of a job, and return once its consequences are committed.
 
         Raises:
-            ClusterError: That takes too long; it may yet be kept.
+            ClusterError: That takes too long; it may yet be committed.
         """
         committed: Future[None] = Future()
         self.inbox.put(inbox.Happened(job=job, event=event, committed=committed))
         wait_until_committed(
-            committed, f"What happened to job {job} was not kept", hint="Tell of it again."
+            committed, f"What happened to job {job} was not committed", hint="Tell of it again."
         )
 
     def reprioritise(self, job: JobId, priority: int) -> None:

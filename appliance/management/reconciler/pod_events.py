@@ -30,7 +30,7 @@ class PodEvents:
         launching: Launches and stops pods.
         dispatcher: Estimates how long jobs run.
         reminders: When jobs are looked at again.
-        state: What is kept.
+        state: The appliance's database.
         clock: Source of time.
         waits: Why pods of a job that were launched do not run yet, by job; for whoever asks.
     """

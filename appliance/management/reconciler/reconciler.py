@@ -11,12 +11,10 @@ derived again: `resumption` says how.
 
 import logging
 import queue
-import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import assert_never
 
 from appliance.cluster.launcher import (
     JobStopped,
@@ -28,38 +26,35 @@ from appliance.cluster.launcher import (
 )
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
-from appliance.core.errors import ClusterError, StaleWriterError
-from appliance.core.ids import JobId, WorkflowId
-from appliance.management.changes.watch import Answer, JobWatch
+from appliance.core.errors import StaleWriterError
+from appliance.core.ids import JobId
+from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.reconciler import inbox
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.admissions import Admissions
-from appliance.management.reconciler.history import History
 from appliance.management.reconciler.launching import Launching, PlanPods
-from appliance.management.reconciler.live_jobs import LiveJobs, answering, limit_of
+from appliance.management.reconciler.live_jobs import LiveJobs, answering
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.pod_events import PodEvents
-from appliance.management.reconciler.reminders import Alarm, Reminders
+from appliance.management.reconciler.reminders import Reminders
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.reservations import Reservations
+from appliance.management.reconciler.timed_work import TimedWork
 from appliance.management.reconciler.transition_effects import Hooks, TransitionEffects
-from appliance.management.reconciler.turn import Turn
+from appliance.management.reconciler.turn import DatabaseOutage, Turn
 from appliance.management.store.state import State
 from appliance.scheduler.policy import Policy
-from appliance.storage.engine.write_failures import first_of, is_of_database, refusal_of
-from appliance.storage.queue.leases import Lease
+from appliance.storage.engine.write_failures import is_of_database
 
 logger = logging.getLogger(__name__)
 
 STOP_MESSAGE = "the appliance was stopped while the job was running; submit it again"
 
 _END_SECONDS = 10.0
-_LEASE_CHECK_SECONDS = 1.0
 _RECONNECT_SECONDS = 120.0
 """gRPC's longest pause between two attempts to reach a management that was away for long."""
-_DATABASE_LOOK_SECONDS = 1.0
 _MAX_ITEMS = 1000
 """Items of one turn at most, so that nobody waits long for the database."""
 
@@ -98,7 +93,7 @@ class Reconciler:
 
     Args:
         mailbox: Where everybody tells what has happened.
-        state: What is kept.
+        state: The appliance's database.
         launcher: Where pods run.
         coordinators: How a coordinator is told that its job ends.
         plan_pods: Says which pods a job consists of.
@@ -127,13 +122,11 @@ class Reconciler:
         self._launcher = launcher
         self._watch = watch
         self._clock = clock
-        self._history = History(state, options.history_seconds)
         self._num_taken, self._turn_seconds = 0, 0.0
         self._taken: list[inbox.Item] = []
-        self._next_lease_check = 0.0
-        self._reminders = Reminders()
         self._jobs = LiveJobs(mailbox.progress)
         self._turn = Turn(state.database, watch)
+        reminders = Reminders()
         self._reservations = Reservations(state, model)
         self._dispatcher = Dispatcher(model, options.policy, clock, self._jobs.grants)
         self._launching = Launching(
@@ -150,7 +143,7 @@ class Reconciler:
             state=state,
             dispatcher=self._dispatcher,
             reservations=self._reservations,
-            reminders=self._reminders,
+            reminders=reminders,
             launching=self._launching,
             clock=clock,
             hooks=options.hooks,
@@ -160,24 +153,38 @@ class Reconciler:
             transitions=self._transitions,
             launching=self._launching,
             dispatcher=self._dispatcher,
-            reminders=self._reminders,
+            reminders=reminders,
             state=state,
             clock=clock,
             waits=mailbox.pod_waits,
         )
-        self._admissions = Admissions(
+        self._admissions = self._make_admissions(mailbox)
+        self._timed = TimedWork(
+            jobs=self._jobs,
+            turn=self._turn,
+            transitions=self._transitions,
+            reservations=self._reservations,
+            reminders=reminders,
+            state=state,
+            clock=clock,
+            history_seconds=options.history_seconds,
+        )
+        self._is_closing = threading.Event()
+        self._outage = DatabaseOutage(state.database, watch, self._inbox, self._is_closing)
+        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
+
+    def _make_admissions(self, mailbox: Mailbox) -> Admissions:
+        return Admissions(
             jobs=self._jobs,
             turn=self._turn,
             transitions=self._transitions,
             dispatcher=self._dispatcher,
             reservations=self._reservations,
-            state=state,
+            state=self._state,
             mailbox=mailbox,
-            watch=watch,
-            clock=clock,
+            watch=self._watch,
+            clock=self._clock,
         )
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
     def start(self) -> None:
         """Go on with what an earlier management left unfinished, then begin."""
@@ -248,8 +255,8 @@ class Reconciler:
                 if self._num_taken == _MAX_ITEMS - 1 or self._inbox.empty():
                     break
                 item = self._inbox.get()
-            # 3. Look at what is due: alarms, leases, what is to be forgotten.
-            self._look_at_clock()
+            # 3. Do what is due: alarms, leases that expire, old jobs that are forgotten.
+            self._timed.do_due()
             # 4. Decide about the queue, if anything has changed that matters for it.
             if self._turn.needs_cycle:
                 self._turn.needs_cycle = False
@@ -257,11 +264,9 @@ class Reconciler:
         self._turn_seconds = self._clock.monotonic_seconds() - begun
 
     def _next_item(self) -> inbox.Item | None:
-        now = self._clock.monotonic_seconds()
-        due = self._reminders.next_seconds()
-        wake_at = self._next_lease_check if due is None else min(due, self._next_lease_check)
+        wait_seconds = self._timed.next_seconds() - self._clock.monotonic_seconds()
         try:
-            return self._inbox.get(timeout=max(wake_at - now, 0.0) or 0.001)
+            return self._inbox.get(timeout=max(wait_seconds, 0.0) or 0.001)
         except queue.Empty:
             return None
 
@@ -284,7 +289,7 @@ class Reconciler:
             case inbox.Registered(job=job, address=address, committed=committed):
                 self._register(job, address)
                 self._turn.answer(committed)
-            case inbox.ToKeep(write=write, committed=committed):
+            case inbox.Write(write=write, committed=committed):
                 write()
                 self._turn.answer(committed)
             case inbox.PodsLaunched(job=job, pids=pids):
@@ -304,70 +309,17 @@ class Reconciler:
             self._state.jobs.set_service_address(job, address)
             self._transitions.apply(job, machine.CoordinatorReady())
 
-    def _look_at_clock(self) -> None:
-        now = self._clock.monotonic_seconds()
-        for job, alarm in self._reminders.take_due(now):
-            self._transitions.guarded(job, alarm, partial(self._ring, job, alarm))
-        if now >= self._next_lease_check:
-            self._next_lease_check = now + _LEASE_CHECK_SECONDS
-            self._expire_leases()
-        for directory in self._history.prune(now):
-            self._turn.after_commit(partial(shutil.rmtree, directory, ignore_errors=True))
-
-    def _ring(self, job: JobId, alarm: Alarm) -> None:
-        match alarm:
-            case Alarm.GRACE:
-                self._transitions.apply(job, machine.TimeElapsed())
-            case Alarm.LIMIT:
-                seconds = limit_of(self._jobs.find(job))
-                self._transitions.apply(job, machine.LimitReached(seconds=seconds))
-            case _:
-                assert_never(alarm)
-
-    def _expire_leases(self) -> None:
-        for lease in self._state.leases.expired():
-            logger.warning("Lease expired", extra={"lease": lease.id, "holder": lease.holder})
-            self._transitions.guarded(JobId(lease.id), lease, partial(self._expire, lease))
-
-    def _expire(self, lease: Lease) -> None:
-        job = JobId(lease.id)
-        self._state.leases.end(lease.id)
-        self._turn.job_changed(job)
-        if self._reservations.expire(WorkflowId(lease.id)):
-            self._turn.needs_cycle = True
-        self._transitions.apply(job, machine.LeaseExpired(seconds=lease.seconds))
-
     def _lose_all(self) -> None:
         logger.critical("Another management has taken over; this one ends")
         self._is_closing.set()
         self._options.on_lost()
 
     def _await_database(self, error: Exception) -> None:
-        """Wait until the database takes writes, then restart management.
-
-        What the turn did is in memory and nowhere else, and nobody was told of it. The pods go on
-        meanwhile, as this process holds what holds them.
-        """
-        logger.critical(
-            "The database has refused what a turn of the reconciler wrote; management begins "
-            "anew, from what is kept, as soon as it writes again",
-            extra={"error": first_of(error)},
-        )
-        refusal = refusal_of(error)
-        self._refuse(self._taken, refusal)
+        """Wait until the database takes writes, then restart management from what is committed."""
         try:
-            while not self._state.database.takes_writes():
-                self._refuse(inbox.take_all(self._inbox), refusal)
-                if self._is_closing.wait(_DATABASE_LOOK_SECONDS):
-                    return
+            if self._outage.wait(error, self._taken):
+                self._is_closing.set()
+                self._outage.refuse_waiting()
+                self._options.on_refused()
         except StaleWriterError:
             self._lose_all()
-            return
-        self._is_closing.set()
-        self._refuse(inbox.take_all(self._inbox), refusal)
-        self._options.on_refused()
-
-    def _refuse(self, items: Sequence[inbox.Item], refusal: ClusterError) -> None:
-        """Tell waiting callers that their items were not committed."""
-        awaited = [found for item in items if (found := inbox.awaited_of(item)) is not None]
-        self._watch.deliver([], [Answer(each, error=refusal) for each in awaited])

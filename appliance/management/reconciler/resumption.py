@@ -50,7 +50,7 @@ def resume(job: JobRecord, survivor: Survivor | None) -> Resumption:
     """Return how to go on with an unfinished job.
 
     Args:
-        job: The job as it is kept.
+        job: The job as it is stored.
         survivor: What the launcher knows of it; None if nothing.
     """
     state = state_of(job)

@@ -53,7 +53,7 @@ class TransitionEffects:
     Args:
         jobs: The jobs that have not ended.
         turn: Collects what follows.
-        state: What is kept.
+        state: The appliance's database.
         dispatcher: The queue.
         reservations: What workflows keep between their jobs.
         reminders: When jobs are looked at again.

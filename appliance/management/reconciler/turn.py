@@ -6,18 +6,24 @@ committed. An event that fails withdraws what it has registered, and the turn's 
 """
 
 import logging
-from collections.abc import Callable, Iterator
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from appliance.core.errors import StaleWriterError
+from appliance.core.errors import ClusterError, StaleWriterError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import Answer, Awaited, JobWatch
+from appliance.management.reconciler import inbox
 from appliance.observability.logging import lines_together
 from appliance.storage.engine.database import Database
-from appliance.storage.engine.write_failures import is_of_database
+from appliance.storage.engine.write_failures import first_of, is_of_database, refusal_of
 
 logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+"""Between two attempts to write to a database that has refused a turn."""
 
 
 @dataclass(slots=True)
@@ -115,6 +121,67 @@ class Turn:
             undo(error)  # one job's trouble must not undo others' events
         finally:
             self._present = outer
+
+
+class DatabaseOutage:
+    """Waits while the database takes no writes; whoever waits for a commit meanwhile is refused.
+
+    What the turn that was refused did is in memory and nowhere else, and nobody was told of it. The
+    pods go on, as this process holds what holds them.
+
+    Args:
+        database: The database.
+        watch: Tells the callers.
+        waiting: What is posted for the reconciler.
+        is_closing: Ends the wait.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        watch: JobWatch,
+        waiting: "queue.SimpleQueue[inbox.Item]",
+        is_closing: threading.Event,
+    ) -> None:
+        self._database = database
+        self._watch = watch
+        self._waiting = waiting
+        self._is_closing = is_closing
+        self._refusal: ClusterError | None = None
+
+    def wait(self, error: Exception, taken: Sequence[inbox.Item]) -> bool:
+        """Wait until the database takes writes again.
+
+        Args:
+            error: Why it refused a turn.
+            taken: The items of that turn.
+
+        Returns:
+            Whether it does; False if management ends first.
+
+        Raises:
+            StaleWriterError: Another management has taken over.
+        """
+        logger.critical(
+            "The database has refused what a turn of the reconciler wrote; management begins "
+            "anew, from what is committed, as soon as it writes again",
+            extra={"error": first_of(error)},
+        )
+        self._refusal = refusal_of(error)
+        self._refuse(taken)
+        while not self._database.takes_writes():
+            self.refuse_waiting()
+            if self._is_closing.wait(_LOOK_SECONDS):
+                return False
+        return True
+
+    def refuse_waiting(self) -> None:
+        """Tell callers whose items wait that these will not be committed."""
+        self._refuse(inbox.take_all(self._waiting))
+
+    def _refuse(self, items: Sequence[inbox.Item]) -> None:
+        awaited = [found for item in items if (found := inbox.awaited_of(item)) is not None]
+        self._watch.deliver([], [Answer(each, error=self._refusal) for each in awaited])
 
 
 def _do_all(effects: list[Callable[[], None]]) -> None:

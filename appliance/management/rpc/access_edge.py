@@ -24,7 +24,13 @@ from appliance.core.errors import (
 )
 from appliance.core.ids import JobId, WorkflowId
 from appliance.management.access.allowances import Allowances, Hold
-from appliance.management.access.authorization import Access, Change, Keep, PeerUid, job_target
+from appliance.management.access.authorization import (
+    Access,
+    Change,
+    PeerUid,
+    WriteBatched,
+    job_target,
+)
 from appliance.management.access.workflow_owners import WorkflowOwners
 from appliance.management.store.asking import InThread, ask
 from appliance.management.store.state import State
@@ -74,20 +80,25 @@ class Gate:
     Args:
         access: Knows callers, and says who may do what.
         state: Where the objects are that calls are about.
-        keep: Writes the records of changes, many at a time.
+        write: Writes the records of changes, many at a time.
         allowances: How much a caller may occupy.
         exports: Of which job a log export is.
     """
 
     def __init__(
-        self, access: Access, state: State, keep: Keep, allowances: Allowances, exports: _Exports
+        self,
+        access: Access,
+        state: State,
+        write: WriteBatched,
+        allowances: Allowances,
+        exports: _Exports,
     ) -> None:
         self._access = access
         self._state = state
         self._allowances = allowances
         self._exports = exports
         self._workflow_owners = WorkflowOwners(state.workflows.find)
-        self.keep = keep
+        self.write = write
 
     def rule_of(self, method: str) -> Rule:
         """Return the rule of a gRPC method; raises `NotImplementedError` if it has none."""

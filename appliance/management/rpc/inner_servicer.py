@@ -26,12 +26,12 @@ _MAX_COMPILE_POLL_SECONDS = 30.0
 
 
 class InnerServicer(management_pb2_grpc.ManagementServicer):
-    """Handles the coordinators' reports, and gives pods on other hosts coordinators' addresses.
+    """Handles the coordinators' reports, and gives pods on other nodes coordinators' addresses.
 
     Args:
         jobs: What is done to jobs.
         watch: Tells of changes.
-        addresses: Where coordinators of other hosts are.
+        addresses: Where coordinators of other nodes are.
         clock: Times waiting.
         presence: Is told which clients live.
         key_of: Returns the key of a job, which whoever speaks for the job has to know; None where
@@ -70,7 +70,7 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
     def FindCoordinator(
         self, request: pb.FindCoordinatorRequest, context: Context
     ) -> pb.FindCoordinatorReply:
-        """Where a pod on another host finds its coordinator."""
+        """Where a pod on another node finds its coordinator."""
         return pb.FindCoordinatorReply(control_address=self._addresses.find(JobId(request.job)))
 
     def ReportJob(self, request: pb.JobReport, context: Context) -> pb.JobReportReply:

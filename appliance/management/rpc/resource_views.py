@@ -37,7 +37,7 @@ class ResourceViews:
     """Resources by type, as messages and as tables.
 
     Args:
-        state: What is kept; gives the time for ages.
+        state: The appliance's database; gives the time for ages.
         jobs: The jobs.
         lists: Lists of them.
         inventory: Systems and nodes.
@@ -288,9 +288,10 @@ def _selected(items: list[pb.NodeInfo], name: str, options: GetOptions) -> pb.No
 
 def _order(options: GetOptions) -> JobOrder:
     """Return the order of a list of jobs; by age the oldest come first, as the client expects."""
-    if options.sort_by != "age":
-        return JobOrder.PRIORITY
-    return JobOrder.NEWEST if options.order_by == "desc" else JobOrder.OLDEST
+    is_reversed = options.order_by == "desc"
+    if options.sort_by == "age":
+        return JobOrder.NEWEST if is_reversed else JobOrder.OLDEST
+    return JobOrder.REVERSED if is_reversed else JobOrder.PRIORITY
 
 
 def _pending(job: Listed, wait: Wait | None) -> pb.JobPendingStatus | None:

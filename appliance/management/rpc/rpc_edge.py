@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # generic in its stubs alone
 # `Any`: gRPC's handlers take and return whatever message their method has.
 _Any = Any
 _Handler = Callable[..., Any]
-_Read = Callable[[AsyncIterator[Any], str], Awaitable[Any]]
+_Read = Callable[[AsyncIterator[Any], Any, str], Awaitable[Any]]
 
 ENTRY_POINT = "grpc"
 """The name of this entry point in the audit trail."""
@@ -177,7 +177,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             try:
                 entered = await self._enter(method, context)
                 with nullcontext() if entered is None else entered.hold:
-                    request = await read(requests, _reader(entered, context))
+                    request = await read(requests, context, _reader(entered, context))
                     with _span(method, context), seconds.time():
                         response = await guard(method, handler, _Call(entered, request, context))
                 answered.inc()
@@ -193,7 +193,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
             try:
                 entered = await self._enter(method, context)
                 with nullcontext() if entered is None else entered.hold:
-                    request = await read(requests, _reader(entered, context))
+                    request = await read(requests, context, _reader(entered, context))
                     call = _Call(entered, request, context)
                     await self._decide_soon(method, call)
                     now = asyncio.get_running_loop().time
@@ -209,19 +209,20 @@ class RpcEdge(grpc.aio.ServerInterceptor):
 
         return stream
 
-    async def _one(self, requests: AsyncIterator[_Any], reader: str, *, limit: int | None) -> _Any:
+    async def _one(self, _: _Any, context: _Any, reader: str, *, limit: int | None) -> _Any:
         """Return the one message of a call, which has to come in its time."""
         seconds = _FIRST_SECONDS + (limit or 0) / _LEAST_BYTES_PER_SECOND
         async with self._places.of(reader) if reader else nullcontext():
             try:
                 async with asyncio.timeout(seconds):
-                    return _readable(await anext(requests))
+                    message = await context.read()
             except TimeoutError:
                 raise TooSlowError(
                     f"The message has not arrived within {seconds:.0f} seconds."
                 ) from None
-            except StopAsyncIteration:
-                raise UserError("The call carries no message.") from None
+        if message is grpc.aio.EOF:
+            raise UserError("The call carries no message.")
+        return _readable(message)
 
     async def _in_thread(self, function: _Handler, *arguments: _Any) -> _Any:
         loop = asyncio.get_running_loop()
@@ -292,7 +293,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
                 await self._in_thread(change.failed, error)
             raise
         if change is not None and self._gate is not None:
-            await change.done_with(self._gate.keep, name_of(response))
+            await change.done_with(self._gate.write, name_of(response))
         return response
 
 
@@ -342,7 +343,7 @@ def _forgiving(read: Callable[[bytes], _Any] | None, limit: int | None) -> Calla
     return deserialize
 
 
-async def _stream_of(requests: AsyncIterator[_Any], _: str) -> AsyncIterator[_Any]:
+async def _stream_of(requests: AsyncIterator[_Any], _: _Any, __: str) -> AsyncIterator[_Any]:
     """Return a stream of messages of which every one can be read and comes in its time."""
     return _readable_stream(requests)
 
@@ -409,7 +410,9 @@ async def _abort(method: str, error: Exception, context: _Any) -> None:
     if isinstance(error, grpc.aio.AbortError | grpc.RpcError):
         raise error
     if (refusal := find_refusal(error)) is not None:
-        logger.error("Call was not kept", extra={"method": method}, exc_info=error)
+        logger.error(
+            "What a call changes could not be committed", extra={"method": method}, exc_info=error
+        )
         error = refusal
     _count(method, _code_of(error))
     if isinstance(error, WscError):

@@ -9,7 +9,7 @@ __all__ = ["DatabaseError", "find_refusal"]
 
 
 def find_refusal(error: BaseException) -> ClusterError | None:
-    """Return what a caller is told whose change was not kept; None for a defect of ours.
+    """Return what a caller is told whose change was not committed; None for a defect of ours.
 
     The database is full, read-only, damaged or gone; see `is_of_database`.
     """

@@ -1,6 +1,6 @@
 """Takes over the ports of a predecessor that ended without an orderly stop.
 
-Clients, pods on other hosts and agents know a management by host:port and go on calling there. With
+Clients, pods on other nodes and agents know a management by host:port and go on calling there. With
 `--port 0` the kernel chooses; so the successor of a management that was killed, or that restarted
 itself, takes the same ports. An orderly stop ends every job and forgets them.
 
@@ -29,7 +29,7 @@ class Ports:
     Attributes:
         port: For clients; 0 stands for any free one, here and below.
         rest_port: For REST.
-        inner_port: For pods on other hosts.
+        inner_port: For pods on other nodes.
         node_port: For agents.
     """
 

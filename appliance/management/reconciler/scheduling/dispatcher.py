@@ -5,7 +5,6 @@ immutable values. Questions about why a job waits are answered from them, in any
 """
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,8 +31,6 @@ from appliance.scheduler.run_time import Estimate, RunHistory
 from appliance.scheduler.snapshot import ClusterSnapshot, Grant
 from appliance.scheduler.waiting.wait_reasons import Wait, Waits
 from appliance.storage.queue.jobs import PastRun
-
-logger = logging.getLogger(__name__)
 
 HISTORY_HALF_LIVES = 8.0
 """Past jobs older than so many half-lives of use tell nothing any more: less than 0.4 % is left."""
@@ -116,6 +113,9 @@ class Dispatcher:
         """Put a compile job into the queue after its cache miss."""
         self._queue.add(pending_of(job, is_lookup=False))
 
+    def __len__(self) -> int:
+        return len(self._queue)
+
     def has(self, job: JobId) -> bool:
         """Whether a job waits in the queue."""
         return job in self._queue
@@ -192,10 +192,6 @@ class Dispatcher:
             return ()
         outcome = run_cycle(snapshot, self._queue)
         self.published = Published(snapshot=snapshot, waits=outcome.waits, at=now, cycle=cycle)
-        logger.debug(
-            "Scheduling cycle",
-            extra={"decisions": len(outcome.decisions), "queued": len(self._queue)},
-        )
         return outcome.decisions
 
     def would_start(self, job: PendingJob) -> Admit | Reject | Wait:

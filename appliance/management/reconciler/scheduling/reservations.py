@@ -13,7 +13,7 @@ class Reservations:
     """The workflows that retain what their jobs get. Called by the reconciler's thread alone.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         model: Told of every change.
     """
 

@@ -118,7 +118,7 @@ class ClientStreams:
     """Answers the client's streams.
 
     Args:
-        state: What is kept.
+        state: The appliance's database.
         jobs: Questions about jobs.
         inventory: Knows what workflows keep.
         watch: Tells of changes.
