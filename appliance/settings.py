@@ -7,6 +7,8 @@
 | `WSC_JOIN_TOKEN` | join token of `appliance node`, if no file with it is given |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | where traces go unless `--otlp` says it; none if unset |
 | `WSC_DATABASE` | `postgresql+psycopg://...`, for state, unless `--database` says otherwise |
+| `WSC_NOTIFY` | file of `appliance up --notify`, unless that is given |
+| `WSC_OIDC` | file of `appliance up --oidc`, unless that is given |
 | `WSC_LOG_LEVEL` | lowest level that is logged: DEBUG, INFO (default), WARNING, ERROR |
 """
 
@@ -39,6 +41,8 @@ class Settings:
         otlp_endpoint: Where traces go; empty for nowhere.
         database: URL of the database; empty for a file of the data directory, or for what the
             appliance of the data directory was started with last.
+        notify: File that says how people are told of their jobs; empty for none.
+        oidc: File that names an identity provider; empty for none.
     """
 
     data_dir: Path
@@ -47,6 +51,8 @@ class Settings:
     join_token: str = ""
     otlp_endpoint: str = ""
     database: str = ""
+    notify: str = ""
+    oidc: str = ""
 
     def runtime_root(self, data_dir: Path) -> Path:
         """Return the directory for the sockets of the appliance with this data directory.
@@ -79,4 +85,6 @@ def read_settings() -> Settings:
         join_token=os.environ.get("WSC_JOIN_TOKEN", ""),
         otlp_endpoint=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
         database=os.environ.get("WSC_DATABASE", ""),
+        notify=os.environ.get("WSC_NOTIFY", ""),
+        oidc=os.environ.get("WSC_OIDC", ""),
     )

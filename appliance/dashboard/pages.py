@@ -15,19 +15,9 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-STATIC = Path(__file__).parent / "static"
-PAGES = (
-    "/",
-    "/queue",
-    "/jobs/{job}",
-    "/jobs/{job}/wafer",
-    "/jobs/{job}/fabric",
-    "/planner",
-    "/admin",
-    "/docs",
-)
-"""Paths of pages; a test compares them with the routes of `web/src/main.tsx`."""
+from appliance.core.access_rules.open_paths import PAGES
 
+STATIC = Path(__file__).parent / "static"
 _HEADERS = {
     "Cache-Control": "no-cache",  # asked again with its ETag each time, so an upgrade shows at once
 }

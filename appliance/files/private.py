@@ -1,5 +1,6 @@
 """What we make is ours alone, and so is what we find where we keep it."""
 
+import contextlib
 import logging
 import os
 import stat
@@ -70,6 +71,12 @@ def make_own(directory: Path) -> None:
         directory.mkdir(mode=0o700)
     except FileExistsError:
         check_own(directory)
+
+
+def remove_if_empty(directory: Path) -> None:
+    """Remove a directory for sockets, unless something in it is still used, or it is gone."""
+    with contextlib.suppress(OSError):
+        directory.rmdir()
 
 
 def check_own(directory: Path) -> None:

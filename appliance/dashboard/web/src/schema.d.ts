@@ -150,7 +150,8 @@ export interface paths {
          * @description Return jobs, a page at a time; finished ones only when asked for.
          *
          *     `next` leads on without gaps while jobs come and go. `offset` leaves out so many, for lists that
-         *     are looked at in the middle.
+         *     are looked at in the middle, and for those in the order of a column (`sort`), which have no
+         *     `next`. Each word of `text` occurs in the id, the user, the type, the phase or a label.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
@@ -667,13 +668,57 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get Login Ways
+         * @description Return how one can log in; answered to everybody.
+         */
+        get: operations["get_login_ways_api_v1_login_get"];
         put?: never;
         /**
          * Log In
          * @description Trade a token for a login: sets the cookie.
          */
         post: operations["log_in_api_v1_login_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login/oidc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Begin Provider Login
+         * @description Go to the identity provider; `page` is shown afterwards.
+         */
+        get: operations["begin_provider_login_api_v1_login_oidc_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * End Provider Login
+         * @description Come back from the identity provider: sets the cookie of the login.
+         */
+        get: operations["end_provider_login_api_v1_login_oidc_callback_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -816,6 +861,48 @@ export interface paths {
          * @description Return the past use that fair share goes by.
          */
         get: operations["get_shares_api_v1_queue_shares_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Report
+         * @description Return who has had how much system time, grouped by one thing or several.
+         *
+         *     The span ends now and has thirty days unless it is given. `GET /report.csv` answers with text.
+         */
+        get: operations["get_report_api_v1_report_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/report.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Report Csv
+         * @description Return the same as comma-separated values, with system time in hours.
+         */
+        get: operations["get_report_csv_api_v1_report_csv_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1506,7 +1593,7 @@ export interface components {
          * @description Order of a list of jobs.
          * @enum {string}
          */
-        JobOrder: "priority" | "newest" | "oldest";
+        JobOrder: "priority" | "reversed" | "newest" | "oldest";
         /**
          * JobPage
          * @description One page of a list of jobs.
@@ -1519,6 +1606,12 @@ export interface components {
             /** Total */
             total: number | null;
         };
+        /**
+         * JobSort
+         * @description What a list of jobs is sorted by, where a person chose a column.
+         * @enum {string}
+         */
+        JobSort: "phase" | "type" | "user" | "priority" | "systems" | "submitted";
         /**
          * JobSummary
          * @description A job in a list.
@@ -1582,6 +1675,11 @@ export interface components {
          *         is_backward: Whether it belongs to the backward pass.
          *         simulated_seconds: From its start to its end.
          *         simulated_compute_seconds: The grid at work.
+         *         simulated_start_seconds: When it begins, from the start of the micro-batch; this and the
+         *             next are None in pictures of earlier releases.
+         *         simulated_change_seconds: Between the layer step before and its computing: kernels change,
+         *             buffers drain, the command goes to all PEs. What else is left of its time is waiting
+         *             for streams.
          *         simulated_weight_bytes_per_second: Weights in, over the layer step.
          *         simulated_gradient_bytes_per_second: Gradients out, over the layer step.
          *         busy_share: Mean load of all PEs while the grid is at work, 0 to 1.
@@ -1598,12 +1696,16 @@ export interface components {
             name: string;
             /** Patterns */
             patterns: components["schemas"]["Pattern"][];
+            /** Simulated Change Seconds */
+            simulated_change_seconds?: number | null;
             /** Simulated Compute Seconds */
             simulated_compute_seconds: number;
             /** Simulated Gradient Bytes Per Second */
             simulated_gradient_bytes_per_second: number;
             /** Simulated Seconds */
             simulated_seconds: number;
+            /** Simulated Start Seconds */
+            simulated_start_seconds?: number | null;
             /** Simulated Weight Bytes Per Second */
             simulated_weight_bytes_per_second: number;
         };
@@ -1657,6 +1759,16 @@ export interface components {
              * Format: password
              */
             token: string;
+        };
+        /**
+         * LoginWays
+         * @description How one can log in.
+         */
+        LoginWays: {
+            /** Needs Login */
+            needs_login: boolean;
+            /** Provider */
+            provider: string;
         };
         /**
          * Maintenance
@@ -2249,6 +2361,26 @@ export interface components {
             total: number;
         };
         /**
+         * Report
+         * @description Who has had how much system time.
+         */
+        Report: {
+            /** By */
+            by: string[];
+            /** Items */
+            items: components["schemas"]["UsageLine"][];
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+            /**
+             * Until
+             * Format: date-time
+             */
+            until: string;
+        };
+        /**
          * RestartWish
          * @description When a script is started again.
          */
@@ -2309,6 +2441,10 @@ export interface components {
             /** Series */
             series: {
                 [key: string]: components["schemas"]["SeriesPoint"][];
+            };
+            /** Titles */
+            titles: {
+                [key: string]: string;
             };
         };
         /**
@@ -2629,6 +2765,32 @@ export interface components {
          */
         Topic: "job" | "progress" | "queue" | "session" | "system";
         /**
+         * UsageLine
+         * @description What one group has used.
+         *
+         *     Attributes:
+         *         keys: The values that the group has in common, in the order of the groupings.
+         *         num_jobs: Jobs that held systems in the span.
+         *         num_succeeded: Those that ended in it with success.
+         *         num_failed: Those that failed in it.
+         *         num_cancelled: Those that were cancelled in it.
+         *         system_seconds: System time.
+         */
+        UsageLine: {
+            /** Keys */
+            keys: string[];
+            /** Num Cancelled */
+            num_cancelled: number;
+            /** Num Failed */
+            num_failed: number;
+            /** Num Jobs */
+            num_jobs: number;
+            /** Num Succeeded */
+            num_succeeded: number;
+            /** System Seconds */
+            system_seconds: number;
+        };
+        /**
          * UserChange
          * @description What to change of an account; what is left out stays.
          */
@@ -2713,6 +2875,11 @@ export interface components {
          *         pe_capacity_bytes: Memory of one PE.
          *         link_bytes_per_second: What the system's link carries each way.
          *         layers: In stream order.
+         *         num_micro_batches: Passes of a step; this and the next two are None in pictures of earlier
+         *             releases.
+         *         simulated_step_seconds: The whole step.
+         *         simulated_boundary_seconds: Part of it in which the wafer waits for the next step's first
+         *             weights: last gradient out, sum, update, weights in.
          */
         WaferPicture: {
             /** Bytes Per Pe */
@@ -2731,8 +2898,14 @@ export interface components {
             machine: string;
             /** Micro Batch */
             micro_batch: number;
+            /** Num Micro Batches */
+            num_micro_batches?: number | null;
             /** Pe Capacity Bytes */
             pe_capacity_bytes: number;
+            /** Simulated Boundary Seconds */
+            simulated_boundary_seconds?: number | null;
+            /** Simulated Step Seconds */
+            simulated_step_seconds?: number | null;
         };
         /**
          * Waiting
@@ -3548,6 +3721,8 @@ export interface operations {
                 text?: string;
                 created_after?: string | null;
                 order?: components["schemas"]["JobOrder"];
+                sort?: components["schemas"]["JobSort"] | null;
+                descending?: boolean;
                 cursor?: string;
                 offset?: number;
                 limit?: number;
@@ -6265,6 +6440,89 @@ export interface operations {
             };
         };
     };
+    get_login_ways_api_v1_login_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginWays"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     log_in_api_v1_login_post: {
         parameters: {
             query?: never;
@@ -6343,6 +6601,219 @@ export interface operations {
             };
             /** @description Too Many Requests */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    begin_provider_login_api_v1_login_oidc_get: {
+        parameters: {
+            query?: {
+                page?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_provider_login_api_v1_login_oidc_callback_get: {
+        parameters: {
+            query?: {
+                code?: string;
+                state?: string;
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7035,6 +7506,199 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Shares"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_report_api_v1_report_get: {
+        parameters: {
+            query: {
+                by: string[];
+                since?: string | null;
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_report_csv_api_v1_report_csv_get: {
+        parameters: {
+            query: {
+                by: string[];
+                since?: string | null;
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": unknown;
+                    "text/plain": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unauthorized */

@@ -8,7 +8,9 @@ import { useLive } from "../live";
 import { Card, Empty, Facts, Phase, Share, Trouble } from "../parts/basics";
 import { Chart } from "../parts/Chart";
 import type { Flow } from "../parts/layout";
+import { type JobLabels, JobName } from "../parts/JobName";
 import { Topology } from "../parts/Topology";
+import { Table } from "../parts/Table";
 
 type ClusterView = Schemas["ClusterView"];
 type JobPage = Schemas["JobPage"];
@@ -21,6 +23,7 @@ export function Cluster(): JSX.Element {
   const running = useLive<JobPage>("/jobs?phase=RUNNING&type=execute&limit=50", { topics: ["job", "queue"], everySeconds: 10 });
   const waiting = useLive<QueueView>("/queue?limit=1", { topics: ["queue"] });
   const view = cluster.value;
+  const labels: JobLabels = new Map(running.value?.items.map((job) => [job.id, job.labels]));
   const busy = view?.systems.filter((each) => each.job !== null).length ?? 0;
   return (
     <>
@@ -42,9 +45,9 @@ export function Cluster(): JSX.Element {
       <Usage />
       {view && (
         <div class="grid">
-          <Systems systems={view.systems} />
+          <Systems systems={view.systems} labels={labels} />
           <Nodes nodes={view.nodes} />
-          {view.node_groups.length > 0 && <NodeGroups groups={view.node_groups} />}
+          {view.node_groups.length > 0 && <NodeGroups groups={view.node_groups} labels={labels} />}
         </div>
       )}
       <RunningJobs page={running.value} />
@@ -97,33 +100,31 @@ const systemState = (each: System): string =>
 const systemTone = (each: System): string =>
   !each.is_healthy ? "bad" : each.state !== "up" ? "warn" : each.job ? "info" : "good";
 
-function Systems({ systems }: { systems: ClusterView["systems"] }): JSX.Element {
+function Systems({ systems, labels }: { systems: ClusterView["systems"]; labels: JobLabels }): JSX.Element {
   return (
     <Card title="Systems">
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th>State</th>
-              <th>Job</th>
-              <th>Notes</th>
+      <Table>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>State</th>
+            <th>Job</th>
+            <th>Notes</th>
+          </tr>
+        </thead>
+        <tbody>
+          {systems.map((each) => (
+            <tr key={each.name}>
+              <td>{each.name}</td>
+              <td>
+                <span class={`badge tone-${systemTone(each)}`}>{systemState(each)}</span>
+              </td>
+              <td>{each.job ? <JobName id={each.job} labels={labels.get(each.job)} /> : <span class="quiet">none</span>}</td>
+              <td class="quiet">{each.notes}</td>
             </tr>
-          </thead>
-          <tbody>
-            {systems.map((each) => (
-              <tr key={each.name}>
-                <td>{each.name}</td>
-                <td>
-                  <span class={`badge tone-${systemTone(each)}`}>{systemState(each)}</span>
-                </td>
-                <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
-                <td class="quiet">{each.notes}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
     </Card>
   );
 }
@@ -131,69 +132,65 @@ function Systems({ systems }: { systems: ClusterView["systems"] }): JSX.Element 
 function Nodes({ nodes }: { nodes: ClusterView["nodes"] }): JSX.Element {
   return (
     <Card title="Nodes">
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th>Roles</th>
-              <th>CPU</th>
-              <th>Memory</th>
+      <Table>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Roles</th>
+            <th>CPU</th>
+            <th>Memory</th>
+          </tr>
+        </thead>
+        <tbody>
+          {nodes.map((each) => (
+            <tr key={each.name}>
+              <td>{each.name}</td>
+              <td>{each.roles.join(", ")}</td>
+              <td>
+                <Share share={each.cpu_percent / 100} label={`${percent(each.cpu_percent / 100)} of ${each.num_cores} cores`} />
+                <span class="quiet small numbers">
+                  {percent(each.cpu_percent / 100)} of {each.num_cores} cores
+                </span>
+              </td>
+              <td>
+                <Share share={each.memory_percent / 100} label={`${percent(each.memory_percent / 100)}`} />
+                <span class="quiet small numbers">
+                  {percent(each.memory_percent / 100)} of {size(each.memory_bytes)}
+                </span>
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {nodes.map((each) => (
-              <tr key={each.name}>
-                <td>{each.name}</td>
-                <td>{each.roles.join(", ")}</td>
-                <td>
-                  <Share share={each.cpu_percent / 100} label={`${percent(each.cpu_percent / 100)} of ${each.num_cores} cores`} />
-                  <span class="quiet small numbers">
-                    {percent(each.cpu_percent / 100)} of {each.num_cores} cores
-                  </span>
-                </td>
-                <td>
-                  <Share share={each.memory_percent / 100} label={`${percent(each.memory_percent / 100)}`} />
-                  <span class="quiet small numbers">
-                    {percent(each.memory_percent / 100)} of {size(each.memory_bytes)}
-                  </span>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
     </Card>
   );
 }
 
-function NodeGroups({ groups }: { groups: ClusterView["node_groups"] }): JSX.Element {
+function NodeGroups({ groups, labels }: { groups: ClusterView["node_groups"]; labels: JobLabels }): JSX.Element {
   return (
     <Card title="MemoryX node groups">
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th>Kind</th>
-              <th class="num">Nodes</th>
-              <th class="num">Memory</th>
-              <th>Job</th>
+      <Table>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Kind</th>
+            <th class="num">Nodes</th>
+            <th class="num">Memory</th>
+            <th>Job</th>
+          </tr>
+        </thead>
+        <tbody>
+          {groups.map((each) => (
+            <tr key={each.name}>
+              <td>{each.name}</td>
+              <td>{each.kind}</td>
+              <td class="num">{each.num_nodes}</td>
+              <td class="num">{size(each.memory_bytes)}</td>
+              <td>{each.job ? <JobName id={each.job} labels={labels.get(each.job)} /> : <span class="quiet">none</span>}</td>
             </tr>
-          </thead>
-          <tbody>
-            {groups.map((each) => (
-              <tr key={each.name}>
-                <td>{each.name}</td>
-                <td>{each.kind}</td>
-                <td class="num">{each.num_nodes}</td>
-                <td class="num">{size(each.memory_bytes)}</td>
-                <td>{each.job ? <Link href={`/jobs/${each.job}`}>{each.job}</Link> : <span class="quiet">none</span>}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
     </Card>
   );
 }
@@ -202,34 +199,32 @@ function RunningJobs({ page }: { page: JobPage | undefined }): JSX.Element {
   return (
     <Card title="Running jobs">
       {page && page.items.length > 0 ? (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>Job</th>
-                <th>User</th>
-                <th>Systems</th>
-                <th>Phase</th>
-                <th class="num">Running for</th>
+        <Table>
+          <thead>
+            <tr>
+              <th>Job</th>
+              <th>User</th>
+              <th>Systems</th>
+              <th>Phase</th>
+              <th class="num">Running for</th>
+            </tr>
+          </thead>
+          <tbody>
+            {page.items.map((job) => (
+              <tr key={job.id}>
+                <td>
+                  <JobName id={job.id} labels={job.labels} />
+                </td>
+                <td>{job.user}</td>
+                <td>{job.systems.join(", ")}</td>
+                <td>
+                  <Phase phase={job.phase} />
+                </td>
+                <td class="num">{job.started_at ? duration((Date.now() - Date.parse(job.started_at)) / 1000) : ""}</td>
               </tr>
-            </thead>
-            <tbody>
-              {page.items.map((job) => (
-                <tr key={job.id}>
-                  <td>
-                    <Link href={`/jobs/${job.id}`}>{job.id}</Link>
-                  </td>
-                  <td>{job.user}</td>
-                  <td>{job.systems.join(", ")}</td>
-                  <td>
-                    <Phase phase={job.phase} />
-                  </td>
-                  <td class="num">{job.started_at ? duration((Date.now() - Date.parse(job.started_at)) / 1000) : ""}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+            ))}
+          </tbody>
+        </Table>
       ) : (
         <Empty>No job runs.</Empty>
       )}

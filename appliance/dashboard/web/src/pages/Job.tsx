@@ -7,12 +7,15 @@ import type { Schemas } from "../api";
 import { clock, duration, figure, percent, rate, size } from "../format";
 import { now, useLive } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
-import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
+import { Card, Empty, Facts, Labels, Phase, Share, Title, Trouble } from "../parts/basics";
 import { Curves } from "../parts/Curves";
+import { eventText } from "../parts/events";
+import { nameOf } from "../parts/JobName";
 import { Logs } from "../parts/LogView";
 import { ModuleProfile } from "../parts/ModuleProfile";
 import { progressText } from "../parts/progress";
 import { SwarmxTree } from "../parts/SwarmxTree";
+import { Table } from "../parts/Table";
 
 type JobView = Schemas["Job"];
 type Pod = Schemas["Pod"];
@@ -28,10 +31,13 @@ export function Job({ id }: { id: string }): JSX.Element {
   const { value: job, problem, reload } = useLive<JobView>(`/jobs/${id}`, { topics: ["job", "progress", "queue"], id, everySeconds: 15 });
   const [shown, setShown] = useState("");
   if (!job) return problem ? <Trouble problem={problem} /> : <Empty>Loading {id}...</Empty>;
+  const name = nameOf(job.labels);
   return (
     <>
+      <Title words={name || job.id} />
       <div class="title">
-        <h1>{job.id}</h1>
+        <h1>{name || job.id}</h1>
+        {name && <code class="quiet id">{job.id}</code>}
         <Phase phase={job.phase} />
         <span class="push">
           <JobActions job={job} isHeld={job.held_by !== ""} onDone={reload} />
@@ -39,6 +45,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       </div>
       <Trouble problem={problem} />
       {job.message && <p class="quiet">{job.message}</p>}
+      <ProgressBar job={job} />
       <Overview job={job} />
       {job.num_run_sessions > 1 && <Sessions id={id} />}
       {job.waiting && <WaitingCard waiting={job.waiting} />}
@@ -56,6 +63,19 @@ export function Job({ id }: { id: string }): JSX.Element {
   );
 }
 
+/** How far a running job is, at a glance. */
+function ProgressBar({ job }: { job: JobView }): JSX.Element | null {
+  const { progress } = job;
+  if (!progress || progress.num_steps === 0) return null;
+  const words = progressText(progress);
+  return (
+    <div class="progress">
+      <Share share={progress.completed_steps / progress.num_steps} label={words} />
+      <span class="numbers">{words}</span>
+    </div>
+  );
+}
+
 function Overview({ job }: { job: JobView }): JSX.Element {
   const end = job.ended_at ? Date.parse(job.ended_at) : now.value;
   return (
@@ -67,7 +87,7 @@ function Overview({ job }: { job: JobView }): JSX.Element {
           ["Session", job.session],
           ["Priority", String(job.priority)],
           ["Systems", job.systems.length ? job.systems.join(", ") : `${job.num_systems} wanted`],
-          ["Progress", progressOf(job)],
+          ...(job.progress ? [] : [["Progress", progressOf(job)] as const]),
           ["Submitted", clock(job.created_at)],
           ["Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
           ["Workflow", job.workflow || "none"],
@@ -82,8 +102,9 @@ function Overview({ job }: { job: JobView }): JSX.Element {
   );
 }
 
-const progressOf = ({ progress, pods, type }: JobView): string => {
+const progressOf = ({ progress, pods, type, num_run_sessions }: JobView): string => {
   if (progress) return progressText(progress);
+  if (num_run_sessions > 1) return `${num_run_sessions} sessions, listed below`;
   const step = Math.max(0, ...pods.map((pod) => pod.step));
   return type === "execute" && step ? `step ${step.toLocaleString("en-US")}` : "none";
 };
@@ -93,36 +114,34 @@ function Sessions({ id }: { id: string }): JSX.Element {
   const { value } = useLive<Schemas["RunSessionList"]>(`/jobs/${id}/sessions`, { topics: ["job", "progress"], id });
   return (
     <Card title="Sessions">
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th class="num">Session</th>
-              <th>Kind</th>
-              <th>Progress</th>
-              <th class="num">Step here</th>
-              <th class="num">Simulated step</th>
-              <th class="num">Simulated samples/s</th>
-              <th>Wafer</th>
+      <Table>
+        <thead>
+          <tr>
+            <th class="num">Session</th>
+            <th>Kind</th>
+            <th>Progress</th>
+            <th class="num">Step here</th>
+            <th class="num">Simulated step</th>
+            <th class="num">Simulated samples/s</th>
+            <th>Wafer</th>
+          </tr>
+        </thead>
+        <tbody>
+          {value?.items.map((each) => (
+            <tr key={each.session}>
+              <td class="num">{each.session}</td>
+              <td>{each.is_training ? "training" : "evaluation"}</td>
+              <td>{progressText(each)}</td>
+              <td class="num">{each.step_seconds ? duration(each.step_seconds) : "-"}</td>
+              <td class="num">{reading(each, "simulated_step_seconds", duration)}</td>
+              <td class="num">{reading(each, "simulated_samples_per_second", figure)}</td>
+              <td>
+                <Link href={`/jobs/${id}/wafer?session=${each.session}`}>wafer</Link>
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {value?.items.map((each) => (
-              <tr key={each.session}>
-                <td class="num">{each.session}</td>
-                <td>{each.is_training ? "training" : "evaluation"}</td>
-                <td>{progressText(each)}</td>
-                <td class="num">{each.step_seconds ? duration(each.step_seconds) : "-"}</td>
-                <td class="num">{reading(each, "simulated_step_seconds", duration)}</td>
-                <td class="num">{reading(each, "simulated_samples_per_second", figure)}</td>
-                <td>
-                  <Link href={`/jobs/${id}/wafer?session=${each.session}`}>wafer</Link>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
     </Card>
   );
 }
@@ -265,51 +284,49 @@ function Pods({ job, shown, onShow }: { job: JobView; shown: string; onShow: (po
     <Card title="Pods">
       {job.pods.length === 0 && <Empty>No pod has been started.</Empty>}
       {job.pods.length > 0 && (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>Pod</th>
-                <th>Role</th>
-                <th>Node</th>
-                <th>State</th>
-                <th class="num">Step</th>
-                <th class="num">Memory</th>
-                <th>Log</th>
+        <Table>
+          <thead>
+            <tr>
+              <th>Pod</th>
+              <th>Role</th>
+              <th>Node</th>
+              <th>State</th>
+              <th class="num">Step</th>
+              <th class="num">Memory</th>
+              <th>Log</th>
+            </tr>
+          </thead>
+          <tbody>
+            {job.pods.map((pod) => (
+              <tr key={pod.name}>
+                <td>{pod.name.replace(`${job.id}-`, "")}</td>
+                <td>{pod.role}</td>
+                <td>{pod.node}</td>
+                <td>
+                  <span class={`tone-${podTone(pod)}`}>{pod.phase}</span>
+                  {pod.exit_code !== null && pod.exit_code !== 0 && <span class="quiet small"> exit code {pod.exit_code}</span>}
+                  {pod.message && <div class="quiet small">{pod.message}</div>}
+                </td>
+                <td class="num">{pod.step}</td>
+                <td class="num">{pod.resident_bytes ? size(pod.resident_bytes) : ""}</td>
+                <td>
+                  <a
+                    href="#logs"
+                    aria-label={`Log of ${pod.name}`}
+                    aria-current={shown === pod.name ? "true" : undefined}
+                    onClick={(event) => {
+                      event.preventDefault();
+                      onShow(pod.name);
+                      document.getElementById("logs")?.scrollIntoView({ behavior: "smooth" });
+                    }}
+                  >
+                    log
+                  </a>
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {job.pods.map((pod) => (
-                <tr key={pod.name}>
-                  <td>{pod.name.replace(`${job.id}-`, "")}</td>
-                  <td>{pod.role}</td>
-                  <td>{pod.node}</td>
-                  <td>
-                    <span class={`tone-${podTone(pod)}`}>{pod.phase}</span>
-                    {pod.exit_code !== null && pod.exit_code !== 0 && <span class="quiet small"> exit code {pod.exit_code}</span>}
-                    {pod.message && <div class="quiet small">{pod.message}</div>}
-                  </td>
-                  <td class="num">{pod.step}</td>
-                  <td class="num">{pod.resident_bytes ? size(pod.resident_bytes) : ""}</td>
-                  <td>
-                    <a
-                      href="#logs"
-                      aria-label={`Log of ${pod.name}`}
-                      aria-current={shown === pod.name ? "true" : undefined}
-                      onClick={(event) => {
-                        event.preventDefault();
-                        onShow(pod.name);
-                        document.getElementById("logs")?.scrollIntoView({ behavior: "smooth" });
-                      }}
-                    >
-                      log
-                    </a>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+            ))}
+          </tbody>
+        </Table>
       )}
     </Card>
   );
@@ -325,26 +342,24 @@ function Events({ events }: { events: JobView["events"] }): JSX.Element {
   const hidden = Math.max(events.length - most, 0);
   return (
     <Card title="Events" actions={<span class="quiet small numbers">{events.length}</span>}>
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th class="fit">Time</th>
-              <th class="fit">Reason</th>
-              <th>Message</th>
+      <Table>
+        <thead>
+          <tr>
+            <th class="fit">Time</th>
+            <th class="fit">Reason</th>
+            <th>Message</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.slice(hidden).reverse().map((event, index) => (
+            <tr key={`${event.at}${index}`}>
+              <td class="numbers">{clock(event.at)}</td>
+              <td class={event.is_warning ? "tone-warn" : ""}>{event.reason}</td>
+              <td class="wide">{eventText(event)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {events.slice(hidden).reverse().map((event, index) => (
-              <tr key={`${event.at}${index}`}>
-                <td class="numbers">{clock(event.at)}</td>
-                <td class={event.is_warning ? "tone-warn" : ""}>{event.reason}</td>
-                <td>{event.message}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
       {hidden > 0 && <button onClick={() => setMost(most + EVENTS_SHOWN)}>Show {Math.min(hidden, EVENTS_SHOWN)} older</button>}
     </Card>
   );

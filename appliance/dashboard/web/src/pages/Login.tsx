@@ -1,14 +1,18 @@
 /** The way in, where the appliance wants to know who asks. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../api";
 import { connect } from "../live";
-import { logIn } from "../parts/account";
+import { loadProvider, logIn, providerLogin } from "../parts/account";
 import { Card, Trouble } from "../parts/basics";
 
 export function Login(): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
+  const [provider, setProvider] = useState("");
+  useEffect(() => {
+    loadProvider().then(setProvider, () => undefined); // without an answer there is still the token
+  }, []);
   const submit = async (form: FormData): Promise<void> => {
     try {
       await logIn(String(form.get("token")).trim());
@@ -21,6 +25,15 @@ export function Login(): JSX.Element {
     <>
       <h1>Log in</h1>
       <Trouble problem={problem} />
+      {provider && (
+        <Card>
+          <p>
+            <a class="button primary" href={providerLogin(location.pathname)}>
+              Log in with {provider}
+            </a>
+          </p>
+        </Card>
+      )}
       <Card>
         <form
           class="form"

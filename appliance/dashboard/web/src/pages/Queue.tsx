@@ -1,7 +1,7 @@
 /** What runs, what waits and why, what comes next. */
 
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
 import { clock, duration, percent } from "../format";
@@ -9,10 +9,15 @@ import { now, useLive, useWindow, type Window } from "../live";
 import { isEnded, JobActions } from "../parts/actions";
 import { Card, Empty, Facts, Labels, Phase, Trouble } from "../parts/basics";
 import { Gantt } from "../parts/Gantt";
+import { useAddress } from "../parts/address";
 import { CHUNK } from "../parts/chunks";
-import { type Column, Rows } from "../parts/Rows";
+import { Note } from "../parts/Dialog";
+import { type JobLabels, JobName, nameOf } from "../parts/JobName";
+import { type Column, type Order, Rows } from "../parts/Rows";
+import { screenSize } from "../parts/screen";
 import { blockedBy, shortBasis, shortReason } from "../parts/reasons";
 import { type Bar, planned } from "../parts/timeline";
+import { Table } from "../parts/Table";
 
 type Summary = Schemas["JobSummary"];
 type JobPage = Schemas["JobPage"];
@@ -20,11 +25,15 @@ type QueueView = Schemas["Queue"];
 type Entry = Schemas["WaitingJob"];
 type ClusterView = Schemas["ClusterView"];
 
+const NO_JOBS: readonly Summary[] = [];
+
 export function Queue(): JSX.Element {
   const queue = useWindow<Entry, QueueView>(`/queue?limit=${CHUNK}&cursor={offset}`, {
     topics: ["queue", "job"],
     everySeconds: 15,
   });
+  const recent = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=200", { topics: ["job", "queue"] });
+  const labels: JobLabels = useMemo(() => new Map(recent.value?.items.map((job) => [job.id, job.labels])), [recent.value]);
   return (
     <>
       <h1>Queue</h1>
@@ -35,8 +44,8 @@ export function Queue(): JSX.Element {
         </div>
       )}
       {queue.head && <Head queue={queue.head} />}
-      <Plan queue={queue.head} />
-      {queue.head && <Waiting queue={queue} />}
+      <Plan queue={queue.head} jobs={recent.value?.items ?? NO_JOBS} />
+      {queue.head && <Waiting queue={queue} labels={labels} />}
       <Jobs />
       <FairShare />
     </>
@@ -50,7 +59,7 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
       <Facts
         of={[
           ["Waiting jobs", String(queue.total)],
-          ["Next to start", first ? <Link href={`/jobs/${first.job.id}`}>{first.job.id}</Link> : "nobody waits"],
+          ["Next to start", first ? <JobName id={first.job.id} labels={first.job.labels} /> : "nobody waits"],
           ["Expected", first ? (first.waiting.expected_start_at ? clock(first.waiting.expected_start_at) : "not known") : "-"],
           ["As of", queue.as_of ? clock(queue.as_of) : "-"],
         ]}
@@ -59,15 +68,17 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
   );
 }
 
-function Waiting({ queue }: { queue: Window<Entry, QueueView> }): JSX.Element {
+const WAITING_HEIGHTS = { desk: 72, tablet: 188, phone: 290 };
+
+function Waiting({ queue, labels }: { queue: Window<Entry, QueueView>; labels: JobLabels }): JSX.Element {
   const columns: Column<Entry>[] = [
-    { name: "Place", width: "3.5rem", cell: ({ waiting }) => waiting.position },
-    { name: "Job", width: "15.5rem", cell: ({ job }) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
+    { name: "Job", width: "15.5rem", card: "title", cell: ({ job }) => <JobName id={job.id} labels={job.labels} /> },
+    { name: "Place", width: "3rem", cell: ({ waiting }) => waiting.position },
     { name: "User", width: "4.5rem", cell: ({ job }) => job.user || job.uid },
-    { name: "Why it waits", width: "minmax(10rem, 2fr)", cell: ({ waiting }) => <span title={waiting.reason}>{shortReason(waiting.reason)}</span> },
-    { name: "Expected start", width: "11.5rem", cell: ({ waiting }) => <Expected waiting={waiting} /> },
-    { name: "Blocked by", width: "9rem", cell: ({ waiting }) => <Blocking waiting={waiting} /> },
-    { name: "", width: "17rem", cell: ({ job, waiting }) => <JobActions job={job} isHeld={waiting.kind === "Held"} onDone={queue.reload} /> },
+    { name: "Why it waits", width: "minmax(10rem, 2fr)", card: "wide", cell: ({ waiting }) => <Reason waiting={waiting} /> },
+    { name: "Expected start", width: "13rem", card: "wide", cell: ({ waiting }) => <Expected waiting={waiting} /> },
+    { name: "Blocked by", width: "9rem", card: "wide", cell: ({ waiting }) => <Blocking waiting={waiting} labels={labels} /> },
+    { name: "", width: "16.5rem", card: "actions", cell: ({ job, waiting }) => <JobActions job={job} isHeld={waiting.kind === "Held"} onDone={queue.reload} /> },
   ];
   return (
     <Card title="Waiting">
@@ -81,10 +92,40 @@ function Waiting({ queue }: { queue: Window<Entry, QueueView> }): JSX.Element {
           onSpan={queue.show}
           keyOf={({ job }) => job.id}
           columns={columns}
+          heights={WAITING_HEIGHTS}
           maxHeight="50vh"
         />
       )}
     </Card>
+  );
+}
+
+/** Why a job waits; what does not fit its place is shown whole on request. */
+function Reason({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
+  const text = useRef<HTMLSpanElement>(null);
+  const [isCut, setCut] = useState(false);
+  const [isOpen, setOpen] = useState(false);
+  const short = shortReason(waiting.reason);
+  useLayoutEffect(() => {
+    const element = text.current;
+    if (element) setCut(element.scrollHeight > element.clientHeight + 1);
+  }, [short, screenSize.value]);
+  return (
+    <span>
+      <span class="reason" ref={text}>
+        {short}
+      </span>
+      {isCut && (
+        <button class="plain more" onClick={() => setOpen(true)}>
+          read all
+        </button>
+      )}
+      {isOpen && (
+        <Note title="Why it waits" onClose={() => setOpen(false)}>
+          <p>{short}</p>
+        </Note>
+      )}
+    </span>
   );
 }
 
@@ -94,31 +135,30 @@ function Expected({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
   return (
     <span title={`${clock(waiting.expected_start_at)}: ${waiting.expected_start_basis}`}>
       {seconds > 0 ? `in ${duration(Math.round(seconds))}` : "now"}
-      {waiting.is_promised && <span class="quiet"> or earlier</span>}
-      <div class="quiet small">{shortBasis(waiting.expected_start_basis)}</div>
+      {waiting.is_promised && <span class="quiet"> or earlier</span>}{" "}
+      <span class="quiet small basis">{shortBasis(waiting.expected_start_basis)}</span>
     </span>
   );
 }
 
-const Blocking = ({ waiting }: { waiting: Entry["waiting"] }): JSX.Element => {
+const Blocking = ({ waiting, labels }: { waiting: Entry["waiting"]; labels: JobLabels }): JSX.Element => {
   const { ids, reason } = blockedBy(waiting);
   const [first] = ids;
   if (!first) return <span class="quiet">{reason}</span>;
   return (
     <>
-      <Link href={`/jobs/${first}`} title={ids.join(", ")}>
-        {first}
+      <Link class="id" href={`/jobs/${first}`} title={ids.join(", ")}>
+        {nameOf(labels.get(first)) || first}
       </Link>
       {ids.length > 1 && <span class="quiet"> and {ids.length - 1} more</span>}
     </>
   );
 };
 
-function Plan({ queue }: { queue: QueueView | undefined }): JSX.Element {
+function Plan({ queue, jobs }: { queue: QueueView | undefined; jobs: readonly Summary[] }): JSX.Element {
   const cluster = useLive<ClusterView>("/cluster", { topics: ["system"] });
-  const jobs = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=200", { topics: ["job", "queue"] });
   const rows = cluster.value?.systems.map((each) => each.name) ?? [];
-  const bars = useMemo(() => barsOf(jobs.value?.items ?? [], queue?.items ?? []), [jobs.value, queue, Math.floor(now.value / 10_000)]);
+  const bars = useMemo(() => barsOf(jobs, queue?.items ?? []), [jobs, queue, Math.floor(now.value / 10_000)]);
   return (
     <Card title="Systems over time">
       {bars.length === 0 ? <Empty>No job has held a system yet.</Empty> : <Gantt rows={planRows(rows, bars)} bars={bars} />}
@@ -146,6 +186,7 @@ function barsOf(jobs: readonly Summary[], waiting: readonly Entry[]): Bar[] {
     return job.systems.map((row) => ({
       row,
       job: job.id,
+      name: nameOf(job.labels),
       phase: job.phase as string,
       start: Math.max(Date.parse(job.started_at as string), present - HORIZON_MS),
       end,
@@ -154,7 +195,7 @@ function barsOf(jobs: readonly Summary[], waiting: readonly Entry[]): Bar[] {
   });
   const starts = waiting.flatMap(({ job, waiting: { expected_start_at, expected_run_seconds } }) =>
     expected_start_at && job.type === "execute"
-      ? [{ job: job.id, start: Math.max(Date.parse(expected_start_at), present), run: expected_run_seconds === null ? null : expected_run_seconds * 1000 }]
+      ? [{ job: job.id, name: nameOf(job.labels), start: Math.max(Date.parse(expected_start_at), present), run: expected_run_seconds === null ? null : expected_run_seconds * 1000 }]
       : [],
   );
   return [...past, ...planned(starts, present + HORIZON_MS)];
@@ -166,44 +207,98 @@ const SCOPES: Record<string, string> = {
   all: "&all_states=true&order=newest",
 };
 
+const JOBS_HEIGHTS = { desk: 54, tablet: 132, phone: 204 };
+
 function Jobs(): JSX.Element {
-  const [scope, setScope] = useState("unfinished");
-  const [text, setText] = useState("");
-  const path = `/jobs?limit=${CHUNK}&with_total=true&offset={offset}${SCOPES[scope]}${text ? `&text=${encodeURIComponent(text)}` : ""}`;
+  const address = useAddress();
+  const scope = address.get("jobs") in SCOPES ? address.get("jobs") : "unfinished";
+  const text = address.get("text");
+  const order: Order = { by: address.get("sort"), descending: address.get("descending") !== "" };
+  const path = `/jobs?limit=${CHUNK}&with_total=true&offset={offset}${SCOPES[scope]}${query({ text, sort: order.by, descending: order.descending ? "true" : "" })}`;
   const jobs = useWindow<Summary, JobPage>(path, { topics: ["job", "queue"] });
+  const setOrder = ({ by, descending }: Order): void => address.set({ sort: by, descending: descending ? "1" : "" });
   const columns: Column<Summary>[] = [
-    { name: "Job", width: "15.5rem", cell: (job) => <Link href={`/jobs/${job.id}`}>{job.id}</Link> },
-    { name: "Phase", width: "8.5rem", cell: (job) => <Phase phase={job.phase} /> },
-    { name: "Type", width: "4.5rem", cell: (job) => job.type },
-    { name: "User", width: "5rem", cell: (job) => job.user || job.uid },
-    { name: "Priority", width: "4.5rem", cell: (job) => job.priority },
-    { name: "Systems", width: "4.5rem", cell: (job) => job.num_systems },
-    { name: "Submitted", width: "8.5rem", cell: (job) => clock(job.created_at) },
-    { name: "Labels", width: "minmax(7rem, 1fr)", cell: (job) => <Labels labels={job.labels} /> },
-    { name: "", width: "15.5rem", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={jobs.reload} />) },
+    { name: "Job", width: "15.5rem", card: "title", cell: (job) => <JobName id={job.id} labels={job.labels} /> },
+    { name: "Phase", width: "7.5rem", sort: "phase", cell: (job) => <Phase phase={job.phase} /> },
+    { name: "Type", width: "6rem", sort: "type", cell: (job) => job.type },
+    { name: "User", width: "5rem", sort: "user", cell: (job) => job.user || job.uid },
+    { name: "Priority", width: "4.5rem", sort: "priority", cell: (job) => job.priority },
+    { name: "Systems", width: "5.2rem", sort: "systems", cell: (job) => job.num_systems },
+    { name: "Submitted", width: "8.5rem", sort: "submitted", cell: (job) => clock(job.created_at) },
+    { name: "Labels", width: "minmax(7rem, 1fr)", card: "wide", cell: (job) => <Labels labels={withoutName(job.labels)} /> },
+    { name: "", width: "13rem", card: "actions", cell: (job) => (isEnded(job) ? null : <JobActions job={job} onDone={jobs.reload} />) },
   ];
   return (
     <Card
       title="Jobs"
       actions={
         <>
-          <select value={scope} aria-label="Which jobs" onChange={(event) => setScope(event.currentTarget.value)}>
+          <select value={scope} aria-label="Which jobs" onChange={(event) => address.set({ jobs: event.currentTarget.value === "unfinished" ? "" : event.currentTarget.value })}>
             <option value="unfinished">unfinished</option>
             <option value="mine">mine</option>
             <option value="all">all</option>
           </select>
-          <input type="search" placeholder="Search" aria-label="Search jobs" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-          <span class="quiet small numbers">{jobs.total} jobs</span>
+          <input
+            type="search"
+            placeholder="Id, user, label, phase, type"
+            aria-label="Search jobs"
+            value={text}
+            onInput={(event) => address.set({ text: event.currentTarget.value })}
+          />
+          {screenSize.value !== "desk" && <SortChoice columns={columns} order={order} onOrder={setOrder} />}
+          <span class="quiet small numbers count">{jobs.total.toLocaleString("en-US")} jobs</span>
         </>
       }
     >
       <Trouble problem={jobs.problem} />
       {jobs.total === 0 ? (
-        jobs.head && <Empty>No job here.</Empty>
+        jobs.head && <Empty>{text ? `No job in this list has "${text}".` : scope === "unfinished" ? "No job runs or waits." : "There is no job yet."}</Empty>
       ) : (
-        <Rows label="Jobs" total={jobs.total} at={jobs.at} onSpan={jobs.show} keyOf={(job) => job.id} columns={columns} />
+        <Rows
+          label="Jobs"
+          total={jobs.total}
+          at={jobs.at}
+          onSpan={jobs.show}
+          keyOf={(job) => job.id}
+          columns={columns}
+          heights={JOBS_HEIGHTS}
+          order={order}
+          onOrder={setOrder}
+        />
       )}
     </Card>
+  );
+}
+
+const query = (values: Readonly<Record<string, string>>): string =>
+  Object.entries(values)
+    .filter(([, value]) => value)
+    .map(([name, value]) => `&${name}=${encodeURIComponent(value)}`)
+    .join("");
+
+const withoutName = (labels: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(labels).filter(([key]) => key !== "name"));
+
+/** What the heads of columns do where there are none, over cards. */
+function SortChoice<T>({ columns, order, onOrder }: { columns: readonly Column<T>[]; order: Order; onOrder: (order: Order) => void }): JSX.Element {
+  const chosen = order.by ? `${order.by} ${order.descending ? "down" : "up"}` : "";
+  const choose = (value: string): void => {
+    const [by = "", way] = value.split(" ");
+    onOrder({ by, descending: way === "down" });
+  };
+  return (
+    <select aria-label="Order" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+      <option value="">usual order</option>
+      {columns.flatMap(({ name, sort }) =>
+        sort
+          ? ["up", "down"].map((way) => (
+              <option key={sort + way} value={`${sort} ${way}`}>
+                {name} {way === "up" ? "\u2191" : "\u2193"}
+              </option>
+            ))
+          : [],
+      )}
+    </select>
   );
 }
 
@@ -216,28 +311,26 @@ function FairShare(): JSX.Element {
       {!value || value.items.length === 0 ? (
         <Empty>Nobody has used a system lately.</Empty>
       ) : (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>User</th>
-                <th>Session</th>
-                <th class="num">System time, decayed</th>
-                <th class="num">Share of use</th>
+        <Table>
+          <thead>
+            <tr>
+              <th>User</th>
+              <th>Session</th>
+              <th class="num">System time, decayed</th>
+              <th class="num">Share of use</th>
+            </tr>
+          </thead>
+          <tbody>
+            {value.items.map((each) => (
+              <tr key={`${each.session}/${each.user}`}>
+                <td>{each.user}</td>
+                <td>{each.session}</td>
+                <td class="num">{duration(each.system_seconds)}</td>
+                <td class="num">{percent(each.share)}</td>
               </tr>
-            </thead>
-            <tbody>
-              {value.items.map((each) => (
-                <tr key={`${each.session}/${each.user}`}>
-                  <td>{each.user}</td>
-                  <td>{each.session}</td>
-                  <td class="num">{duration(each.system_seconds)}</td>
-                  <td class="num">{percent(each.share)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+            ))}
+          </tbody>
+        </Table>
       )}
     </Card>
   );

@@ -6,10 +6,12 @@ import { Link, useLocation, useSearch } from "wouter-preact";
 import type { Schemas } from "../api";
 import { count, duration, percent, rate, size } from "../format";
 import { useLive } from "../live";
-import { Card, Empty, Facts, Trouble } from "../parts/basics";
+import { Card, Empty, Facts, Share, Trouble } from "../parts/basics";
 import { heat, held, loads } from "../parts/heat";
+import { axisNumbers, stepTime } from "../parts/waferTime";
 import { progressText } from "../parts/progress";
 import { savePng, saveSvg } from "../parts/save";
+import { Table } from "../parts/Table";
 
 type Picture = Schemas["WaferPicture"];
 type Layer = Picture["layers"][number];
@@ -38,6 +40,7 @@ export function Wafer({ id }: { id: string }): JSX.Element {
             <Heat key="use" id={id} picture={value} layer={layer} what="use" />
             <Heat key="held" id={id} picture={value} layer={layer} what="held" />
           </div>
+          <StepTime picture={value} />
           <LayerFacts picture={value} layer={layer} />
           <Patterns layer={layer} />
         </>
@@ -144,18 +147,22 @@ function Heat(props: { id: string; picture: Picture; layer: Layer; what: "use" |
       actions={
         <>
           <button onClick={() => canvas.current && savePng(canvas.current, `${name}.png`)}>PNG</button>
-          <button onClick={() => saveSvg({ values, most, cells: picture.cells, title: `${layer.name}: ${title}`, legend: unit }, `${name}.svg`)}>SVG</button>
+          <button onClick={() => saveSvg({ values, most, cells: picture.cells, aspect: picture.grid_height / picture.grid_width, title: `${layer.name}: ${title}`, legend: unit }, `${name}.svg`)}>SVG</button>
         </>
       }
     >
-      <canvas
-        ref={canvas}
-        width={picture.cells * CELL}
-        height={picture.cells * CELL}
-        style={{ width: "100%", maxWidth: "30rem", aspectRatio: "1", background: "#000004", imageRendering: "pixelated", borderRadius: "6px" }}
-        role="img"
-        aria-label={`${title}: ${layer.name}, mean ${unit(values.reduce((sum, each) => sum + each, 0) / values.length)}, most ${unit(Math.max(...values))}`}
-      />
+      <div class="wafer">
+        <canvas
+          ref={canvas}
+          width={picture.cells * CELL}
+          height={picture.cells * CELL}
+          style={{ aspectRatio: `${picture.grid_width} / ${picture.grid_height}` }}
+          role="img"
+          aria-label={`${title}: ${layer.name}, mean ${unit(values.reduce((sum, each) => sum + each, 0) / values.length)}, most ${unit(Math.max(...values))}`}
+        />
+        <Axis count={picture.grid_height} name="rows: tokens" side="down" />
+        <Axis count={picture.grid_width} name="columns: features" side="across" />
+      </div>
       <div class="legend">
         <span>0</span>
         <span style={{ display: "inline-flex", width: "8rem", height: ".8rem", alignSelf: "center" }} aria-hidden="true">
@@ -165,9 +172,50 @@ function Heat(props: { id: string; picture: Picture; layer: Layer; what: "use" |
         </span>
         <span>{unit(most)}</span>
         <span>
-          {picture.grid_width} columns (features) x {picture.grid_height} rows (tokens) of PEs
+          {picture.grid_width} x {picture.grid_height} PEs, drawn to scale
         </span>
       </div>
+    </Card>
+  );
+}
+
+/** Numbers of PEs along one side of the grid, counted from its upper left corner. */
+function Axis({ count: last, name, side }: { count: number; name: string; side: "down" | "across" }): JSX.Element {
+  return (
+    <div class={`axis ${side}`} aria-hidden="true">
+      {axisNumbers(last).map((number) => (
+        <span key={number} style={side === "down" ? { top: `${(100 * number) / last}%` } : { left: `${(100 * number) / last}%` }}>
+          {number}
+        </span>
+      ))}
+      <em>{name}</em>
+    </div>
+  );
+}
+
+/** What a step consists of: its layer steps, what lies between them, and what follows. */
+function StepTime({ picture }: { picture: Picture }): JSX.Element | null {
+  const time = stepTime(picture);
+  if (!time) return null;
+  return (
+    <Card title="Where a step's time goes">
+      <table>
+        <tbody>
+          {time.parts.map(({ name, seconds, note }) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td style={{ width: "30%" }}>
+                <Share share={seconds / time.total} label={percent(seconds / time.total)} />
+              </td>
+              <td class="num">{duration(seconds)}</td>
+              <td class="quiet small note">{note}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="quiet small">
+        Together {duration(time.total)}, the simulated step{(picture.num_micro_batches ?? 1) > 1 ? `: ${picture.num_micro_batches} micro-batches, one after the other` : ""}. While the grid computes, the next weights stream in and the last gradients stream out.
+      </p>
     </Card>
   );
 }
@@ -181,6 +229,8 @@ function LayerFacts({ picture, layer }: { picture: Picture; layer: Layer }): JSX
           ["Pass", layer.is_backward ? "backward" : "forward"],
           ["Simulated time", duration(layer.simulated_seconds)],
           ["of it computing", duration(layer.simulated_compute_seconds)],
+          ...(layer.simulated_change_seconds == null ? [] : [["of it changing kernels", duration(layer.simulated_change_seconds)] as const]),
+          ...(layer.simulated_start_seconds == null ? [] : [["Begins after", duration(layer.simulated_start_seconds)] as const]),
           ["PEs at work meanwhile", percent(layer.busy_share)],
           ["Weights in", `${rate(layer.simulated_weight_bytes_per_second)} of ${rate(picture.link_bytes_per_second)}`],
           ["Gradients out", `${rate(layer.simulated_gradient_bytes_per_second)} of ${rate(picture.link_bytes_per_second)}`],
@@ -196,36 +246,34 @@ function LayerFacts({ picture, layer }: { picture: Picture; layer: Layer }): JSX
 function Patterns({ layer }: { layer: Layer }): JSX.Element {
   return (
     <Card title="What lies where">
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th>Operations</th>
-              <th class="num">Share of cycles</th>
-              <th class="num">Tokens</th>
-              <th class="num">Features</th>
-              <th class="num">Tokens a PE</th>
-              <th class="num">Features a PE</th>
-              <th class="num">Bytes a PE</th>
+      <Table>
+        <thead>
+          <tr>
+            <th>Operations</th>
+            <th class="num">Share of cycles</th>
+            <th class="num">Tokens</th>
+            <th class="num">Features</th>
+            <th class="num">Tokens a PE</th>
+            <th class="num">Features a PE</th>
+            <th class="num">Bytes a PE</th>
+          </tr>
+        </thead>
+        <tbody>
+          {layer.patterns.map((each) => (
+            <tr key={`${each.tokens}x${each.features}`}>
+              <td>
+                {each.num_operations} x, mostly {each.kind}
+              </td>
+              <td class="num">{percent(each.share_of_cycles)}</td>
+              <td class="num">{count(each.tokens)}</td>
+              <td class="num">{count(each.features)}</td>
+              <td class="num">{each.tokens_per_pe}</td>
+              <td class="num">{each.features_per_pe}</td>
+              <td class="num">{size(each.bytes_per_pe)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {layer.patterns.map((each) => (
-              <tr key={`${each.tokens}x${each.features}`}>
-                <td>
-                  {each.num_operations} x, mostly {each.kind}
-                </td>
-                <td class="num">{percent(each.share_of_cycles)}</td>
-                <td class="num">{count(each.tokens)}</td>
-                <td class="num">{count(each.features)}</td>
-                <td class="num">{each.tokens_per_pe}</td>
-                <td class="num">{each.features_per_pe}</td>
-                <td class="num">{size(each.bytes_per_pe)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
     </Card>
   );
 }

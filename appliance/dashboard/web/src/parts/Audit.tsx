@@ -5,6 +5,7 @@ import type { Schemas } from "../api";
 import { clock } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Trouble } from "./basics";
+import { Table } from "./Table";
 
 type Page = Schemas["AuditPage"];
 
@@ -16,7 +17,7 @@ export function Audit(): JSX.Element {
       {value?.items.length === 0 && <Empty>Nothing has been changed yet.</Empty>}
       {value && value.items.length > 0 && (
         <div class="scroll" style={{ maxHeight: "26rem", overflowY: "auto" }} tabIndex={0} role="region" aria-label="Latest changes">
-          <table>
+          <Table>
             <thead>
               <tr>
                 <th>Time</th>
@@ -41,7 +42,7 @@ export function Audit(): JSX.Element {
                 </tr>
               ))}
             </tbody>
-          </table>
+          </Table>
         </div>
       )}
     </Card>

@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { clock } from "../format";
+import { axisTimes } from "./timeline";
 import { theme } from "./theme";
 import { seriesColor } from "./basics";
 
@@ -62,13 +63,14 @@ function options(props: Props, width: number): uPlot.Options {
         ...axis,
         label: props.xLabel,
         labelSize: 20,
-        size: 34,
-        ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => ticks.map((tick) => hours(tick)) } : {}),
+        size: props.isTime ? 46 : 34,
+        space: props.isTime ? 64 : 50,
+        ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => axisTimes(ticks.map((tick) => tick * 1000), Date.now()) } : {}),
       },
-      { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : props.format(tick))) },
+      { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : props.format(tick))) },
     ],
     series: [
-      { label: props.xLabel, ...(props.isTime ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : hours(at)) } : {}) },
+      { label: props.xLabel, ...(props.isTime ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : clock(at * 1000)) } : {}) },
       ...props.series.map((each, index) => ({
         label: each.name,
         stroke: each.color ?? seriesColor(index),
@@ -82,7 +84,6 @@ function options(props: Props, width: number): uPlot.Options {
   };
 }
 
-const hours = (seconds: number): string => clock(seconds * 1000).replace(/:\d\d$/, "");
 
 export function Chart(props: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);

@@ -7,6 +7,7 @@ import { figure } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, seriesColor } from "./basics";
 import { Chart, type Series } from "./Chart";
+import { inOrder, outputTitle } from "./outputs";
 import { align, type Curve, merge, StepCounter, thin } from "./curves";
 
 type Answer = Schemas["Series"];
@@ -15,7 +16,14 @@ type JobPage = Schemas["JobPage"];
 const MAX_POINTS = 2000;
 
 /** Follow the series of a job; only what is new crosses the wire. */
-function useSeries(id: string, isEnded: boolean): Record<string, Curve> {
+interface Training {
+  curves: Record<string, Curve>;
+  /** What the outputs are, by name. */
+  titles: Record<string, string>;
+}
+
+function useSeries(id: string, isEnded: boolean): Training {
+  const [titles, setTitles] = useState<Record<string, string>>({});
   const [curves, setCurves] = useState<Record<string, Curve>>({});
   const after = useRef("0");
   useEffect(() => {
@@ -38,6 +46,7 @@ function useSeries(id: string, isEnded: boolean): Record<string, Curve> {
         after.current = answer.next;
         if (isNews) {
           const fresh = placed(answer.series);
+          setTitles((old) => ({ ...old, ...answer.titles }));
           setCurves((old) => merge(old, fresh));
         }
         timer = setTimeout(() => void ask(), isNews ? 1000 : isEnded ? 30_000 : 2000);
@@ -51,14 +60,14 @@ function useSeries(id: string, isEnded: boolean): Record<string, Curve> {
       clearTimeout(timer);
     };
   }, [id, isEnded]);
-  return curves;
+  return { curves, titles };
 }
 
 export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.Element {
-  const own = useSeries(id, isEnded);
+  const { curves: own, titles } = useSeries(id, isEnded);
   const [other, setOther] = useState("");
   const others = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=50", { topics: ["job"] });
-  const names = Object.keys(own);
+  const names = inOrder(Object.keys(own), titles);
   return (
     <Card
       title="Training"
@@ -78,30 +87,32 @@ export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.E
         </label>
       }
     >
-      {names.length === 0 && <Empty>No step has been reported yet.</Empty>}
-      {other ? <Compared key={other} own={own} id={id} other={other} /> : <Panels curves={[{ job: id, curves: own }]} names={names} />}
+      {names.length === 0 && <Empty>{isEnded ? "The job ended before its first step." : "The curves begin with the first step."}</Empty>}
+      {other ? <Compared key={other} own={own} names={names} titles={titles} id={id} other={other} /> : <Panels curves={[{ job: id, curves: own }]} names={names} titles={titles} />}
     </Card>
   );
 }
 
-function Compared({ own, id, other }: { own: Record<string, Curve>; id: string; other: string }): JSX.Element {
-  const theirs = useSeries(other, false);
+function Compared({ own, names, titles, id, other }: { own: Record<string, Curve>; names: string[]; titles: Record<string, string>; id: string; other: string }): JSX.Element {
+  const { curves: theirs } = useSeries(other, false);
   return (
     <Panels
       curves={[
         { job: id, curves: own },
         { job: other, curves: theirs },
       ]}
-      names={Object.keys(own)}
+      names={names}
+      titles={titles}
     />
   );
 }
 
-function Panels({ curves, names }: { curves: { job: string; curves: Record<string, Curve> }[]; names: string[] }): JSX.Element {
+/** The first output as wide as the page, the others side by side where there is room. */
+function Panels({ curves, names, titles }: { curves: { job: string; curves: Record<string, Curve> }[]; names: string[]; titles: Record<string, string> }): JSX.Element {
   return (
-    <div class="grid">
+    <div class="panels">
       {names.map((name, index) => (
-        <Panel key={name} name={name} index={index} curves={curves.map((each) => ({ job: each.job, curve: each.curves[name] ?? [] }))} />
+        <Panel key={name} name={outputTitle(name, titles)} index={index} curves={curves.map((each) => ({ job: each.job, curve: each.curves[name] ?? [] }))} />
       ))}
     </div>
   );
@@ -119,8 +130,8 @@ function Panel({ name, index, curves }: { name: string; index: number; curves: {
   }, [name, index, ...curves.map((each) => each.curve)]);
   return (
     <div>
-      <h3>{name.replaceAll("_", " ")}</h3>
-      <Chart title={name} x={x} series={series} xLabel="step" format={figure} height={200} />
+      <h3>{name}</h3>
+      <Chart title={name} x={x} series={series} xLabel="step" format={figure} height={240} />
     </div>
   );
 }

@@ -41,3 +41,18 @@ export function Dialog(props: {
     </dialog>
   );
 }
+
+/** Something to read, and nothing to decide. */
+export function Note(props: { title: string; onClose: () => void; children: ComponentChildren }): JSX.Element {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    element.current?.showModal();
+  }, []);
+  return (
+    <dialog ref={element} onClose={props.onClose} aria-label={props.title}>
+      <h2>{props.title}</h2>
+      {props.children}
+      <button onClick={() => element.current?.close()}>Close</button>
+    </dialog>
+  );
+}

@@ -1,20 +1,24 @@
 /** Where the simulated time of a step goes, module by module. */
 
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { duration, percent } from "../format";
 import { useLive } from "../live";
 import { Card, Empty } from "./basics";
 import { sumByModule, type TraceEvent } from "./modules";
 import { Treemap } from "./Treemap";
+import { Table } from "./Table";
 
 /** A Chrome trace of one simulated step; times in microseconds. */
 interface Profile {
   traceEvents: TraceEvent[];
 }
 
+const SHOWN = 10;
+
 export function ModuleProfile({ id, isLoaded, isEnded }: { id: string; isLoaded: boolean; isEnded: boolean }): JSX.Element {
   const { value, problem } = useLive<Profile>(isLoaded ? `/jobs/${id}/profile` : null, { topics: ["job"], id });
+  const [isWhole, setWhole] = useState(false);
   const modules = useMemo(() => sumByModule(value?.traceEvents ?? []), [value]);
   const total = modules.reduce((sum, each) => sum + each.seconds, 0);
   return (
@@ -34,28 +38,27 @@ export function ModuleProfile({ id, isLoaded, isEnded }: { id: string; isLoaded:
       {modules.length > 0 && (
         <>
           <Treemap modules={modules} />
-          <div class="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th>Module</th>
-                  <th>Pass</th>
-                  <th class="num">Simulated time</th>
-                  <th class="num">Share</th>
+          <Table>
+            <thead>
+              <tr>
+                <th>Module</th>
+                <th>Pass</th>
+                <th class="num">Simulated time</th>
+                <th class="num">Share</th>
+              </tr>
+            </thead>
+            <tbody>
+              {modules.slice(0, isWhole ? modules.length : SHOWN).map((each) => (
+                <tr key={`${each.module}${each.direction}`}>
+                  <td>{each.module}</td>
+                  <td>{each.direction}</td>
+                  <td class="num">{duration(each.seconds)}</td>
+                  <td class="num">{percent(each.seconds / total)}</td>
                 </tr>
-              </thead>
-              <tbody>
-                {modules.slice(0, 10).map((each) => (
-                  <tr key={`${each.module}${each.direction}`}>
-                    <td>{each.module}</td>
-                    <td>{each.direction}</td>
-                    <td class="num">{duration(each.seconds)}</td>
-                    <td class="num">{percent(each.seconds / total)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+              ))}
+            </tbody>
+          </Table>
+          {modules.length > SHOWN && <button onClick={() => setWhole(!isWhole)}>{isWhole ? "Show the longest" : `Show all ${modules.length}`}</button>}
         </>
       )}
     </Card>

@@ -8,6 +8,7 @@ import { isAdmin, me } from "./account";
 import { Card, Trouble } from "./basics";
 import { Dialog } from "./Dialog";
 import { perform } from "./toasts";
+import { Table } from "./Table";
 
 type SessionList = Schemas["SessionList"];
 type Session = Schemas["Session"];
@@ -21,27 +22,25 @@ export function Sessions(): JSX.Element {
   return (
     <Card title="Sessions" actions={isAdmin() && <button onClick={() => setAdding(true)}>Create a session</button>}>
       <Trouble problem={problem} />
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th class="num">Own systems</th>
-              <th class="num">May borrow</th>
-              <th class="num">Shares</th>
-              <th class="num">Running</th>
-              <th class="num">Waiting</th>
-              <th>State</th>
-              <th />
-            </tr>
-          </thead>
-          <tbody>
-            {value?.items.map((session) => (
-              <Row key={session.name} session={session} onDone={reload} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th class="num">Own systems</th>
+            <th class="num">May borrow</th>
+            <th class="num">Shares</th>
+            <th class="num">Running</th>
+            <th class="num">Waiting</th>
+            <th>State</th>
+            <th />
+          </tr>
+        </thead>
+        <tbody>
+          {value?.items.map((session) => (
+            <Row key={session.name} session={session} onDone={reload} />
+          ))}
+        </tbody>
+      </Table>
       {isAdding && (
         <Dialog
           title="A new session"

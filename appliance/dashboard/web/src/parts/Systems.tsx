@@ -7,8 +7,10 @@ import { clock, duration } from "../format";
 import { useLive } from "../live";
 import { isAdmin } from "./account";
 import { Card, Empty, Trouble } from "./basics";
+import { JobName } from "./JobName";
 import { Dialog } from "./Dialog";
 import { perform } from "./toasts";
+import { Table } from "./Table";
 
 type ClusterView = Schemas["ClusterView"];
 type SystemView = Schemas["SystemView"];
@@ -35,23 +37,21 @@ export function Systems(): JSX.Element {
   return (
     <Card title="Systems" actions={isAdmin() && <button onClick={() => setPlanning(true)}>Plan maintenance</button>}>
       <Trouble problem={cluster.problem} />
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th>Name</th>
-              <th>State</th>
-              <th>Job</th>
-              <th>Notes</th>
-            </tr>
-          </thead>
-          <tbody>
-            {systems.map((system) => (
-              <Row key={system.name} system={system} onDone={cluster.reload} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>State</th>
+            <th>Job</th>
+            <th>Notes</th>
+          </tr>
+        </thead>
+        <tbody>
+          {systems.map((system) => (
+            <Row key={system.name} system={system} onDone={cluster.reload} />
+          ))}
+        </tbody>
+      </Table>
       <h3>Planned maintenance</h3>
       {(planned.value?.items.length ?? 0) === 0 && <Empty>None.</Empty>}
       {planned.value?.items.map((each) => (
@@ -110,7 +110,7 @@ function Row({ system, onDone }: { system: SystemView; onDone: () => void }): JS
           system.state
         )}
       </td>
-      <td>{system.job ?? <span class="quiet">none</span>}</td>
+      <td>{system.job ? <JobName id={system.job} /> : <span class="quiet">none</span>}</td>
       <td class="quiet">{system.notes}</td>
     </tr>
   );

@@ -9,6 +9,7 @@ import { isAdmin, me } from "./account";
 import { Card, Empty, Trouble } from "./basics";
 import { Dialog } from "./Dialog";
 import { perform } from "./toasts";
+import { Table } from "./Table";
 
 type TokenList = Schemas["TokenList"];
 type Minted = Schemas["MintedToken"];
@@ -34,36 +35,34 @@ export function Tokens(): JSX.Element {
       )}
       {shown.length === 0 && <Empty>No token is valid.</Empty>}
       {shown.length > 0 && (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>Id</th>
-                <th>User</th>
-                <th>Label</th>
-                <th>Made</th>
-                <th>Ends</th>
-                <th />
+        <Table>
+          <thead>
+            <tr>
+              <th>Id</th>
+              <th>User</th>
+              <th>Label</th>
+              <th>Made</th>
+              <th>Ends</th>
+              <th />
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((token) => (
+              <tr key={token.id}>
+                <td class="mono">{token.id}</td>
+                <td>{token.user}</td>
+                <td>{token.is_login ? "login of a browser" : token.label}</td>
+                <td class="numbers">{clock(token.created_at)}</td>
+                <td class="numbers">{token.expires_at ? clock(token.expires_at) : "never"}</td>
+                <td>
+                  <button class="danger" onClick={() => revoke(token.id)}>
+                    Revoke
+                  </button>
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {shown.map((token) => (
-                <tr key={token.id}>
-                  <td class="mono">{token.id}</td>
-                  <td>{token.user}</td>
-                  <td>{token.is_login ? "login of a browser" : token.label}</td>
-                  <td class="numbers">{clock(token.created_at)}</td>
-                  <td class="numbers">{token.expires_at ? clock(token.expires_at) : "never"}</td>
-                  <td>
-                    <button class="danger" onClick={() => revoke(token.id)}>
-                      Revoke
-                    </button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+            ))}
+          </tbody>
+        </Table>
       )}
       {isMinting && (
         <Dialog title="A new token" confirm="Mint" dismiss="Do not mint" onClose={() => setMinting(false)} onConfirm={mint}>

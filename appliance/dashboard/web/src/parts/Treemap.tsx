@@ -5,6 +5,8 @@ import type { JSX } from "preact";
 import { duration, percent } from "../format";
 import { seriesColor } from "./basics";
 import type { ModuleTime } from "./modules";
+import { cellName, cellText, withoutSmall } from "./treemap";
+import { useWidth } from "./width";
 
 interface Node {
   name: string;
@@ -13,38 +15,41 @@ interface Node {
   children?: Node[];
 }
 
-const WIDTH = 900;
 const HEIGHT = 320;
 
 export function Treemap({ modules }: { modules: readonly ModuleTime[] }): JSX.Element {
+  const [box, width] = useWidth(900, 240);
   const total = modules.reduce((sum, each) => sum + each.seconds, 0);
-  const root = hierarchy<Node>(tree(modules))
+  const root = hierarchy<Node>(tree(withoutSmall(modules, width * HEIGHT)))
     .sum((node) => node.value ?? 0)
     .sort((a, b) => (b.value ?? 0) - (a.value ?? 0));
-  const laid = treemap<Node>().tile(treemapSquarify).size([WIDTH, HEIGHT]).paddingInner(2).round(true)(root);
+  const laid = treemap<Node>().tile(treemapSquarify).size([width, HEIGHT]).paddingInner(2).round(true)(root);
   return (
-    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" role="img" aria-label="Simulated time of a step by module">
-      {laid.leaves().map((leaf) => {
-        const seconds = leaf.value ?? 0;
-        const [width, height] = [leaf.x1 - leaf.x0, leaf.y1 - leaf.y0];
-        return (
-          <g key={leaf.data.name} transform={`translate(${leaf.x0},${leaf.y0})`}>
-            <rect width={width} height={height} rx={3} fill={leaf.data.color} fill-opacity={0.28} stroke={leaf.data.color} />
-            <title>{`${leaf.data.name}: ${duration(seconds)}, ${percent(seconds / total)}`}</title>
-            {width > 74 && height > 34 && (
-              <>
+    <div ref={box} style={{ overflow: "hidden" }}>
+      <svg width={width} height={HEIGHT} role="img" aria-label="Simulated time of a step by module" style={{ display: "block" }}>
+        {laid.leaves().map((leaf) => {
+          const seconds = leaf.value ?? 0;
+          const [wide, high] = [leaf.x1 - leaf.x0, leaf.y1 - leaf.y0];
+          const cell = cellText(leaf.data.name, wide, high);
+          return (
+            <g key={leaf.data.name} transform={`translate(${leaf.x0},${leaf.y0})`}>
+              <rect width={wide} height={high} rx={3} fill={leaf.data.color} fill-opacity={0.28} stroke={leaf.data.color} />
+              <title>{`${leaf.data.name}: ${duration(seconds)}, ${percent(seconds / total)}`}</title>
+              <g transform={cell.isUpright ? `translate(${wide}) rotate(90)` : undefined}>
                 <text x={6} y={16}>
-                  {shortened(leaf.data.name, width)}
+                  {cell.text}
                 </text>
-                <text class="quiet" x={6} y={31}>
-                  {percent(seconds / total)}
-                </text>
-              </>
-            )}
-          </g>
-        );
-      })}
-    </svg>
+                {cell.hasShare && (
+                  <text class="quiet" x={6} y={32}>
+                    {percent(seconds / total)}
+                  </text>
+                )}
+              </g>
+            </g>
+          );
+        })}
+      </svg>
+    </div>
   );
 }
 
@@ -53,14 +58,9 @@ function tree(modules: readonly ModuleTime[]): Node {
   const groups = new Map<string, Node[]>();
   for (const each of modules) {
     const group = each.module.split(".").slice(0, 2).join(".") || "model";
-    const name = each.direction ? `${each.module} ${each.direction}` : each.module;
+    const name = cellName(each);
     const color = seriesColor([...groups.keys()].indexOf(group) < 0 ? groups.size : [...groups.keys()].indexOf(group));
     groups.set(group, [...(groups.get(group) ?? []), { name, value: each.seconds, color }]);
   }
   return { name: "step", children: [...groups].map(([name, children]) => ({ name, children })) };
 }
-
-const shortened = (name: string, width: number): string => {
-  const room = Math.floor(width / 7) - 1;
-  return name.length <= room ? name : `...${name.slice(-(room - 3))}`;
-};

@@ -7,6 +7,7 @@ import { useLive } from "../live";
 import { Card, Empty, Trouble } from "./basics";
 import { Dialog } from "./Dialog";
 import { perform } from "./toasts";
+import { Table } from "./Table";
 
 type UserList = Schemas["UserList"];
 type User = Schemas["UserView"];
@@ -28,25 +29,23 @@ export function Users(): JSX.Element {
       <Trouble problem={problem} />
       {value?.items.length === 0 && <Empty>No account has been made; everybody on this machine is let in as themselves.</Empty>}
       {value && value.items.length > 0 && (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>Name</th>
-                <th class="num">uid</th>
-                <th>Role</th>
-                <th>Sessions</th>
-                <th>State</th>
-                <th />
-              </tr>
-            </thead>
-            <tbody>
-              {value.items.map((user) => (
-                <Row key={user.name} user={user} onDone={reload} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th class="num">uid</th>
+              <th>Role</th>
+              <th>Sessions</th>
+              <th>State</th>
+              <th />
+            </tr>
+          </thead>
+          <tbody>
+            {value.items.map((user) => (
+              <Row key={user.name} user={user} onDone={reload} />
+            ))}
+          </tbody>
+        </Table>
       )}
       {isAdding && (
         <Dialog title="A new user" confirm="Add" dismiss="Do not add" onClose={() => setAdding(false)} onConfirm={add}>

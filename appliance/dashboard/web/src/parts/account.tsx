@@ -22,6 +22,14 @@ export async function logIn(token: string): Promise<void> {
   take((await ask<Me>("/login", { method: "POST", body: { token } })).value);
 }
 
+/** What the identity provider is called at which one can log in; empty without one. */
+export async function loadProvider(): Promise<string> {
+  return (await get<Schemas["LoginWays"]>("/login")).provider;
+}
+
+/** Where a browser goes to log in there, and comes back to this page from. */
+export const providerLogin = (page: string): string => `/api/v1/login/oidc?${new URLSearchParams({ page })}`;
+
 function take(account: Me): void {
   me.value = account;
   setCsrfToken(account.csrf_token);

@@ -1,6 +1,7 @@
 /** Small pieces that every page uses. */
 
 import type { ComponentChildren, JSX } from "preact";
+import { useEffect } from "preact/hooks";
 import type { Problem } from "../api";
 
 const TONES: Record<string, string> = {
@@ -50,6 +51,14 @@ export function Facts({ of }: { of: readonly (readonly [string, ComponentChildre
       ))}
     </dl>
   );
+}
+
+/** The title of the browser's tab. */
+export function Title({ words }: { words: string }): null {
+  useEffect(() => {
+    document.title = `${words} - Wafer appliance`;
+  }, [words]);
+  return null;
 }
 
 export const Empty = ({ children }: { children: ComponentChildren }): JSX.Element => <p class="empty">{children}</p>;

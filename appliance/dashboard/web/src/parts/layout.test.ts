@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { layOut } from "./layout";
+import { layOut, layOutTall } from "./layout";
 
 const flow = (count: number) => ({
   systems: Array.from({ length: count }, (_, index) => `systemf${index}`),
@@ -30,4 +30,14 @@ it("names what it does not show", () => {
 it("writes a rate only where one is known", () => {
   const labels = picture(2).edges.map((edge) => edge.label).filter(Boolean);
   expect(labels).toEqual(["12 samples/s", "1000000000 B/s"]);
+});
+
+it("stands upright on a phone, with what flows beside the edges", () => {
+  for (const count of [0, 1, 2, 192]) {
+    const { boxes, width, height, edges } = layOutTall(flow(count), (n) => `${n} B/s`, (n) => `${n} samples/s`);
+    expect(boxes.length).toBe(5);
+    expect(boxes.every((box) => box.x >= 0 && box.x + box.width <= width && box.y + box.height <= height)).toBe(true);
+    expect(edges.map((edge) => edge.label).filter(Boolean)).toEqual(["12 samples/s", "1000000000 B/s"]);
+  }
+  expect(layOutTall(flow(192), String, String).boxes[2]?.label).toBe("192 systems");
 });

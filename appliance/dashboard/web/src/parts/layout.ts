@@ -35,6 +35,37 @@ const WIDTH = 820;
 const BOX = { width: 118, height: 44 };
 const MAX_SHOWN = 8;
 
+const TALL = { width: 320, boxWidth: 190, pitch: 84, boxHeight: 42 };
+
+/** The same from top to bottom, for a phone: the systems are one box. */
+export function layOutTall(flow: Flow, describe: (bytes: number) => string, describeSamples: (n: number) => string): Picture {
+  const systems = flow.systems.length <= 2 ? flow.systems.join(", ") : `${flow.systems.length} systems`;
+  const names = [
+    ["user", "User node"],
+    ["input", "Input workers"],
+    ["system-0", systems || "no system"],
+    ["swarmx", "SwarmX"],
+    ["memoryx", "MemoryX"],
+  ] as const;
+  const boxes = names.map(([id, label], index) => ({
+    id,
+    label,
+    x: (TALL.width - TALL.boxWidth) / 2,
+    y: 4 + index * TALL.pitch,
+    width: TALL.boxWidth,
+    height: TALL.boxHeight,
+  }));
+  const written = (bytes: number | null): string => (bytes === null ? "" : describe(bytes));
+  const edges: Edge[] = [
+    { from: "user", to: "input", label: flow.samples === null ? "" : describeSamples(flow.samples) },
+    { from: "input", to: "system-0", label: "" },
+    { from: "swarmx", to: "system-0", label: "" },
+    { from: "memoryx", to: "swarmx", label: written(flow.weights) },
+    { from: "swarmx", to: "memoryx", label: written(flow.gradients) },
+  ];
+  return { width: TALL.width, height: TALL.pitch * (names.length - 1) + TALL.boxHeight + 8, boxes, edges };
+}
+
 /** Lay out user node - input - systems - SwarmX - MemoryX from left to right. */
 export function layOut(flow: Flow, describe: (bytes: number) => string, describeSamples: (n: number) => string): Picture {
   const shown = flow.systems.slice(0, MAX_SHOWN);

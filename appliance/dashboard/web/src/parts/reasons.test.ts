@@ -5,6 +5,8 @@ test("what every reason says is left out", () => {
   const whole = "job is queueing. Job queue status: 3 execute job(s) queued before current job, session a is paused. For more information, please run 'csctl get jobs'.";
   expect(shortReason(whole)).toBe("3 execute job(s) queued before current job, session a is paused");
   expect(shortReason("held by ada")).toBe("held by ada");
+  const start = "1 of 2 system(s) requested, expected to start in 2 h 9 min (end of wsjob-a, by its own steps: step 36 of 6,000, 2 h 9 min to go)";
+  expect(shortReason(`job is queueing. Job queue status: ${start}. For more information, please run 'csctl get jobs'.`)).toBe("1 of 2 system(s) requested");
 });
 
 test("where no job blocks, the reason is said as csctl says it", () => {

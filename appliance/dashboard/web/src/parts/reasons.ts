@@ -1,6 +1,7 @@
-/** Why a job waits, without the words that every reason begins and ends with (they are the client's). */
+/** Why a job waits, without the words that every reason begins and ends with (they are the client's) and without the
+ * expected start, which has a place of its own. */
 export function shortReason(reason: string): string {
-  return reason.replace(/^job is queueing\. Job queue status: /, "").replace(/\.? For more information, please run .*$/, "");
+  return reason.replace(/^job is queueing\. Job queue status: /, "").replace(/, expected to start [\s\S]*?(?=\. For more information|$)/, "").replace(/\.? For more information, please run .*$/, "");
 }
 
 /** What a job waits for, as `csctl get queue` says it: the jobs that block it, else the reason in a word. */

@@ -3,6 +3,8 @@
 export interface Bar {
   row: string;
   job: string;
+  /** What people call the job; empty where it has no name. */
+  name: string;
   phase: string;
   start: number;
   end: number;
@@ -13,6 +15,9 @@ export interface Placed extends Bar {
   x: number;
   width: number;
   y: number;
+  /** What is written in the bar, or beside it if there is more room; empty where there is none. */
+  text: string;
+  textX: number;
 }
 
 const MIN_WIDTH = 3;
@@ -20,6 +25,7 @@ const MAX_PLANNED = 8;
 
 export interface Plan {
   job: string;
+  name: string;
   start: number;
   /** How long it is expected to run, in milliseconds; null when that cannot be said. */
   run: number | null;
@@ -32,9 +38,10 @@ export function planned(starts: readonly Plan[], horizon: number): Bar[] {
     .filter((each) => each.start <= horizon)
     .sort((a, b) => a.start - b.start)
     .slice(0, MAX_PLANNED);
-  return soonest.map(({ job, start, run }, index) => ({
+  return soonest.map(({ job, name, start, run }, index) => ({
     row: `next ${index + 1}`,
     job,
+    name,
     phase: "QUEUED",
     start,
     end: start + (run ?? Infinity),
@@ -65,7 +72,36 @@ export function placeBars(
     if (row === undefined || bar.end < span.from || bar.start > span.to) return [];
     const x = (Math.max(bar.start, span.from) - span.from) * scale;
     const end = (Math.min(bar.end, span.to) - span.from) * scale;
-    return [{ ...bar, x, width: Math.max(end - x, MIN_WIDTH), y: row * span.rowHeight }];
+    return [{ ...bar, x, width: Math.max(end - x, MIN_WIDTH), y: row * span.rowHeight, text: "", textX: 0 }];
+  }).map((bar, _, all) => written(bar, all, span.width));
+}
+
+const LETTER = 6.4;
+const PAD = 6;
+const LEAST_LETTERS = 4;
+
+/** A bar with its text: inside where that fits, else beside it up to the next bar or the end, cut where it must be. */
+function written(bar: Placed, all: readonly Placed[], width: number): Placed {
+  const words = bar.name || bar.job;
+  const next = Math.min(width, ...all.filter((each) => each.y === bar.y && each.x > bar.x).map((each) => each.x));
+  const inside = bar.width - 2 * PAD;
+  const beside = next - (bar.x + bar.width) - 2 * PAD;
+  const isInside = inside >= words.length * LETTER || inside >= beside;
+  const letters = Math.floor((isInside ? inside : beside) / LETTER);
+  const text = letters >= words.length ? words : letters < LEAST_LETTERS ? "" : `${words.slice(0, letters - 1)}\u2026`;
+  return { ...bar, text, textX: bar.x + PAD + (isInside ? 0 : bar.width) };
+}
+
+/** A time on an axis: hours and minutes, seconds where the step is shorter than a minute, and the day where it is new. */
+export function axisTimes(times: readonly number[], now: number): string[] {
+  const step = times.length > 1 ? (times[1] as number) - (times[0] as number) : 60_000;
+  let day = new Date(now).toDateString();
+  return times.map((time) => {
+    const at = new Date(time);
+    const words = at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(step < 60_000 ? { second: "2-digit" } : {}) });
+    const isNewDay = at.toDateString() !== day;
+    day = at.toDateString();
+    return isNewDay ? `${words}\n${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}` : words;
   });
 }
 

@@ -13,3 +13,19 @@ export function visibleSpan(top: number, height: number, rowHeight: number, numR
   const end = Math.min(Math.ceil((top + height) / rowHeight) + MARGIN, numRows);
   return { first: Math.min(first, Math.max(numRows - 1, 0)), end: Math.max(end, 0) };
 }
+
+interface Scrolled {
+  scrollTop: number;
+  scrollHeight: number;
+  clientHeight: number;
+}
+
+const PAGE = 0.9;
+
+/** Where a key takes a list, null for keys that do not scroll. The list goes there at once: the browser's own
+ * scrolling is an animation, which rows that come and go on its way can end early. */
+export function scrolledBy(key: string, { scrollTop, scrollHeight, clientHeight }: Scrolled): number | null {
+  const last = Math.max(scrollHeight - clientHeight, 0);
+  const to = { Home: 0, End: last, PageUp: scrollTop - PAGE * clientHeight, PageDown: scrollTop + PAGE * clientHeight }[key];
+  return to === undefined ? null : Math.min(Math.max(to, 0), last);
+}
