@@ -1,4 +1,4 @@
-# The one door to everything in this repository. `make help` lists what it does.
+# Targets for everything that is done in this repository; `make help` lists them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,6 +16,9 @@ export WSC_SDK_CLIENT_VENV ?= $(HOME)/.cache/wsc/sdk-client-2.10.0
 SDK_CLIENT := $(WSC_SDK_CLIENT_VENV)/.installed
 # A checkout of public CSL examples, or a directory with several; their tests are left out without.
 export EXAMPLES ?=
+# A checkout of the public Model Zoo, and an environment with the client and what the Model Zoo requires.
+MODELZOO ?=
+MODELZOO_VENV ?= $(WSC_CLIENT_VENV)
 PYTEST := $(PY) -m pytest
 # How often a test of real processes that fails is run again (docs/decisions/0046).
 RERUNS ?= 0
@@ -23,7 +26,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client sdk-client test-csl demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup client sdk-client test-csl test-modelzoo demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -80,6 +83,9 @@ test: check $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## Check, integration, conforma
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
+
+test-modelzoo: $(TOOLS) ## Train small Model Zoo configurations, on the CPU backend and here: make test-modelzoo MODELZOO=DIR MODELZOO_VENV=DIR
+	$(PY) -m tests.modelzoo --modelzoo "$(MODELZOO)" --client "$(MODELZOO_VENV)"
 
 test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
 	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose

@@ -142,6 +142,7 @@ appliance)
     ;;
 tools)
     install_locked sdk.txt
+    install_locked tracing.txt
     install_locked tools.txt
     pip install -q --no-compile -c "$root/constraints.txt" -e "$root[dev,tracing,sdk]"
     ;;

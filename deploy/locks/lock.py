@@ -35,6 +35,7 @@ def main() -> None:
     here = _wheels([*runtime, *extras])
     needed = {name for name, _ in _wheels(runtime)}
     sdk = {name for name, _ in _wheels([*runtime, *optional["sdk"]])} - needed
+    tracing = {name for name, _ in _wheels([*runtime, *optional["tracing"]])} - needed - sdk
     torch = {key: hashes for key, hashes in here.items() if key[0] == TORCH}
     for key, hashes in _wheels([f"torch=={_public(torch)}"], "--no-deps", is_isolated=True).items():
         torch.setdefault((TORCH, _public({key: hashes})), set()).update(hashes)
@@ -43,7 +44,8 @@ def main() -> None:
     others = {key: hashes for key, hashes in here.items() if key[0] != TORCH}
     _write("appliance.txt", {key: each for key, each in others.items() if key[0] in needed})
     _write("sdk.txt", {key: each for key, each in others.items() if key[0] in sdk})
-    tools = {key: each for key, each in others.items() if key[0] not in needed | sdk}
+    _write("tracing.txt", {key: each for key, each in others.items() if key[0] in tracing})
+    tools = {key: each for key, each in others.items() if key[0] not in needed | sdk | tracing}
     _write("tools.txt", tools)
 
 

@@ -37,6 +37,7 @@ def images() -> dict[str, list[Component]]:
     appliance = [
         *_locked("appliance.txt"),
         *_locked("sdk.txt"),
+        *_locked("tracing.txt"),
         *_locked("torch.txt"),
         _ours(),
         _base(),
