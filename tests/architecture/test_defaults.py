@@ -18,6 +18,7 @@ NO_SETTINGS = {
     "SimulatorOptions": "of the fabric, which cs_python runs without an appliance",
     "KubernetesOptions": "the fields of the file of --kubernetes, which nothing else holds",
     "NotifyOptions": "the fields of the file of --notify, which nothing else holds",
+    "ProviderOptions": "the fields of the file of --oidc, which nothing else holds",
     "NetworkOptions": "measured constants of the transport, which nobody sets",
 }
 """Classes of options that are read or chosen where they are defined."""

@@ -17,7 +17,7 @@ from appliance.api.app import rest_rules
 from appliance.api.entry import entry_router, rules_of
 from appliance.core.access_rules.methods import METHODS
 from appliance.core.access_rules.model import ALLOWANCES, GIB, KIB, MIB, Identity, Rule
-from appliance.core.access_rules.open_paths import PAGES
+from appliance.core.access_rules.open_paths import OPEN
 from appliance.core.access_rules.sockets import COORDINATOR_SERVICE, INNER_METHODS, SOCKETS
 from appliance.core.access_rules.written_files import FILES
 from appliance.core.cluster.access import Action, Principal, Target, UserRole, refusal
@@ -140,7 +140,7 @@ def test_every_path_that_is_served_is_a_route_with_a_rule_or_a_page(tmp_path):
         for method in getattr(context, "methods", None) or ["GET"]
         if method != "HEAD"
     }
-    pages = {page.replace("/*", "/{path:path}") for page in PAGES}
+    pages = {page.replace("/*", "/{path:path}") for page in OPEN}
     pages = pages - {"GET /assets/{path:path}"} | {"GET /assets"}
     assert served == {*rest_rules(), *pages}
 
@@ -236,7 +236,7 @@ def _methods() -> str:
 
 def _routes() -> str:
     rows = [(f"`{route}`", *_said(rule)) for route, rule in sorted(rest_rules().items())]
-    rows += [(f"`{page}`", "nothing", "everybody", "0", "light") for page in PAGES]
+    rows += [(f"`{page}`", "nothing", "everybody", "0", "light") for page in OPEN]
     return _table("REST routes", ("route", "proves", "who may", "size", "cost"), rows)
 
 

@@ -72,7 +72,8 @@ def attributes_in(directory: str) -> set[str]:
 def given() -> Iterator[PodOptions]:
     """Yield what pods of all jobs are told, however the appliance is set up."""
     demands = tuple(PodDemand(role=role, memory_bytes=7) for role in pod_specs.POD_KINDS.values())
-    requirements = Requirements(num_shards=2, fan_out=2, pods=demands)
+    planned = tuple((role, 7) for role in Role)
+    requirements = Requirements(num_shards=2, fan_out=2, pods=demands, planned_memory=planned)
     around = replace(
         POD_ENVIRONMENT,
         runs=replace(

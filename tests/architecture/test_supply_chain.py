@@ -29,7 +29,7 @@ def test_every_pin_is_locked_by_the_hash_of_its_wheel_and_nothing_else_is():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line)
     normal = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins.items()}
-    found = locked("appliance.txt", "sdk.txt", "tools.txt", "torch.txt")
+    found = locked("appliance.txt", "sdk.txt", "tools.txt", "torch.txt", "tracing.txt")
     assert found == {name: normal.get(name) for name in found}, "run: make lock"
     assert set(normal) <= set(found), "run: make lock"
 
@@ -74,7 +74,7 @@ def test_each_image_has_a_bill_of_materials_that_says_the_same_twice(tmp_path):
     appliance = json.loads((tmp_path / "a" / "appliance.cdx.json").read_text())
     listed = {each["name"]: each for each in appliance["components"]}
     assert {
-        *locked("appliance.txt", "sdk.txt", "torch.txt"),
+        *locked("appliance.txt", "sdk.txt", "torch.txt", "tracing.txt"),
         "open-wafer-appliance",
         "python",
     } == set(listed)

@@ -13,10 +13,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("appliance", "workers", "csctl", "tests", "benchmarks", "docs")
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+SOURCES = (
+    *("appliance", "workers", "csctl", "protos", "tests", "benchmarks", "examples", "docs"),
+    *("deploy", "helm"),
+)
+SUFFIXES = (
+    *(".py", ".md", ".proto", ".sh", ".yaml", ".tpl", ".toml"),
+    *(".c", ".h", ".ts", ".tsx", ".css", ".html"),
+)
+DOCUMENTS = (
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+    *("Makefile", "pyproject.toml", ".ci/run", "docker-compose.yml"),
+)
 RETIRED = {
     "attendant": "background service",
+    "company": "group-commit delay",
     "desk": "handler, harness",
     "door": "listener, entry point",
     "errand": "effect",
@@ -41,6 +52,9 @@ LEGITIMATE = {
         "door: ",
         "door=record.entry_point",
         "row.door",
+        "{entry.door}",
+        "door: string;",
+        "/** Door */",
     ),
     "errand": ("0041-errands-in-lanes",),
     "lane": ("0041-errands-in-lanes",),
@@ -59,16 +73,21 @@ FABRIC = (
     "docs/decisions/0079",
     "tests/support/fabric",
 )
-IN_SOME_PLACES = {"neighbour": FABRIC}
-"""Where a word is right: on the fabric, PEs that a link joins are neighbours."""
+IN_SOME_PLACES = {
+    "desk": ("appliance/dashboard/web/src/pages/Queue.tsx", "appliance/dashboard/web/src/parts"),
+    "neighbour": FABRIC,
+    "lane": ("appliance/dashboard/web/src/fabric", "appliance/dashboard/web/src/theme.css"),
+}
+"""Where a word is right: on the fabric, PEs that a link joins are neighbours; the rows of a drawn
+timeline are lanes; and a screen is a phone's, a tablet's or that of a desk."""
 
 
 def _texts() -> list[Path]:
     found = [ROOT / name for name in DOCUMENTS]
     for top in SOURCES:
-        for suffix in ("*.py", "*.md"):
-            found += sorted((ROOT / top).rglob(suffix))
-    found = [path for path in found if "node_modules" not in path.parts]
+        found += sorted(path for path in (ROOT / top).rglob("*.*") if path.suffix in SUFFIXES)
+    built = {"node_modules", "static"}
+    found = [path for path in found if built.isdisjoint(path.parts)]
     about = (Path(__file__), ROOT / "docs/decisions/0081-words-that-were-given-up-stay-away.md")
     return [
         path
@@ -147,7 +166,9 @@ SAME = {
     "queue": "the scheduler's queue: decision, route, command, text",
     "reductions": "operations: kernel and definition",
     "role": "the program of a role of pods",
+    "routed_products": "operations: kernel and definition",
     "run_sessions": "sessions of an execute job: service and rows",
+    "sampling": "operations: kernel and definition",
     "series": "what training shows step by step",
     "server": "something that listens",
     "services": "management's services, and REST's way to them",

@@ -41,9 +41,13 @@ _PACKAGES = "/opt/appliance/lib/python3.11/site-packages"
 _AUTHORITY = "cluster-server.cerebrassc.local"
 _UID = 1000
 _AS_USER = ("--user", "user", "--token-file", f"{_HOME}/token")
-_AS_NODES_USER = ("--user", "runner")
+_NODES_USER = "appliance"
 _NODES_UID = 10001
-"""As whom nodes run: the only user whose scripts they can run, since they are not root's."""
+"""As whom nodes run: the only user whose scripts they can run, since they are not root's.
+
+The account has the name that the other tests of the same project give it, since a uid has one account.
+"""
+_AS_NODES_USER = ("--user", _NODES_USER)
 _LEASE_SECONDS = 30.0
 _UP_SECONDS = 180.0
 _DROP_SHARE = 0.05
@@ -66,9 +70,9 @@ class ComposeWorld:
         self._authority = (self._handout / "ca.pem").read_bytes()
         token = (self._handout / "user.token").read_text().strip()
         self.metadata = _metadata("user", _UID, token)
-        command = ("token", "create", "runner", "--uid", str(_NODES_UID), "--gid", str(_NODES_UID))
+        command = ("token", "create", _NODES_USER, "--uid", str(_NODES_UID), "--gid", str(_NODES_UID))
         token = compose.execute("management", "appliance", *command).strip()
-        self._of_nodes_user = _metadata("runner", _NODES_UID, token)
+        self._of_nodes_user = _metadata(_NODES_USER, _NODES_UID, token)
         self.lease_seconds = _LEASE_SECONDS
         self.exclusive, self.presence, self.patience = threading.Lock(), Presence(), 1.0
         self.compiled = {}

@@ -140,3 +140,61 @@ def test_prometheus_counts_the_systems(project: Compose) -> None:
         return found[0]["value"][1] if found else ""
 
     wait_until(lambda: count() == "2", seconds=60, what="2 systems in Prometheus", seen=count)
+
+
+RUN_SECONDS = 900
+NODES_USER = "10001:10001"
+
+
+@pytest.fixture(scope="session")
+def runs_token(project: Compose) -> str:
+    """A token of the nodes' own user, who alone may have detached runs here."""
+    uid, gid = NODES_USER.split(":")
+    mint = ("appliance", "token", "create", "appliance", "--uid", uid, "--gid", gid)
+    return project.execute("management", *mint).strip()
+
+
+def as_nodes_user(project: Compose, token: str, command: str) -> str:
+    """Run a command on the user node as the nodes' user and return what it prints."""
+    return project.run(
+        *("exec", "-T", "--user", NODES_USER, "--env", f"CSAUTH_TOKEN={token}"),
+        *("user-node", "sh", "-c", command),
+        timeout_seconds=RUN_SECONDS,
+    )
+
+
+def submit(project: Compose, token: str, *command: str) -> str:
+    """Submit a detached run and return what it prints, to its end."""
+    words = f"cd /home/user/run && csctl submit --attach -- {' '.join(command)} 2>&1 || true"
+    return as_nodes_user(project, token, words)
+
+
+def test_a_detached_run_trains_in_the_container_of_its_node(
+    project: Compose, runs_token: str
+) -> None:
+    """With the client, ping and curl of the image, and a directory that it may write to."""
+    copy = "mkdir ~/run && chmod 0777 ~/run && cp /opt/examples/gpt/* ~/run"
+    project.execute("user-node", "sh", "-c", copy)
+    said = submit(project, runs_token, "python", "train_gpt.py", *TRAINING)
+    assert "train step=6 loss=" in said, said
+    drivers = [job for job in jobs(project) if job["spec"]["type"] == "driver"]
+    assert [status_of(job)["phase"] for job in drivers] == ["SUCCEEDED"]
+
+
+def test_a_detached_run_that_fails_says_so_shortly_and_keeps_its_token(
+    project: Compose, runs_token: str
+) -> None:
+    script = "import os; raise SystemExit('no such thing: ' + os.environ['CSAUTH_TOKEN'])"
+    place = "mkdir -p ~/run && cat > ~/run/fails.py"
+    project.feed("user-node", "sh", "-c", place, text=script)
+    said = submit(project, runs_token, "python", "fails.py")
+    (job,) = [
+        each
+        for each in jobs(project)
+        if each["spec"]["type"] == "driver" and status_of(each)["phase"] == "FAILED"
+    ]
+    logs = as_nodes_user(project, runs_token, f"csctl logs {job['meta']['name']}")
+    assert "no such thing: [redacted]" in said, said
+    for text in (said, logs, json.dumps(job)):
+        assert "eyJ" not in text
+    assert len(str(status_of(job).get("message", ""))) < 400

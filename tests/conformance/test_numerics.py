@@ -25,7 +25,6 @@ from appliance.numerics.programs.program import Program
 
 SAMPLES = Path(__file__).parent / "samples"
 LEFT_OUT = {
-    "layer.multinomial",  # refused by the compiler: it has no place among counter-based random ops
     "op.pixel_shuffle",  # the client loses the whole forward pass and writes zeros instead
 }
 

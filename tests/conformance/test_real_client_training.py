@@ -28,6 +28,7 @@ MODELS = [
     "tied_embeddings",
     "encoder_masks",
     "llama_like",
+    "routed_experts",
 ]
 STEPS = "5"
 NOT_TRAINED = ("running_mean", "running_var")

@@ -14,6 +14,7 @@ from kubernetes_validate.utils import all_versions
 from appliance.cluster.kubernetes.options import parse_options
 from appliance.management.access.certificates import AUTHORITY_NAMES
 from appliance.management.cluster.cluster_file import parse_cluster
+from tests.helm.management_values import PLACEMENT, TELLING
 from tests.support.helm import CHART, ROOT, Helm, Settings
 
 VERSIONS = ("1.28", "1.32", all_versions()[-1])
@@ -64,25 +65,8 @@ MATRIX = {
             "grafana.dashboards.enabled=true",
         )
     ),
-    "placement": Settings(
-        values=(
-            "management.nodeSelector.disk=fast",
-            "management.tolerations[0].operator=Exists",
-            "management.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
-            ".weight=1",
-            "management.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
-            ".preference.matchExpressions[0].key=a",
-            "management.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
-            ".preference.matchExpressions[0].operator=Exists",
-            "management.priorityClassName=high",
-            "management.podLabels.team=a",
-            "management.podAnnotations.note=b",
-            "management.preemption=true",
-            "management.extraArgs={--stall-seconds=60}",
-            "imagePullSecrets[0].name=registry",
-            "image.tag=1.2.3",
-        )
-    ),
+    "placement": PLACEMENT,
+    "telling": TELLING,
     "embedded": Settings(values=("jobs.launcher=embedded",)),
     "jobs": Settings(
         values=(
@@ -345,6 +329,7 @@ def test_every_claim_secret_and_map_that_a_pod_mounts_is_made_or_given(
 ) -> None:
     given = {"mine", "db", "db-authority", "scraper", "registry", "wsc-wsc-appliance-tls"}
     given |= {"wsc-wsc-appliance-postgresql"}  # which a hook's job makes
+    given |= {"notify", "oidc", "authorities"}
     for objects in made.values():
         there = {found["metadata"]["name"] for found in objects} | given
         for _, spec in pod_specs(objects):

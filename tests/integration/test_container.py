@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,7 @@ def spec(tmp_path):
     )
 
 
-def start(spec, tmp_path, *, ends):
+def start(spec, tmp_path, *, ends, arguments=()):
     (spec.work_dir / "ends").write_text(ends)
     path = tmp_path / "spec.json"
     path.write_text(spec.to_json())
@@ -34,6 +35,7 @@ def start(spec, tmp_path, *, ends):
         [
             *(sys.executable, "-m", "appliance.cluster.pod_container", "--spec", str(path)),
             *("--address", "127.0.0.7", "--entry", "tests.support.talking_pod"),
+            *arguments,
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -76,3 +78,37 @@ def test_a_pod_can_end_in_order(spec, tmp_path):
     )
     process.terminate()
     assert finish(process)[0] == 7
+
+
+def test_a_container_waits_until_its_pod_may_start(spec, tmp_path):
+    """A kubelet replaces the file by a new one."""
+    told = tmp_path / "start"
+    told.write_text("")
+    process = start(spec, tmp_path, ends="when asked", arguments=("--start", str(told)))
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(3)
+    assert not spec.log_path.exists()
+    (tmp_path / "new").write_text("now")
+    (tmp_path / "new").replace(told)
+    wait_until(
+        lambda: spec.log_path.exists() and "waiting" in spec.log_path.read_text(),
+        seconds=300,
+        what="the pod",
+    )
+    process.terminate()
+    assert finish(process)[0] == 7
+
+
+def test_a_container_that_waits_ends_at_once_when_asked(spec, tmp_path):
+    told = tmp_path / "start"
+    process = start(spec, tmp_path, ends="by itself", arguments=("--start", str(told)))
+    status = Path(f"/proc/{process.pid}/status")
+    wait_until(lambda: handles(status, signal.SIGTERM), seconds=300, what="a container that waits")
+    process.terminate()
+    assert finish(process)[0] == 128 + signal.SIGTERM
+    assert not spec.log_path.exists()
+
+
+def handles(status, number):
+    (mask,) = [line for line in status.read_text().splitlines() if line.startswith("SigCgt")]
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)

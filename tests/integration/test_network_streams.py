@@ -23,7 +23,7 @@ from appliance.streams.slot_layout import SlotLayout
 from tests.support.faulty_link import FaultyLink
 
 _SECONDS = 120.0
-_HOSTS = {"broadcastreduce-0": "a", "weight-0": "a", "chief-0": "b", "chief-1": "c"}
+_NODES = {"broadcastreduce-0": "a", "weight-0": "a", "chief-0": "b", "chief-1": "c"}
 
 
 class Ends:
@@ -42,7 +42,7 @@ class Ends:
 
     def pod(self, role, index=0, *, at="", **options):
         """Return a pod's end of its streams; `at` is where it believes that the writers are."""
-        host = _HOSTS[f"{role}-{index}"]
+        host = _NODES[f"{role}-{index}"]
         runtime_dir = self._directory / host
         runtime_dir.mkdir(exist_ok=True)
         spec = PodSpec(
@@ -52,7 +52,7 @@ class Ends:
             runtime_dir=runtime_dir,
             work_dir=self._directory,
             management_address="",
-            hosts=_HOSTS,
+            nodes=_NODES,
         )
         end = StreamEndpoint(spec, clock=SystemClock(), on_failure=self.failures.put)
         end._options = self._options if not options else NetworkOptions(**options)

@@ -294,3 +294,5 @@ def test_a_second_node_of_a_name_is_turned_away(cluster, tmp_path):
     finally:
         twin.end()
     assert twin.num_joined() == 0
+    root = twin.runtime_root
+    assert not [*root.parent.glob(f"{root.name}*")]

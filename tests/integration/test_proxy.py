@@ -147,13 +147,13 @@ def test_a_job_is_reached_while_it_lasts_and_everything_else_is_managements(
     for port in cluster.ports:
         with cluster.connect("job-operator", port=port) as connection:
             assert said(connection, b"management")
-    with pytest.raises(ssl.SSLError, match=r"UNRECOGNIZED_NAME|unrecognized name"):
+    with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
         cluster.connect(COORDINATOR)
     job = cluster.add_job()
     with cluster.connect(COORDINATOR) as connection:
         assert said(connection, b"coordinator")
     cluster.jobs.change_phase(job, Phase.QUEUED, Phase.CANCELLED, message="enough")
-    with pytest.raises(ssl.SSLError, match=r"UNRECOGNIZED_NAME|unrecognized name"):
+    with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
         cluster.connect(COORDINATOR)
 
 

@@ -69,15 +69,15 @@ def test_new_connections_get_a_renewed_certificate(tmp_path):
 
 def test_a_key_without_its_certificate_is_not_taken(tmp_path):
     put(tmp_path, "first")
-    renewal = CertificateReload(find_certificates(tmp_path, "localhost", SystemClock()))
-    assert renewal.changed() is None
+    reload = CertificateReload(find_certificates(tmp_path, "localhost", SystemClock()))
+    assert reload.changed() is None
     put(tmp_path, "second")
     old_key = (tmp_path / "first" / "tls.key").read_bytes()
     new_key = (tmp_path / "second" / "tls.key").read_bytes()
     (tmp_path / "second" / "tls.key").write_bytes(old_key)
-    assert renewal.changed() is None
+    assert reload.changed() is None
     (tmp_path / "second" / "tls.key").unlink()
-    assert renewal.changed() is None
+    assert reload.changed() is None
     (tmp_path / "second" / "tls.key").write_bytes(new_key)
-    assert renewal.changed().key == new_key
-    assert renewal.changed() is None
+    assert reload.changed().key == new_key
+    assert reload.changed() is None

@@ -64,7 +64,7 @@ def test_a_job_is_told_with_its_phases_pods_and_events(rest, job):
 def test_lists_come_in_pages_that_hold_each_job_once(appliance, rest, job):
     jobs = {appliance.submit_execute() for _ in range(5)}
     wait_for(lambda: rest.get("queue").json()["total"] == 5, what="a queue of five")
-    for order in ("priority", "newest", "oldest"):
+    for order in ("priority", "reversed", "newest", "oldest"):
         seen, cursor = [], ""
         while cursor is not None:
             parameters = {"limit": 2, "order": order, "cursor": cursor, "with_total": True}

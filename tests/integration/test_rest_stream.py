@@ -138,7 +138,7 @@ def test_series_are_kept_and_told_as_they_stream(appliance, rest):
     series = rest.get(f"jobs/{job}/series").json()
     assert [entry["value"] for entry in series["series"]["output_loss"]] == [4.5, None]
     later = rest.get(f"jobs/{job}/series", params={"after": series["next"]}).json()
-    assert later == {"series": {}, "next": series["next"]}
+    assert later == {"series": {}, "titles": {}, "next": series["next"]}
 
 
 def test_a_log_is_read_from_its_end_and_followed_until_the_job_ends(appliance, rest):

@@ -140,10 +140,10 @@ def test_nothing_of_a_long_message_is_lost(port: int, files: Certificates) -> No
         f"{JOB}-coordinator-0-.{AUTHORITY_SUFFIX}",
     ],
 )
-def test_whoever_does_not_know_a_jobs_authority_is_refused_by_an_alert(
+def test_whoever_does_not_know_a_jobs_authority_is_refused_without_an_alert(
     port: int, files: Certificates, name: str
 ) -> None:
-    with pytest.raises(ssl.SSLError, match=r"UNRECOGNIZED_NAME|unrecognized name"):
+    with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
         ask(port, files, name, ["h2"])
 
 

@@ -1,4 +1,4 @@
-"""gRPC between hosts: proven, encrypted if wished, made anew after a cut."""
+"""gRPC between nodes: proven, encrypted if wished, made anew after a cut."""
 
 import contextlib
 import threading
@@ -179,7 +179,7 @@ def test_an_address_is_asked_for_until_it_is_known(tmp_path):
     assert next(answers, "none left") == "none left"
 
 
-def spec_of(tmp_path, role, management_address, hosts):
+def spec_of(tmp_path, role, management_address, nodes):
     return PodSpec.from_json(
         PodSpec(
             job="wsjob-a",
@@ -189,14 +189,14 @@ def spec_of(tmp_path, role, management_address, hosts):
             work_dir=tmp_path,
             management_address=management_address,
             options=PodOptions(stream_key=JobKeys(b"secret", "").text_of("wsjob-a")),
-            hosts=hosts,
+            nodes=nodes,
         ).to_json()
     )
 
 
 def test_a_pod_finds_its_coordinator_and_management_finds_it_too(tmp_path):
     clock, keys = SystemClock(), JobKeys(b"secret", "")
-    hosts = {"coordinator-0": "a", "chief-0": "b", "management": "m"}
+    nodes = {"coordinator-0": "a", "chief-0": "b", "management": "m"}
     management, control = Management(), JobControl()
     add_management = management_pb2_grpc.add_ManagementServicer_to_server
     add_control = management_pb2_grpc.add_JobControlServicer_to_server
@@ -204,13 +204,13 @@ def test_a_pod_finds_its_coordinator_and_management_finds_it_too(tmp_path):
         inner = stack.enter_context(serving(tmp_path / "m.sock", add_management, management))
         listener = open_inner_listener("127.0.0.1", 0, inner, keys, clock)
         stack.callback(listener.close)
-        crd = spec_of(tmp_path, "coordinator", listener.address, hosts)
+        crd = spec_of(tmp_path, "coordinator", listener.address, nodes)
         stack.enter_context(serving(tmp_path / "coordinator-0.sock", add_control, control))
         there = NetworkServer(keys.options_of(crd.job), owner=crd.name, clock=clock)
         stack.callback(there.close)
         there.offer(CONTROL, TunnelService(crd.control_address()))
 
-        peers = Peers(spec_of(tmp_path, "chief", listener.address, hosts), clock)
+        peers = Peers(spec_of(tmp_path, "chief", listener.address, nodes), clock)
         stack.callback(peers.close)
         channel = stack.enter_context(grpc.insecure_channel(peers.coordinator(), _OPTIONS))
         stub = management_pb2_grpc.JobControlStub(channel)
@@ -280,7 +280,7 @@ def test_a_pod_outlives_a_line_to_its_coordinator_that_is_dead_for_a_while(tmp_p
         spec = replace(
             job.spec("chief", stream_key=options.key.decode()),
             management_address=listener.address,
-            hosts={"coordinator-0": "a", "chief-0": "b", "management": "m"},
+            nodes={"coordinator-0": "a", "chief-0": "b", "management": "m"},
         )
         process = PodProcess("tests.support.trivial_pod", spec)
         job.processes.append(process)

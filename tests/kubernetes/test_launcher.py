@@ -8,6 +8,7 @@ import pytest
 
 from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.cluster.kubernetes.manifests import (
+    START_ANNOTATION,
     START_KEY,
     account_name,
     record_name,
@@ -66,6 +67,16 @@ def wait_running(admin, gang):
         seconds=120,
         what="a running gang",
         seen=lambda: str(phases(admin, gang[0].job)),
+    )
+
+
+def wait_started(nodes, gang):
+    names = sorted(spec.name for spec in gang)
+    wait_until(
+        lambda: sorted(nodes.started) == names,
+        seconds=120,
+        what="a gang that was let start",
+        seen=lambda: str(nodes.started),
     )
 
 
@@ -137,8 +148,45 @@ def test_nothing_starts_until_all_pods_have_a_node(api, admin, options, gang):
         assert not is_started(admin, job)
         assert nodes.started == []
         nodes.capacity = 4
-        wait_running(admin, gang)
-        assert sorted(nodes.started) == sorted(spec.name for spec in gang)
+        wait_started(nodes, gang)
+        assert phases(admin, job) == ["Running"] * len(gang)
+
+
+def test_containers_wait_and_no_file_that_they_mount_is_missing(api, admin, options, gang):
+    """A kubelet whose pods lack a file tries again after ever longer pauses."""
+    job = gang[0].job
+    with running_launcher(api, options) as launcher, FakeNodes(admin, capacity=3) as nodes:
+        launcher.launch(gang)
+        wait_until(lambda: phases(admin, job).count("Running") == 3, seconds=120, what="containers")
+        assert nodes.started == []
+        sources = [
+            source
+            for pod in pods_of(admin, job).values()
+            for volume in pod["spec"]["volumes"]
+            for source in volume.get("projected", {}).get("sources", ())
+        ]
+        assert {kind for source in sources for kind in source} == {"secret", "downwardAPI"}
+        nodes.capacity = 4
+        wait_started(nodes, gang)
+
+
+def test_pods_that_a_killed_launcher_has_not_told_are_told_by_the_next(api, admin, options, gang):
+    job = gang[0].job
+    with FakeNodes(admin) as nodes:
+        with running_launcher(api, options) as launcher:
+            launcher.launch(gang)
+            wait_started(nodes, gang)
+            launcher._work.close()  # it is killed
+            launcher._thread.join()
+        admin.patch(POD, gang[1].name, {"metadata": {"annotations": {START_ANNOTATION: None}}})
+        with running_launcher(api, options):
+            wait_until(
+                lambda: (
+                    START_ANNOTATION in pods_of(admin, job)[gang[1].name]["metadata"]["annotations"]
+                ),
+                seconds=120,
+                what="a pod that is told",
+            )
 
 
 def test_a_gang_that_does_not_fit_fails_with_the_scheduler_s_reason(api, admin, tmp_path, gang):

@@ -121,8 +121,11 @@ class ApplianceProcess:
         request.debug_args.debug_mgr.labels.update(labels)
         return self.cluster.InitCompileJob(request, metadata=USER).job_id
 
-    def submit_execute(self, num_systems: int = 1, workers_per_system: int = 1) -> str:
+    def submit_execute(
+        self, num_systems: int = 1, workers_per_system: int = 1, **labels: str
+    ) -> str:
         request = execute_request(num_systems, workers_per_system)
+        request.debug_args.debug_mgr.labels.update(labels)
         return self.cluster.InitExecuteJob(request, metadata=USER).job_id
 
     def runtime_dir(self, job: str) -> Path:

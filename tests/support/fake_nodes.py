@@ -1,8 +1,9 @@
 """Nodes of a Kubernetes cluster, played: a scheduler that binds pods and a kubelet that runs them.
 
 What decides how the appliance behaves is done as the real ones do it: a pod whose files are missing
-does not start, one that is being deleted ends first, ends are told by exit code. `processes` makes
-the kubelet run each pod's command for real, as a process of this machine.
+does not start, a changed annotation is with the pod at once, one that is being deleted ends first,
+ends are told by exit code. `processes` makes the kubelet run each pod's command for real, as a
+process of this machine.
 """
 
 import base64
@@ -18,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from appliance.cluster.kubernetes.api import ApiServer
+from appliance.cluster.kubernetes.manifests import START_ANNOTATION, START_KEY
 from appliance.cluster.kubernetes.object_kinds import (
-    CONFIG_MAP,
     POD,
     SECRET,
     Resource,
@@ -58,6 +59,7 @@ class FakeNodes:
         self._environment = environment or {}
         self._processes: dict[str, subprocess.Popen] = {}
         self._ends: dict[str, int] = {}
+        self._let_go: set[str] = set()
         self.started: list[str] = []
         self.bound: set[str] = set()
         self._stopping = threading.Event()
@@ -141,7 +143,7 @@ class FakeNodes:
         files = self._files(pod)
         if files is None:
             return  # as a kubelet: tried again until they are there
-        name, address = name_of(pod), self._addresses[pod["spec"]["nodeName"]]
+        address = self._addresses[pod["spec"]["nodeName"]]
         if self._directory is not None:
             self._spawn(pod, files, address)
         running = {"name": "pod", "ready": True, "state": {"running": {}}, "restartCount": 0}
@@ -154,22 +156,23 @@ class FakeNodes:
                 "containerStatuses": [{**running, **fields}],
             },
         )
-        self.started.append(name)
 
     def _files(self, pod: Resource) -> dict[str, bytes] | None:
         """Return what the projected volume of a pod holds; None if something is missing."""
         files: dict[str, bytes] = {}
         (volume,) = [each for each in pod["spec"]["volumes"] if "projected" in each]
         for source in volume["projected"]["sources"]:
-            part = source.get("secret") or source["configMap"]
-            found = self._api.find(SECRET if "secret" in source else CONFIG_MAP, part["name"])
+            if "downwardAPI" in source:
+                for item in source["downwardAPI"]["items"]:
+                    files[item["path"]] = _annotation(pod, item["fieldRef"]["fieldPath"]).encode()
+                continue
+            part = source["secret"]
+            found = self._api.find(SECRET, part["name"])
             data = (found or {}).get("data") or {}
             for item in part["items"]:
                 if item["key"] not in data:
                     return None
-                text = data[item["key"]]
-                is_secret = "secret" in source
-                files[item["path"]] = base64.b64decode(text) if is_secret else text.encode()
+                files[item["path"]] = base64.b64decode(data[item["key"]])
         return files
 
     def _spawn(self, pod: Resource, files: dict[str, bytes], address: str) -> None:
@@ -202,6 +205,12 @@ class FakeNodes:
 
     def _watch(self, pod: Resource) -> None:
         name = name_of(pod)
+        text = (pod["metadata"].get("annotations") or {}).get(START_ANNOTATION)
+        if text and pod["metadata"]["uid"] not in self._let_go:
+            self._let_go.add(pod["metadata"]["uid"])
+            if self._directory is not None:  # as the kubelet, which writes the file anew
+                (self._directory / name / START_KEY).write_text(text)
+            self.started.append(name)
         code = self._ends.pop(name, None)
         if (process := self._processes.get(name)) is not None:
             code = process.poll()
@@ -235,3 +244,9 @@ class FakeNodes:
 
     def _status(self, pod: Resource, status: Resource) -> None:
         self._api.patch(POD, name_of(pod), {"status": status}, subresource="status")
+
+
+def _annotation(pod: Resource, field: str) -> str:
+    """Return the annotation that a field of the downward API names; empty if there is none."""
+    (name,) = re.fullmatch(r"metadata\.annotations\['(.+)'\]", field).groups()
+    return (pod["metadata"].get("annotations") or {}).get(name, "")

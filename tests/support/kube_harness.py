@@ -67,6 +67,7 @@ class KubeHarness:
             self.sessions,
             directory,
             model=model,
+            max_drivers=64,
             is_any_user=True,
         )
         self.systems = SystemService(state, model)

@@ -162,6 +162,13 @@ def _two_layer_updates(make):
     )
 
 
+def _layer_step(name, loads, nodes, sums=()):
+    """A layer step of a module of the same name."""
+    return LayerStep(
+        name=name, module=name, direction=None, loads=loads, nodes=tuple(nodes), sums=sums
+    )
+
+
 def deep_plan(*, num_layers, width, batch_size=2):
     """A chain of square linear layers whose last output is the gradient too; SGD.
 
@@ -177,18 +184,15 @@ def deep_plan(*, num_layers, width, batch_size=2):
     def make(op, operands, result, **attributes):
         return node(op, operands, result, types[result], **attributes)
 
-    def step(name, loads, nodes, sums=()):
-        return LayerStep(
-            name=name, module=name, direction=None, loads=loads, nodes=tuple(nodes), sums=sums
-        )
-
     forward = [
-        step(f"{i}.fwd", (f"w{i}",), [make("MatMul", f"h{i} w{i}", f"h{i + 1}", transpose_b=True)])
+        _layer_step(
+            f"{i}.fwd", (f"w{i}",), [make("MatMul", f"h{i} w{i}", f"h{i + 1}", transpose_b=True)]
+        )
         for i in names
     ]
     top = make("Mul", f"h{num_layers} h{num_layers}", f"d{num_layers}")
     backward = [
-        step(
+        _layer_step(
             f"{i}.bwd",
             (f"w{i}",),
             [

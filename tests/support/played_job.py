@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import numpy as np
 
+from appliance.compiler.pod_sizes import pod_memory
 from appliance.coordinator.compile.compilation import Compiler
 from appliance.coordinator.process import Coordinator
 from appliance.core.clock import SystemClock
@@ -81,6 +82,7 @@ TOY_COMPILER = Compiler(
     plan_key=lambda text, **_: f"cs_{zlib.crc32(text.encode()):x}",
     print_plan=lambda plan: pickle.dumps(plan).hex(),
     parse_plan=lambda text: pickle.loads(bytes.fromhex(text)),
+    pod_memory=pod_memory,
 )
 
 

@@ -106,9 +106,9 @@ class PodProcess:
 class Job:
     """The pod_context of one job's pods: directories, played coordinator, processes."""
 
-    def __init__(self, directory, hosts=(), places=(), name="wsjob-test"):
+    def __init__(self, directory, nodes=(), places=(), name="wsjob-test"):
         self.name = JobId(name)
-        self.hosts, self.places = dict(hosts), dict(places)
+        self.nodes, self.places = dict(nodes), dict(places)
         # The path of a socket is at most 107 bytes long, which a test's own directory nearly fills.
         self.runtime_dir = Path(tempfile.mkdtemp(prefix="wsc-job"))
         self.work_dir = directory / "work"
@@ -118,7 +118,7 @@ class Job:
 
     def place(self, role, index):
         """Return where a pod runs, if that is not this process's own network."""
-        return self.places.get(self.hosts.get(f"{role}-{index}"))
+        return self.places.get(self.nodes.get(f"{role}-{index}"))
 
     def spec(self, role, index=0, **options):
         place = self.place(role, index)
@@ -132,7 +132,7 @@ class Job:
             work_dir=self.work_dir,
             management_address="",
             options=read_options(Role(role), {n: str(o) for n, o in options.items()}),
-            hosts=self.hosts,
+            nodes=self.nodes,
         )
 
     def launch(self, module, role, index=0, **options):
@@ -165,16 +165,16 @@ class Job:
 
 
 @contextlib.contextmanager
-def make_job(directory, hosts=(), places=(), name="wsjob-test"):
+def make_job(directory, nodes=(), places=(), name="wsjob-test"):
     """Yield a job; prints the pods' logs if the test fails.
 
     Args:
         directory: Where its directories are made.
-        hosts: Host of each pod by member name; none for one host.
+        nodes: Node of each pod by member name; none for one node.
         places: Where each host is, by its name; a host that is not named is this process's own.
         name: The job's id, by which its shared memory is found among that of other tests' jobs.
     """
-    job = Job(directory, hosts, places, name)
+    job = Job(directory, nodes, places, name)
     try:
         yield job
     except BaseException:

@@ -16,6 +16,7 @@ import cerebras.pytorch as cstorch
 import torch
 import torch.nn.functional as F
 from data import Field, Samples
+from experts import ChosenExperts, MaskedExperts
 from recipes import Recipe
 from torch import nn
 
@@ -178,6 +179,19 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+class RoutedBlock(Block):
+    """A transformer block whose second part are experts."""
+
+    def __init__(self, make_experts: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        del self.up, self.down
+        self.experts = make_experts(WIDTH)
+
+    def forward(self, x, mask):
+        x = x + self.attention(self.norm1(x), mask)
+        return x + self.experts(self.norm2(x))
+
+
 class Gpt(nn.Module):
     def __init__(self, *, tied: bool = False) -> None:
         super().__init__()
@@ -196,6 +210,14 @@ class Gpt(nn.Module):
         for block in self.blocks:
             x = block(x, future * -1e4)
         return self.head(self.norm(x))
+
+
+def routed_gpt() -> Gpt:
+    """A GPT with experts, in one block by masks and in the other by numbers."""
+    model = Gpt()
+    kinds = (MaskedExperts, ChosenExperts)
+    model.blocks = nn.ModuleList(RoutedBlock(kind) for kind in kinds)
+    return model
 
 
 def integers(*shape: int, high: int = VOCAB) -> Field:
@@ -374,6 +396,7 @@ RECIPES: dict[str, Recipe] = {
     "llama_like": Recipe(
         build=Llama, dataset=TEXT, outputs=next_token, optimizer=adamw, max_gradient_norm=1.0
     ),
+    "routed_experts": GPT(build=routed_gpt, optimizer=adamw, max_gradient_norm=1.0),
     "dropout": Recipe(
         build=DropoutProbe,
         dataset=Samples(

@@ -47,6 +47,50 @@ Things to know when comparing:
 * Pooling in ceil mode keeps no trace of it but the shape of its result.
 """
 
+UNDEFINED = (
+    "`SHAPE_INFER_... must be defined!`: the client cannot infer its shape; nor does its lowering "
+    "write it for any function of PyTorch that was tried"
+)
+RAW = (
+    "no function of the client or of its Model Zoo calls it, its meaning is published nowhere, "
+    "and the CPU backend has none to compare with; a call of `torch.ops.cirh` is refused by name"
+)
+NOT_EMITTED = {
+    UNDEFINED: (
+        *("Adam", "Fscale", "FusedTopPDeinterleaved", "GradientDescent", "MaskFromTopK"),
+        *("NonZero", "SoftmaxCrossEntropyWithLogits"),
+    ),
+    "`failed to legalize operation 'torch.aten.nonzero'`: so `torch.nonzero` does not emit it": (
+        "NonZero",
+    ),
+    RAW: (
+        *("Composite", "ExpertParallelShuffle", "ExpertParallelUnshuffle", "InfSparseMatMul"),
+        *("GlobalTensorToWaferShards", "WaferShardsToGlobalTensor", "MultiboxSelectWeight"),
+        *("MultiboxStoreWeight", "LowRankScan", "DLowRankScan"),
+    ),
+    "`in k-to-k mode, expect result shape to be unity`, and as those in the line above": (
+        "ExpertParallelShuffleKtoK",
+        "ExpertParallelUnshuffleKtoK",
+    ),
+}
+"""What became of a program that calls the operation, and the operations."""
+
+
+def not_emitted() -> list[str]:
+    """Return the section on operations that no program has, with the proof."""
+    lines = [
+        "",
+        "## What no script emits",
+        "",
+        "A script that calls each of them through `torch.ops.cirh` was traced by client 2.10.0.",
+        "",
+        "| operations | what became of it |",
+        "|---|---|",
+    ]
+    for proof, names in NOT_EMITTED.items():
+        lines.append(f"| {', '.join(f'cirh.{name}' for name in names)} | {proof} |")
+    return lines
+
 
 def readme(errors: dict[str, str], folder: Path) -> str:
     """Return README.md: what the samples are, and a table of what the client refused."""
@@ -116,4 +160,5 @@ def coverage(folder: Path) -> str:
             example = min(samples, key=lambda sample: (len(sample), sample))
             lines.append(f"| {name} | {variant} | {len(samples)} | `{example}` |")
     lines += ["", "## In no sample", "", ", ".join(missing) + "."]
+    lines += not_emitted()
     return "\n".join(lines) + "\n"

@@ -21,8 +21,9 @@ from appliance.core.pods.pod_options import DriverPodOptions, PodOptions
 from appliance.core.pods.pod_spec import PodSpec
 from tests.support.kube_jobs import make_gang, make_options
 
+VERSIONS = ("1.28", "1.32", kubernetes_validate.utils.all_versions()[-1])
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-OWNER = {"kind": "WsJob", "uid": "u-owner"}
+OWNER = {"apiVersion": "wsc.open-appliance.org/v1", "kind": "WsJob", "name": "a", "uid": "u-owner"}
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
@@ -90,6 +91,68 @@ def test_nothing_is_done_for_a_launch_that_is_not_written_down_whole(record, opt
 def test_pods_start_once_all_have_a_node(record, options):
     gang = gang_of(record)
     assert gangs.decide(gang, seen(gang), options).starts
+
+
+def test_each_pod_of_a_started_gang_is_told_once(record, options):
+    gang = gang_of(record, started=True)
+    there = seen(gang, chief_0={"deleting": NOW, "phase": "Running"})
+    told = f"{gang.job}-weight-0"
+    there.pods[told]["metadata"]["annotations"] = {manifests.START_ANNOTATION: "now"}
+    names = {name for name, _ in gangs.decide(gang, there, options).tells_start}
+    assert names == set(gang.manifests) - {told, f"{gang.job}-chief-0"}
+    placing = gang_of(record)
+    assert gangs.decide(placing, seen(placing), options).tells_start == ()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_pod_that_ends_before_the_start_has_failed(record, options, code):
+    gang = gang_of(record)
+    there = seen(gang, chief_1={"phase": "Failed" if code else "Succeeded", "code": code})
+    (end,) = gangs.decide(gang, there, options).exits
+    assert end.exit_code != 0
+
+
+@pytest.fixture
+def gated(tmp_path, options):
+    """A gang as it is on a server with gates: the second chief waits for the first of each role."""
+    body = manifests.gang_record(make_gang(tmp_path), OWNER, options, has_gates=True)
+    created = {"uid": "u-1", "creationTimestamp": NOW.isoformat()}
+    return gang_of({**body, "metadata": {**body["metadata"], **created}})
+
+
+def test_only_the_first_pod_of_each_role_looks_for_a_node_at_once(gated):
+    gates = {
+        name.removeprefix(f"{gated.job}-"): body["spec"].get("schedulingGates")
+        for name, body in gated.manifests.items()
+    }
+    assert {name for name, gate in gates.items() if gate} == {"chief-1"}
+    for version in VERSIONS:
+        for body in gated.manifests.values():
+            whole = {"apiVersion": "v1", "kind": "Pod", **body}
+            kubernetes_validate.validate(whole, version, strict=True)
+
+
+def test_the_others_look_for_one_when_these_have_found_one(gated, options):
+    waiting = seen(gated, chief_1={"node": ""}, weight_0={"node": ""})
+    decision = gangs.decide(gated, waiting, options)
+    assert (decision.ungates, decision.starts) == ((), False)
+    found = seen(gated, chief_1={"node": ""})
+    decision = gangs.decide(gated, found, options)
+    assert list(decision.ungates) == [(f"{gated.job}-chief-1", f"u-{gated.job}-chief-1")]
+    for body in found.pods.values():
+        body["spec"].pop("schedulingGates", None)
+    assert not gangs.decide(gated, found, options).ungates
+
+
+def test_what_a_gang_waits_for_is_never_its_own_gate(gated, options):
+    there = seen(gated, chief_0={"node": ""}, chief_1={"node": ""})
+    for name, words in (("chief-0", "no node has accelerator"), ("chief-1", "non-empty gates")):
+        condition = {"type": "PodScheduled", "status": "False", "message": words}
+        there.pods[f"{gated.job}-{name}"]["status"]["conditions"] = [condition]
+    assert "chief-0: no node has accelerator" in gangs.decide(gated, there, options).waits
+    late = replace(there, now=NOW + dt.timedelta(seconds=options.placement_seconds + 1))
+    (end,) = gangs.decide(gated, late, options).exits
+    assert "no node has accelerator" in end.reason
 
 
 def test_a_pod_on_its_way_out_has_no_node(record, options):
@@ -256,7 +319,7 @@ def test_a_gang_too_large_for_one_object_is_refused(tmp_path, options):
 def test_a_driver_s_pod_may_ping_and_its_script_finds_the_image_s_client(tmp_path, options):
     (driver,) = make_gang(tmp_path, members=((Role.DRIVER, 0),))
     driver = replace(driver, options=DriverPodOptions(user_uid=1000))
-    assert manifests.fitted(driver, options).told(DriverPodOptions).path == options.user_path
+    assert manifests.fitted(driver, options).options_of(DriverPodOptions).path == options.user_path
     body = manifests.pod(driver, OWNER, options)
     ping = {"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}
     assert body["spec"]["securityContext"]["sysctls"] == [ping]
@@ -393,6 +456,23 @@ def test_nobody_runs_as_root(tmp_path, options):
         assert security["runAsUser"] == options.default_uid
         assert security["runAsGroup"] == options.group_id
         assert security["runAsNonRoot"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "memory"),
+    [
+        ({}, "3584Mi"),
+        ({"plan_memory": False}, "512Mi"),
+        ({"resources": {Role.CHIEF: {"memory": "8Gi"}}}, "8Gi"),
+    ],
+)
+def test_a_pod_asks_for_what_its_plan_needs_unless_told_otherwise(tmp_path, changes, memory):
+    (chief,) = make_gang(tmp_path, members=((Role.CHIEF, 0),))
+    chief = replace(chief, options=replace(chief.options, planned_memory_bytes=(3 << 30) - 1))
+    body = manifests.pod(chief, OWNER, make_options(tmp_path, **changes))
+    resources = body["spec"]["containers"][0]["resources"]
+    assert resources["requests"]["memory"] == memory
+    assert ("memory" in resources["limits"]) == ("resources" in changes)
 
 
 def test_memory_of_the_resource_model_is_request_and_limit(tmp_path, options):

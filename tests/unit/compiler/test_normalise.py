@@ -208,3 +208,37 @@ def test_slice_bounds_mean_what_they_mean_in_numpy(shape, data):
     assert kept.shape == bounds.sizes
     expected = array[tuple(index)]
     np.testing.assert_array_equal(kept.reshape(expected.shape), expected)
+
+
+MASKED = {"x": "tensor<4x6x8xf16>", "m": "tensor<4x6xi16>", "w": "tensor<5x8xf16>"}
+EXPERTS = "cs.internal = {expert_block_info = {num_experts = 8 : i32, top_k = 2 : i32}}"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "share"),
+    [
+        ("", None),
+        (" {denseCapacity = 3 : i64}", 0.5),
+        (f" {{{EXPERTS}}}", 0.25),
+        (f" {{denseCapacity = 6 : i64, {EXPERTS}}}", 0.25),
+    ],
+)
+def test_a_masked_product_says_which_share_of_its_rows_it_expects(attributes, share):
+    graph = normalised(
+        f"%out = cirh.SparseActMatMul %x, %m, %w{attributes} : (tensor<4x6x8xf16>, "
+        "tensor<4x6xi16>, tensor<5x8xf16>) -> tensor<4x6x5xf16>",
+        MASKED,
+    )
+    (node,) = graph.nodes
+    assert node.attributes.get("active_share") == share
+
+
+def test_weights_that_only_shape_their_gradient_are_dropped():
+    graph = normalised(
+        "%b = cirh.ReduceBias %y, %w {dim = 1 : i64} : (tensor<4x5xf32>, tensor<5xf32>) -> "
+        "tensor<5xf32>\n"
+        "%out = cirh.DMatMul %y, %y, %v : (tensor<4x5xf32>, tensor<4x5xf32>, tensor<4x4xf32>) -> "
+        "tensor<4x4xf32>",
+        {"y": "tensor<4x5xf32>", "w": "tensor<5xf32>", "v": "tensor<4x4xf32>"},
+    )
+    assert [(node.op, node.operands) for node in graph.nodes] == [("MatMul", ("y", "y"))]

@@ -18,7 +18,7 @@ from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import DriverTokens
-from appliance.management.jobs.driver_service import MAX_DRIVERS, DriverService, DriverSubmission
+from appliance.management.jobs.driver_service import DriverService, DriverSubmission
 from appliance.management.store.state import State
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, opened_state
@@ -30,6 +30,9 @@ SPEC = DriverSpec(argv=("true",), work_dir="/", environment={"TOKEN": "secret"})
 
 def run_of(user, spec=SPEC):
     return DriverSubmission(spec=spec, session="", user=user, priority=299, labels={"a": "b"})
+
+
+MAX_DRIVERS = 64
 
 
 @contextmanager
@@ -45,6 +48,7 @@ def serving(path):
             harness.sessions,
             path,
             model=model,
+            max_drivers=MAX_DRIVERS,
             is_any_user=True,
         )
         yield harness

@@ -107,6 +107,14 @@ def test_weight_pods_share_cores_and_memory_of_their_node():
     assert pods[0].options.num_shards == 3
 
 
+def test_a_chief_computes_on_all_cores_of_a_node_that_it_has_to_itself():
+    job = record(JobType.EXECUTE, num_systems=3, workers=1)
+    around = replace(POD_ENVIRONMENT, node_cores={"a": 16, "b": 8})
+    nodes = {"chief-0": "a", "chief-1": "b", "chief-2": "b"}
+    chiefs = [pod for pod in plan_pods(job, Path("/r"), around, nodes) if pod.role is Role.CHIEF]
+    assert [pod.options.torch_threads for pod in chiefs] == [16, 4, 4]
+
+
 def test_the_longest_socket_path_fits_an_address():
     runtime_dir = Path("/" + "r" * 39) / new_job_id()
     longest = len(f"{runtime_dir}/broadcastreduce-100.sock")

@@ -35,6 +35,8 @@ def views(state, tmp_path):
     [
         (GetOptions(), "dbca"),
         (GetOptions(limit=1), "d"),
+        (GetOptions(sort_by="priority"), "dbca"),
+        (GetOptions(sort_by="priority", order_by="desc"), "acbd"),
         (GetOptions(sort_by="age", limit=2), "ab"),
         (GetOptions(sort_by="age", order_by="desc", limit=2), "dc"),
         (GetOptions(label_filters={"n": "c"}), "c"),

@@ -44,6 +44,8 @@ def test_no_two_settings_have_one_name() -> None:
         ({"streams": "air"}, "no streams of kind 'air'"),
         ({"precision": "f8"}, "no precision 'f8'"),
         ({"needs_token": True, "port": 9000}, "Tokens are asked for at localhost port 9000"),
+        ({"max_drivers": 0}, "may have 0 detached runs"),
+        ({"oidc": "/etc/oidc.yaml"}, "says where people log in, and nobody has to log in"),
         ({"num_systems": 0}, "0 systems cannot run any job"),
     ],
 )

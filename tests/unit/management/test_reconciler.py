@@ -1,7 +1,5 @@
 """What the reconciler does with running jobs: preemption, limits, reservations, trouble."""
 
-import io
-import json
 import logging
 from concurrent.futures import Future
 from dataclasses import replace
@@ -19,7 +17,6 @@ from appliance.core.errors import ClusterError, ConflictError, StaleWriterError
 from appliance.core.ids import JobId, WorkflowId
 from appliance.core.queries.system_event_filter import SystemEventFilter
 from appliance.management.reconciler import job_machine as machine
-from appliance.observability.logging import configure_logging
 from appliance.scheduler.policy import Policy
 from appliance.scheduler.queue import PendingJob
 from appliance.scheduler.waiting.wait_reasons import WaitReason
@@ -458,42 +455,3 @@ def test_admissions_stop_for_a_reason_and_go_on_by_themselves(tmp_path):
             ("admissions-resumed", "again possible: the disk of /data has 1 MiB free"),
         ]
         assert harness.queue.page().stopped == ""
-
-
-def test_what_cannot_happen_to_a_job_is_logged_with_its_story(tmp_path, caplog):
-    with running_harness(tmp_path) as harness:
-        job = run(harness, "wsjob-r", num_systems=1)
-        harness.mailbox.post(job, machine.Admitted(systems=("systemf0",)))
-        wait_for(lambda: "does not allow" in caplog.text)
-        (line,) = [each for each in caplog.records if "does not allow" in each.message]
-        assert (line.job, line.phase, line.levelno) == (job, "INITIALIZING", logging.ERROR)
-        assert "Admitted" in line.event
-        assert len(line.story) >= 2
-        assert harness.jobs.load(job).phase is Phase.INITIALIZING
-
-
-def test_lines_that_a_scheduling_cycle_leads_to_carry_its_number(tmp_path, log_lines):
-    with running_harness(tmp_path) as harness:
-        run(harness, "wsjob-r", num_systems=1)
-        first = harness.mailbox.published.cycle
-        run(harness, "wsjob-s", num_systems=1)
-    lines = log_lines()
-    admitted = [
-        (line["job"], line["scheduling_cycle"])
-        for line in lines
-        if line.get("phase") == "SCHEDULED"
-    ]
-    assert [job for job, _ in admitted] == ["wsjob-r", "wsjob-s"]
-    assert admitted[0][1] <= first < admitted[1][1]
-    assert all("scheduling_cycle" not in line for line in lines if "pods" in line)
-
-
-@pytest.fixture
-def log_lines():
-    """Lets what is logged be read as the objects that pods and services write."""
-    root, out = logging.getLogger(), io.StringIO()
-    handlers, level = root.handlers[:], root.level
-    configure_logging(as_json=True, stream=out)
-    yield lambda: [json.loads(line) for line in out.getvalue().splitlines()]
-    root.handlers[:] = handlers
-    root.setLevel(level)

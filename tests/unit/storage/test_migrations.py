@@ -1,10 +1,15 @@
 """What earlier versions kept elsewhere is found again after an upgrade."""
 
+import sqlite3
+from contextlib import closing
+
+import pytest
 from alembic import command
 from alembic.config import Config
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
@@ -56,3 +61,15 @@ def test_a_downgrade_to_the_first_version_and_back_keeps_jobs_and_what_refers_to
     assert (job.labels, job.request_digest) == ({"model": "gpt"}, "")
     assert fresh.jobs.events(JobId("wsjob-a")) == before
     database.close()
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "state.db"
+    Database.open_sqlite(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    with pytest.raises(UserError, match=r"is of revision '9999'; this version .* knows up to '00"):
+        Database.open_sqlite(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)

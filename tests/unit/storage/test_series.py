@@ -1,6 +1,7 @@
 """Series of jobs, and pages of long lists."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import NewJob, User
 from appliance.core.cluster.run import Point
 from appliance.core.ids import JobId, WorkflowId
-from appliance.core.queries.job_filter import JobFilter, JobOrder, JobPosition
+from appliance.core.queries.job_filter import JobFilter, JobOrder, JobPosition, JobSort
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.series import SeriesRepository
@@ -111,5 +112,35 @@ def test_pages_hold_what_was_asked_for(state):
     assert found(labels={"model": "gpt", "size": "xl"}) == ["wsjob-mine"]
     assert found(text="hi") == ["wsjob-his"]
     assert found(text="100%") == []
+    assert found(text="model=gpt") == ["wsjob-mine", "wsjob-his"]
+    assert found(text="GPT size=XL") == ["wsjob-mine"]
+    assert found(text="bob compile") == ["wsjob-his"]
+    assert found(text="bob execute") == []
+    assert found(text="cancelled", with_finished=True) == ["wsjob-done"]
     assert found(session="elsewhere") == []
     assert state.job_pages.count_by_phase()["QUEUED", "execute", 2] == 1
+
+
+@pytest.mark.parametrize("sort", JobSort)
+def test_a_list_is_sorted_by_a_column_and_newest_first_within_it(state, sort):
+    bob = User(uid=1001, gid=100, name="bob")
+    add_job(state, "wsjob-0", num_systems=4, priority=299)
+    add_job(state, "wsjob-1", num_systems=1, user=bob, type=JobType.COMPILE, priority=199)
+    add_job(state, "wsjob-2", num_systems=4, priority=299)
+    ended = add_job(state, "wsjob-3", num_systems=2, priority=99)
+    state.jobs.change_phase(ended, Phase.QUEUED, Phase.CANCELLED)
+    value = {
+        JobSort.PHASE: lambda line: line.phase.value,
+        JobSort.TYPE: lambda line: line.type.value,
+        JobSort.USER: lambda line: line.user.name,
+        JobSort.PRIORITY: lambda line: line.priority,
+        JobSort.SYSTEMS: lambda line: line.num_systems,
+        JobSort.SUBMITTED: lambda line: line.sequence,
+    }[sort]
+    everything = state.job_pages.page(JobFilter(with_finished=True))
+    newest_first = sorted(everything, key=lambda line: -line.sequence)
+    for descending in (False, True):
+        wanted = JobFilter(with_finished=True, sort=sort, descending=descending)
+        lines = state.job_pages.page(wanted)
+        assert list(lines) == sorted(newest_first, key=value, reverse=descending)
+        assert state.job_pages.page(replace(wanted, limit=2, offset=1)) == list(lines)[1:3]

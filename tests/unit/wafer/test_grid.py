@@ -40,7 +40,12 @@ def test_a_picture_shows_every_layer_step_and_its_whole_time() -> None:
     for layer in picture.layers:
         assert sum(each.share_of_cycles for each in layer.patterns) == pytest.approx(1, abs=1e-2)
         assert 0 < layer.busy_share <= 1
+        least = layer.simulated_compute_seconds + layer.simulated_change_seconds
+        assert least <= layer.simulated_seconds * 1.000001
         assert layer.simulated_weight_bytes_per_second <= picture.link_bytes_per_second * 1.001
+    one = picture.layers[-1].simulated_start_seconds + picture.layers[-1].simulated_seconds
+    step = picture.num_micro_batches * one + picture.simulated_boundary_seconds
+    assert picture.simulated_step_seconds == pytest.approx(step)
 
 
 def test_features_that_fill_every_column_evenly_keep_all_pes_busy() -> None:

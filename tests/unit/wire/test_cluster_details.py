@@ -2,7 +2,15 @@
 
 import pytest
 
-from appliance.wire.requests.cluster_details import GangSize, TaskType, cluster_details, gang_size
+from appliance.core.ids import Role
+from appliance.wire.requests.cluster_details import (
+    GangSize,
+    TaskType,
+    cluster_details,
+    gang_size,
+    task_memory,
+)
+from protos.appliance.common_config_pb2 import ClusterDetails
 
 
 @pytest.mark.parametrize(("num_systems", "workers", "shards"), [(1, 1, 1), (2, 1, 3), (3, 2, 2)])
@@ -42,3 +50,10 @@ def test_a_program_runs_on_any_number_of_shards_but_on_its_own_systems() -> None
     gang = GangSize(num_systems=3, workers_per_system=2, num_shards=4)
     assert gang.may_run(GangSize(num_systems=3, workers_per_system=2))
     assert not gang.may_run(GangSize(num_systems=2, workers_per_system=2, num_shards=4))
+
+
+def test_what_a_plan_needs_of_memory_travels_with_the_client():
+    memory = {Role.COORDINATOR: 5, Role.WEIGHT: 1 << 40, Role.CHIEF: 7, Role.WORKER: 1}
+    details = cluster_details(GangSize(num_systems=2, workers_per_system=1), memory)
+    assert task_memory(ClusterDetails.FromString(details.SerializeToString())) == memory
+    assert task_memory(cluster_details(GangSize(num_systems=2, workers_per_system=1))) == {}

@@ -11,6 +11,7 @@ from catalog.losses import LOSSES
 from catalog.optimizers import TRAINING
 from catalog.pointwise import POINTWISE
 from catalog.reductions import PRODUCTS, REDUCTIONS
+from catalog.routing import ROUTING
 from catalog.sample import Sample
 from catalog.shapes import INDEXING, MOVEMENT
 
@@ -28,7 +29,7 @@ MODELS |= {
 
 FAMILIES: dict[str, dict[str, Sample]] = {
     "model": MODELS,
-    "op": POINTWISE | REDUCTIONS | PRODUCTS | MOVEMENT | INDEXING,
+    "op": POINTWISE | REDUCTIONS | PRODUCTS | MOVEMENT | INDEXING | ROUTING,
     "layer": CONVOLUTIONS | POOLING | NORMALISATION | ATTENTION | RANDOM,
     "loss": LOSSES,
     "train": TRAINING,

@@ -1,0 +1,84 @@
+"""The unmodified client generates tokens: the same ones as the same model on its CPU backend."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.appliance import Appliance
+from tests.support.client import PROGRAMS, client_environment, client_venv
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+
+ROOM = ("--positions", "72", "--prompt", "8")
+"""64 tokens for the shortest prompt."""
+
+
+def generate(work_dir: Path, *arguments: str) -> dict[str, Any]:
+    """Run the generation program and return its result."""
+    work_dir.mkdir(parents=True, exist_ok=True)
+    out = work_dir / "result.json"
+    python = str(client_venv() / "bin" / "python")
+    finished = subprocess.run(
+        [python, str(PROGRAMS / "generation.py"), *arguments, "--out", str(out)],
+        check=False,
+        cwd=work_dir,
+        env=client_environment() | {"CSCONFIG_PATH": str(work_dir / "no-config")},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    said = f"{finished.stdout}{finished.stderr}"
+    assert finished.returncode == 0, f"it ended with {finished.returncode}:\n{said[-6000:]}"
+    result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
+def on_both(appliance: Appliance, tmp_path: Path, *arguments: str, systems: int) -> list[Any]:
+    """Return the tokens of every batch, once cluster and CPU backend agree."""
+    cluster = ("--backend", "CSX", "--mgmt-address", appliance.address, "--num-csx", str(systems))
+    found = generate(tmp_path / "csx", *arguments, *cluster)["tokens"]
+    wanted = generate(tmp_path / "cpu", *arguments)["tokens"]
+    assert found == wanted
+    tokens: list[Any] = wanted
+    return tokens
+
+
+def test_64_greedy_tokens_of_a_gpt_and_its_job_says_how_many(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    tokens = on_both(appliance, tmp_path, "--model", "gpt2", *ROOM, "--batches", "1", systems=1)
+    assert all(0 not in sample for sample in tokens[0]), "every position has a token"
+    name = next(
+        job["meta"]["name"]  # type: ignore[index]
+        for job in appliance.jobs()
+        if job["spec"]["type"] == "execute"  # type: ignore[index]
+    )
+    found = json.loads(appliance.csctl("get", "job", str(name), "-o", "json"))["meta"]["properties"]
+    assert float(found["generated_tokens"]) == 4 * 64
+    assert float(found["generation_passes"]) == 64
+    assert float(found["generated_tokens_per_second"]) > 0
+    step = float(found["simulated_step_seconds"])
+    assert float(found["simulated_seconds"]) == pytest.approx(64 * step, rel=1e-4)
+
+
+def test_prompts_of_several_lengths_on_two_systems(appliance: Appliance, tmp_path: Path) -> None:
+    arguments = ("--model", "llama", *ROOM, "--mixed", "--batches", "2")
+    tokens = on_both(appliance, tmp_path, *arguments, systems=2)
+    assert len(tokens) == 2
+    assert tokens[0] != tokens[1]
+
+
+def test_sampled_tokens_with_stop_sequences_and_a_limit(
+    appliance: Appliance, tmp_path: Path
+) -> None:
+    sampling = ("--temperature", "0.5", "--top-k", "8", "--top-p", "0.75")
+    arguments = ("--model", "gpt2", *ROOM, *sampling, "--batches", "1")
+    free = on_both(appliance, tmp_path / "free", *arguments, systems=1)[0][0]
+    stop = ("--stop", str(free[20]), str(free[30]), str(free[31]), "--max-tokens", "40")
+    ended = on_both(appliance, tmp_path / "ended", *arguments, *stop, systems=1)[0][0]
+    end = ended.index(0)
+    assert ended[:end] == free[:end]
+    assert end <= 21

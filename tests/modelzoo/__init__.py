@@ -1,0 +1,1 @@
+"""Small configurations of the public Model Zoo, run on the CPU backend and on the appliance."""

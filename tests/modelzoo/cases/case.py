@@ -1,0 +1,73 @@
+"""What one case is, and the parts that many have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+VOCAB, WIDTH, LENGTH = 64, 64, 16
+"""Heads have 16 elements, so that their scale, a 16-bit constant of the program, is exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One configuration.
+
+    Attributes:
+        name: Family and what is special, as in `gpt2/alibi`.
+        model: Section `init.model` of the trainer's configuration.
+        fields: Fields of a batch (see `batches.py`).
+        init: Other sections of `init`.
+        eval_steps: Batches to evaluate after training.
+        train_steps: Steps to train.
+        batch_size: Global batch.
+        tolerance: Largest relative difference of a loss.
+        because: Why the tolerance is not 1e-4: the 16-bit constant in the program.
+        refused: A part of the client's message where it cannot trace the case.
+    """
+
+    name: str
+    model: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    init: Mapping[str, Any] = field(default_factory=dict)
+    eval_steps: int = 0
+    train_steps: int = 3
+    batch_size: int = 4
+    tolerance: float = 1e-4
+    because: str = ""
+    refused: str = ""
+
+    def order(self) -> dict[str, Any]:
+        """Return what the client's side needs."""
+        precision = {"enabled": True, "fp16_type": "bfloat16", "max_gradient_norm": 1.0}
+        return {
+            "init": {"model": dict(self.model), "precision": precision, **self.init},
+            "fields": self.fields,
+            "eval_steps": self.eval_steps,
+            "train_steps": self.train_steps,
+            "batch_size": self.batch_size,
+        }
+
+
+def ids(length: int = LENGTH, high: int = VOCAB) -> dict[str, Any]:
+    """Return a field of token numbers."""
+    return {"shape": [length], "high": high}
+
+
+def ones(length: int = LENGTH) -> dict[str, Any]:
+    """Return a field of ones."""
+    return {"shape": [length], "value": 1}
+
+
+def lengths(length: int = LENGTH) -> dict[str, Any]:
+    """Return a mask of at least half the places."""
+    return {"shape": [length], "lengths": [length // 2, length]}
+
+
+TOKENS = {
+    "input_ids": ids(),
+    "attention_mask": lengths(),
+    "labels": {"like": "input_ids", "shift": 1},
+}
+"""A batch of a language model."""

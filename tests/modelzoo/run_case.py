@@ -1,0 +1,159 @@
+"""One run of one case with the Model Zoo's trainer, on the CPU backend or on a cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from types import ModuleType
+from typing import Any, ClassVar
+
+HERE = Path(__file__).resolve().parent
+
+
+class _StandIn(ModuleType):
+    """A module whose every name is an empty class."""
+
+    __path__: ClassVar[list[str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds a package, and all below it, as stand-ins."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name, path=None, target=None):
+        below = name.startswith(f"{self.package}.")
+        return ModuleSpec(name, self) if below or name == self.package else None
+
+    def create_module(self, spec):
+        return _StandIn(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+def stand_in(package: str) -> None:
+    """Let the trainer import a package that it imports always, no case uses and PyPI lacks."""
+    if find_spec(package) is None:
+        sys.meta_path.append(_Finder(package))
+
+
+class Run:
+    """A trainer, its data, and the losses that came out."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.case, self.order = order["case"], order
+        self.losses: dict[str, list[float]] = {"train": [], "eval": []}
+        self.times: list[float] = []
+
+    def run(self) -> None:
+        """Train, then evaluate if the case asks for it."""
+        from cerebras.modelzoo.trainer.utils import configure_trainer_from_config
+        from cerebras.modelzoo.trainer.validate import validate_trainer_params
+
+        listen(self)
+        params = {"trainer": {"init": self.init()}}
+        config = validate_trainer_params(params)[0]
+        mode = "train" if self.case.get("train_steps", 4) else "eval"
+        trainer = configure_trainer_from_config(config, mode)
+        if mode == "train":
+            trainer.loop.eval_frequency = None
+            trainer.fit(self.loader(1, self.case.get("train_steps", 4)), None, None)
+        if self.case.get("eval_steps"):
+            trainer.validate(self.loader(2, self.case["eval_steps"]), None)
+
+    def init(self) -> dict[str, Any]:
+        """Return the trainer's section `init`: the case's, and where to run."""
+        init = dict(self.case["init"])
+        steps = self.case.get("train_steps", 4)
+        init.setdefault("seed", 1)
+        init.setdefault(
+            "loop", {"max_steps": max(steps, 1), "eval_steps": self.case.get("eval_steps") or None}
+        )
+        init.setdefault("checkpoint", {"steps": 0})
+        init.setdefault("logging", {"log_steps": 1, "log_level": "INFO"})
+        init.setdefault("optimizer", {"SGD": {"lr": 0.05, "momentum": 0.0}})
+        if not self.order.get("mgmt_address"):
+            precision = dict(init.get("precision", {}))
+            init["precision"] = {**precision, "enabled": False, "fp16_type": "bfloat16"}
+        init["model_dir"] = "./model_dir"
+        init["backend"] = self.backend()
+        init["loggers"] = [{name: None} for name in ("TensorBoardLogger", "TelemetryLogger")]
+        init["callbacks"] = [*init.get("callbacks", []), {"CheckLoss": None}]
+        return init
+
+    def backend(self) -> dict[str, Any]:
+        """Return where to run."""
+        if not self.order.get("mgmt_address"):
+            return {"backend_type": "CPU"}
+        cluster = {
+            "num_csx": self.order["num_csx"],
+            "num_workers_per_csx": 1,
+            "mgmt_address": self.order.get("mgmt_address"),
+            "python_paths": [str(HERE), f"{self.order['modelzoo']}/src"],
+        }
+        return {"backend_type": "CSX", "cluster_config": cluster}
+
+    def loader(self, seed: int, steps: int) -> Any:
+        """Return the case's batches as the client's loader."""
+        import batches
+        import cerebras.pytorch as cstorch
+
+        size = self.case.get("batch_size", 4)
+        return cstorch.utils.data.DataLoader(
+            batches.batches, self.case["fields"], size, seed, steps
+        )
+
+    def record(self, kind: str, loss: float) -> None:
+        """Take one loss."""
+        self.losses[kind].append(loss)
+        self.times.append(time.monotonic())
+        print(f"{kind} step {len(self.losses[kind])} loss {loss!r}", flush=True)
+
+    def result(self) -> dict[str, Any]:
+        """Return what the parent compares."""
+        gaps = [b - a for a, b in pairwise(self.times[: len(self.losses["train"])])]
+        return {
+            "losses": {kind: [x.hex() for x in found] for kind, found in self.losses.items()},
+            "step_seconds": median(gaps) if gaps else 0.0,
+        }
+
+
+def prepare() -> None:
+    """Import what every run needs."""
+    stand_in("bigcode_eval")
+    import batches  # noqa: F401
+    import cerebras.modelzoo.trainer.extensions  # noqa: F401
+    from cerebras.modelzoo.trainer.utils import configure_trainer_from_config  # noqa: F401
+    from cerebras.modelzoo.trainer.validate import validate_trainer_params  # noqa: F401
+
+
+def listen(run: Run) -> None:
+    """Record every loss that the trainer sees."""
+    import cerebras.pytorch as cstorch
+    from cerebras.modelzoo.trainer.callbacks import Callback, register_global_callback
+
+    @cstorch.step_closure
+    def record(kind: str, loss: Any) -> None:
+        run.record(kind, float(loss))
+
+    class Losses(Callback):
+        def on_train_batch_end(self, trainer, model, outputs, batch, batch_idx):
+            record("train", outputs["loss"])
+
+        def on_validate_batch_end(self, trainer, model, outputs, batch, batch_idx):
+            record("eval", outputs["loss"])
+
+    register_global_callback(Losses)

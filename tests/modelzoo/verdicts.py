@@ -1,0 +1,86 @@
+"""What the runs of a case amount to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.modelzoo.cases import Case
+
+EXACT_TOLERANCES = {"float16": 5e-3, "cbfloat16": 1e-2, "bfloat16": 2e-2}
+"""Of a loss when every 16-bit result is rounded to its format: some units in the last place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What one case came to.
+
+    Attributes:
+        word: `pass`, `fail`, `untraced` (the client refuses it, as the table says) or `missing`.
+        difference: Largest relative difference of a loss from the CPU backend's.
+        exact: The same with `--precision exact`; None if that was not run.
+        step_seconds: Median wall time of a step on one system.
+        losses: Of training on one system.
+        message: Of a failure.
+    """
+
+    word: str
+    difference: float = math.nan
+    exact: float | None = None
+    step_seconds: float = math.nan
+    losses: tuple[float, ...] = ()
+    message: str = ""
+
+
+def judge(case: Case, answers: Mapping[str, Mapping[str, Any]]) -> Verdict:
+    """Hold the runs of a case against one another.
+
+    Args:
+        case: The case.
+        answers: By run: `cpu`, `csx-1`, `csx-2`, `exact`; some may be missing.
+    """
+    for run, answer in answers.items():
+        if answer["status"] != "done":
+            message = f"{run}: {answer.get('message', answer['status'])}"
+            traced = not case.refused or case.refused not in message
+            return Verdict(word="fail" if traced else "untraced", message=message)
+    if "cpu" not in answers or len(answers) < 2:
+        return Verdict(word="missing")
+    found = {run: losses_of(answer) for run, answer in answers.items()}
+    want = found["cpu"]
+    differences = [difference(found[run], want) for run in ("csx-1", "csx-2") if run in found]
+    exact = difference(found["exact"], want) if "exact" in found else None
+    largest = max(differences, default=math.nan)
+    is_right = largest <= case.tolerance and (exact is None or exact <= exact_tolerance(case))
+    shown = answers.get("csx-1") or answers["cpu"]
+    steps = shown["result"]["step_seconds"]
+    return Verdict(
+        word="pass" if is_right else "fail",
+        difference=largest,
+        exact=exact,
+        step_seconds=steps,
+        losses=tuple(losses_of(shown)),
+    )
+
+
+def exact_tolerance(case: Case) -> float:
+    """Return the tolerance of a case's 16-bit format."""
+    precision = case.order()["init"]["precision"]
+    return EXACT_TOLERANCES[precision["fp16_type"]]
+
+
+def losses_of(answer: Mapping[str, Any]) -> list[float]:
+    """Return all losses of a run, training first."""
+    losses = answer["result"]["losses"]
+    return [float.fromhex(x) for kind in ("train", "eval") for x in losses[kind]]
+
+
+def difference(found: list[float], want: list[float]) -> float:
+    """Return the largest relative difference; infinite for another number of losses, or a NaN."""
+    if len(found) != len(want) or not want:
+        return math.inf
+    pairs = zip(found, want, strict=True)
+    differences = [abs(a - b) / max(abs(b), 1e-12) for a, b in pairs]
+    return math.inf if any(math.isnan(x) for x in differences) else max(differences)

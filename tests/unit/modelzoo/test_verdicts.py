@@ -1,0 +1,35 @@
+"""What the runs of a Model Zoo case amount to."""
+
+from tests.modelzoo.cases import CASES, Case
+from tests.modelzoo.verdicts import judge
+
+
+def done(*losses: float) -> dict:
+    result = {"losses": {"train": [x.hex() for x in losses], "eval": []}, "step_seconds": 0.5}
+    return {"status": "done", "result": result}
+
+
+CASE = Case(name="a/b", model={}, fields={}, refused="no shape")
+
+
+def test_equal_losses_pass_and_others_fail():
+    assert judge(CASE, {"cpu": done(1.0, 2.0), "csx-1": done(1.0, 2.0001)}).word == "pass"
+    assert judge(CASE, {"cpu": done(1.0, 2.0), "csx-1": done(1.0, 2.001)}).word == "fail"
+    assert judge(CASE, {"cpu": done(1.0, 2.0), "csx-1": done(1.0)}).word == "fail"
+    assert judge(CASE, {"cpu": done(1.0), "csx-1": done(float("nan"))}).word == "fail"
+
+
+def test_only_the_expected_message_of_the_client_excuses_a_case():
+    def failed(message: str) -> dict:
+        return {"cpu": done(1.0), "csx-1": {"status": "failed", "message": message}}
+
+    assert judge(CASE, failed("RuntimeError: no shape inference")).word == "untraced"
+    assert judge(CASE, failed("RuntimeError: other")).word == "fail"
+
+
+def test_a_case_that_was_not_run_is_missing():
+    assert judge(CASE, {"cpu": done(1.0)}).word == "missing"
+
+
+def test_the_table_has_its_cases():
+    assert len(CASES) >= 110
