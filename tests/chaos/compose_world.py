@@ -45,7 +45,8 @@ _NODES_USER = "appliance"
 _NODES_UID = 10001
 """As whom nodes run: the only user whose scripts they can run, since they are not root's.
 
-The account has the name that the other tests of the same project give it, since a uid has one account.
+The account has the name that the other tests of the same project give it, since a uid has one
+account.
 """
 _AS_NODES_USER = ("--user", _NODES_USER)
 _LEASE_SECONDS = 30.0
@@ -70,7 +71,8 @@ class ComposeWorld:
         self._authority = (self._handout / "ca.pem").read_bytes()
         token = (self._handout / "user.token").read_text().strip()
         self.metadata = _metadata("user", _UID, token)
-        command = ("token", "create", _NODES_USER, "--uid", str(_NODES_UID), "--gid", str(_NODES_UID))
+        uid = str(_NODES_UID)
+        command = ("token", "create", _NODES_USER, "--uid", uid, "--gid", uid)
         token = compose.execute("management", "appliance", *command).strip()
         self._of_nodes_user = _metadata(_NODES_USER, _NODES_UID, token)
         self.lease_seconds = _LEASE_SECONDS
