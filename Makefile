@@ -26,7 +26,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client sdk-client test-csl test-modelzoo demo test check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup client sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -78,7 +78,9 @@ deps: $(TOOLS) ## What is imported is declared, and what is declared is imported
 unit: $(TOOLS) ## Unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
-test: check $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
+test: check processes ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
+
+processes: $(TOOLS) packages $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## The part of make test that starts processes
 	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
