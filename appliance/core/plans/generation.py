@@ -8,7 +8,7 @@ lies behind is filled with the first start token. Prompts may differ in length: 
 position is the same for all, the samples with the longer ones begin later.
 
 The client's documentation and the processing of predictions in its evaluation harness say so; see
-docs/decisions/0103-generation-runs-on-the-systems-with-caches-that-are-proven.md.
+docs/decisions/0103-generation-runs-on-the-systems.md.
 """
 
 from dataclasses import dataclass, replace

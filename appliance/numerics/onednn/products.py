@@ -2,7 +2,7 @@
 
 PyTorch computes them by MKL, whose best kernels are for Intel's processors; on an EPYC with AVX-512
 oneDNN takes four fifths to nine tenths of the time; see
-docs/decisions/0045-products-by-onednn-on-amd.md.
+docs/decisions/0045-onednn-for-matrix-products-on-amd.md.
 """
 
 import functools
