@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from appliance.coordinator.client.answers import AnswerInterceptor
 from appliance.coordinator.client.codec import ChunkInterceptor
+from appliance.coordinator.client.error_responses import AnswerInterceptor
 from appliance.coordinator.client.monitor import Monitor
 from appliance.coordinator.client.repeats import RepeatInterceptor
 from appliance.coordinator.client.reports import ManagementLink

@@ -13,9 +13,9 @@ from appliance.management.front.sni_proxy import Address, Backends, SniProxy, li
 from appliance.management.options.settings_by_group import PROCESSES, ListenOptions
 from appliance.management.rpc.admin_servicer import AdminServicer, MaintenanceServicer
 from appliance.management.rpc.client.client_streams import ClientStreams, Presence
-from appliance.management.rpc.client.job_answers import JobAnswers
-from appliance.management.rpc.client.server_answers import ServerAnswers
-from appliance.management.rpc.client.submission_answers import SubmissionAnswers
+from appliance.management.rpc.client.job_methods import JobMethods
+from appliance.management.rpc.client.server_methods import ServerMethods
+from appliance.management.rpc.client.submission_methods import SubmissionMethods
 from appliance.management.rpc.connections import Connections
 from appliance.management.rpc.csctl_servicer import CsctlServicer
 from appliance.management.rpc.driver_servicer import (
@@ -99,11 +99,11 @@ def _add_client_services(
     )
     cluster = joined(
         ClusterManagementServicer,  # type: ignore[type-abstract]  # in its stubs alone
-        ServerAnswers(needs_token=needs_token),
-        SubmissionAnswers(
+        ServerMethods(needs_token=needs_token),
+        SubmissionMethods(
             services.jobs, services.submissions, services.inventory, services.watch, streams
         ),
-        JobAnswers(services.jobs, services.submissions, services.watch, streams),
+        JobMethods(services.jobs, services.submissions, services.watch, streams),
     )
     csctl = CsctlServicer(
         jobs=services.jobs,

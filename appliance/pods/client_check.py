@@ -8,7 +8,7 @@ root's, or of the user that we run as, which is the SNI proxy; see docs/security
 gRPC for Python takes the message of a unary call from the connection before it calls the method. So
 each is served as a stream of requests, which is the same on the wire: the check comes first, and
 who fails it has nothing read, nor can he keep a thread by sending nothing. For the same reason only
-a few messages are read at a time (`message_room`): what is not read stays with its sender.
+a few messages are read at a time (`message_memory`): what is not read stays with its sender.
 """
 
 import hmac
@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 import grpc
 from google.protobuf.message import Message
 
-from appliance.pods.message_room import MessageRoom
+from appliance.pods.message_memory import MessageRoom
 from appliance.wire.connection_owner import Endpoint, may_reach, parse_peer
 
 logger = logging.getLogger(__name__)

@@ -36,7 +36,7 @@ from appliance.observability.tracing import traced_pod
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.pods.peers import Peers
 from appliance.pods.pod_sessions import PodRole, SessionServicer
-from appliance.pods.process_looks import SilentProcess
+from appliance.pods.process_state import SilentProcess
 from appliance.pods.role_context import Failure, PodContext, failure_of
 from appliance.wire.deadlines import answered
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc

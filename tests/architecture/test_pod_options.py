@@ -22,7 +22,7 @@ from appliance.core.pods.pod_options import (
 )
 from appliance.management.pods import pod_specs
 from appliance.management.pods.pod_specs import plan_pods
-from tests.unit.management.test_gang import POD_ENVIRONMENT, RUNS, record
+from tests.unit.management.test_pod_specs import POD_ENVIRONMENT, RUNS, record
 
 ROOT = Path(__file__).parents[2]
 KINDS: tuple[type[PodOptions], ...] = (*OPTIONS_OF_ROLE.values(), SdkPodOptions)

@@ -47,7 +47,7 @@ def estimators(appliance) -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process(appliance.state.pid).children(recursive=True)
-        if "appliance.management.background.estimating" in command_of(child)
+        if "appliance.management.background.estimate_process" in command_of(child)
     ]
 
 

@@ -59,7 +59,7 @@ class Handlers:
     on_done: Callable[[], None]
 
 
-class CommonAnswers:
+class CommonMethods:
     """Methods for both kinds of job.
 
     Args:
@@ -125,7 +125,7 @@ class CommonAnswers:
         return self._handlers.compilation.answer(request)
 
 
-class StartAnswers:
+class StartMethods:
     """Methods for an execute job before its steps run.
 
     Args:
@@ -241,7 +241,7 @@ class StartAnswers:
         return pb.StartStreamingResponse()
 
 
-class RunAnswers:
+class RunMethods:
     """Methods for an execute job while its steps run, and after.
 
     Args:
@@ -344,7 +344,7 @@ def appliance_servicer(handlers: Handlers) -> appliance_service_pb2_grpc.Applian
     """Return the servicer of one job's client."""
     return joined(
         appliance_service_pb2_grpc.ApplianceServicer,  # type: ignore[type-abstract]  # in its stubs
-        CommonAnswers(handlers),
-        StartAnswers(handlers),
-        RunAnswers(handlers),
+        CommonMethods(handlers),
+        StartMethods(handlers),
+        RunMethods(handlers),
     )

@@ -31,7 +31,7 @@ from appliance.core.ids import PodName, Role, pod_name
 from appliance.core.pods.pod_spec import PodSpec, member_name
 from appliance.observability.traced_calls import traced_channel
 from appliance.pods.peers import Peers
-from appliance.pods.process_looks import SilentProcess, named_processes
+from appliance.pods.process_state import SilentProcess, named_processes
 from appliance.wire.error_status import error_of
 from appliance.wire.requests.cluster_details import GangSize
 from protos.wsc.v1 import management_pb2, pods_pb2, pods_pb2_grpc

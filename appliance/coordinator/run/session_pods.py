@@ -7,7 +7,7 @@ from dataclasses import replace
 from google.protobuf.message import Message
 
 from appliance.coordinator.run import pod_requests
-from appliance.coordinator.run.background import BackgroundCall
+from appliance.coordinator.run.background_call import BackgroundCall
 from appliance.coordinator.run.gang import Gang, Member
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_times import completed_steps

@@ -6,7 +6,7 @@ one that has ended never does. The kernel knows which it is, so whoever misses a
 the process before giving it up. A process on another node cannot be looked up, so only the length
 of its silence counts.
 
-Pure: observations come as values, see `appliance.pods.process_looks`.
+Pure: observations come as values, see `appliance.pods.process_state`.
 """
 
 from collections.abc import Collection

@@ -17,7 +17,7 @@ from appliance.core.cluster.records import EventRecord, PodRecord
 from appliance.core.errors import StaleWriterError
 from appliance.core.ids import Role
 from appliance.management.store.state import State
-from appliance.pods.process_looks import SilentProcess
+from appliance.pods.process_state import SilentProcess
 from appliance.storage.engine.write_failures import is_of_database
 
 logger = logging.getLogger(__name__)

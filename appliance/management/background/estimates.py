@@ -17,7 +17,7 @@ from typing import Any
 
 from appliance.core.errors import ClusterError, UserError
 
-_PROGRAM = "appliance.management.background.estimating"
+_PROGRAM = "appliance.management.background.estimate_process"
 _MIB = 1 << 20
 
 
@@ -49,7 +49,7 @@ class Estimates:
         self._asking: set[asyncio.Task[bytes]] = set()
         self._is_closed = False
 
-    # `Any`: a question is JSON; see `estimating`.
+    # `Any`: a question is JSON; see `estimate_process`.
     async def ask(self, question: Mapping[str, Any], program: bytes = b"") -> bytes:
         """Return the planner's report as JSON; when this is cancelled, the thinking ends.
 

@@ -39,7 +39,7 @@ from appliance.management.cluster.demands import driver_requirements
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.reconciler.live_jobs import wait_until_committed
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.store.asking import ask
+from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.wire.requests.submissions import check_labels
 

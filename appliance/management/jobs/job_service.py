@@ -17,7 +17,7 @@ from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.store.asking import ask
+from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.wire.requests.submissions import check_labels, parse_priority

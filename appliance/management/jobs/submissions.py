@@ -21,7 +21,7 @@ from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
 from appliance.management.pods.pod_specs import REQUEST_FILE
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.store.asking import ask
+from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.observability import tracing

@@ -32,7 +32,7 @@ from appliance.management.access.authorization import (
     job_target,
 )
 from appliance.management.access.workflow_owners import WorkflowOwners
-from appliance.management.store.asking import InThread, ask
+from appliance.management.store.async_reads import InThread, ask
 from appliance.management.store.state import State
 from appliance.wire.caller import Caller
 from appliance.wire.requests.submissions import named_workflow, parse_priority, requested_priority

@@ -18,8 +18,8 @@ from appliance.management.access.authorization import Access, asking
 from appliance.management.cluster.session_service import SessionService, SessionView
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.rpc.call_context import Context
-from appliance.wire.moments import moment_of
 from appliance.wire.session_messages import is_dry_run, session_changes, session_message
+from appliance.wire.timestamps import moment_of
 from protos.csadm import csadm_pb2 as pb
 from protos.csadm import csadm_pb2_grpc
 from protos.wsc.v1 import maintenance_pb2, maintenance_pb2_grpc

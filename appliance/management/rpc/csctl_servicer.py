@@ -21,10 +21,10 @@ from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.job_service import JobService, cancelled_by
 from appliance.management.logs.log_exports import ExportRequest, LogExports
 from appliance.management.rpc.call_context import Context
-from appliance.management.rpc.client.job_answers import wait_until_ended
+from appliance.management.rpc.client.job_methods import wait_until_ended
 from appliance.management.rpc.resource_views import ResourceViews
-from appliance.wire.moments import moment_of
 from appliance.wire.system_events import KINDS, event_message
+from appliance.wire.timestamps import moment_of
 from protos.csctl import api_pb2 as pb
 from protos.csctl import api_pb2_grpc
 from protos.csctl.resources_pb2 import Job

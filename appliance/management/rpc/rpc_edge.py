@@ -29,8 +29,8 @@ from appliance.core.errors import (
 from appliance.management.access.authorization import Change, act_as
 from appliance.management.access.local_users import LocalPeers
 from appliance.management.rpc.access_edge import RECHECK_SECONDS, Entered, Gate, name_of
+from appliance.management.rpc.concurrent_reads import ReadingPlaces
 from appliance.management.rpc.connections import Connections
-from appliance.management.rpc.reading_places import ReadingPlaces
 from appliance.management.store.database_errors import find_refusal
 from appliance.observability import metrics, tracing
 from appliance.observability.traced_calls import is_quiet, place_in

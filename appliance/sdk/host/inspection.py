@@ -14,7 +14,7 @@ from appliance.sdk.host.arrays import HostArray
 from appliance.sdk.symbols import HostCallError
 
 if TYPE_CHECKING:
-    from appliance.fabric.simulator import Simulator
+    from appliance.fabric.host_interface import Simulator
 
 Rectangle = tuple[tuple[int, int], tuple[int, int]]
 """Column and row of the first PE, then width and height."""

@@ -35,7 +35,7 @@ from appliance.sdk.symbols import RPC_FILE, HostCallError, HostSymbols
 
 if TYPE_CHECKING:
     from appliance.fabric.commands import Command, Region
-    from appliance.fabric.simulator import Simulator
+    from appliance.fabric.host_interface import Simulator
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class SdkRuntime:
     def load(self) -> None:
         """Load the program into the simulated fabric."""
         # Imported here: compiled code takes a while to load, and names are asked for without it.
-        from appliance.fabric.simulator import Simulator, SimulatorOptions  # noqa: PLC0415
+        from appliance.fabric.host_interface import Simulator, SimulatorOptions  # noqa: PLC0415
         from appliance.sdk.container import read_program  # noqa: PLC0415
 
         if self._simulator is not None:

@@ -18,7 +18,7 @@ from appliance.core.cluster.records import User
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.storage.engine.database import Database
-from appliance.storage.queue.job_conditions import IS_UNFINISHED, conditions, page_of
+from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, page_of
 from appliance.storage.schema.tables import GrantRow, JobRow, LabelRow
 
 _GRANTED = tuple(phase.value for phase in Phase if phase.holds_resources)

@@ -22,7 +22,7 @@ from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Write
 from appliance.storage.queue import job_writes
 from appliance.storage.queue.job_cache import LiveJobs
-from appliance.storage.queue.job_conditions import IS_UNFINISHED, conditions, page_of
+from appliance.storage.queue.job_filter_sql import IS_UNFINISHED, conditions, page_of
 from appliance.storage.queue.job_numbers import JobNumbers
 from appliance.storage.queue.job_writes import unknown_job
 from appliance.storage.schema.tables import EventRow, GrantRow, JobRow, LabelRow, LeaseRow, table_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.csl import program_of
 
 LENGTH = 5

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
 from appliance.fabric.floats import decode_float, encode_float
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.csl import program_of
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
 from appliance.fabric.floats import decode_float, encode_float
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.csl import check_error, check_error_in, check_right, printed, program_of
 
 FORMATS = ("f16", "bf16", "cb16")

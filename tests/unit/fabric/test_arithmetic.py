@@ -26,7 +26,7 @@ from appliance.csl.program import (
 )
 from appliance.fabric.commands import CopyIn, CopyOut, Launch, Region
 from appliance.fabric.floats import FORMATS, decode_float, encode_float, round_to_format
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.fabric_programs import (
     AT,
     F16,

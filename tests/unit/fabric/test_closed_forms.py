@@ -22,7 +22,7 @@ from appliance.csl.program import (
 )
 from appliance.csl.program.operands import DsdOperand
 from appliance.fabric.commands import Launch
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.fabric_programs import AT, F32, ClassBuilder, local_task, program, straight
 
 WEST, EAST, RAMP = Direction.WEST.bit, Direction.EAST.bit, Direction.RAMP.bit

@@ -3,7 +3,7 @@
 import pytest
 
 from appliance.fabric.commands import CopyOut, Launch, Region
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.csl import program_of
 
 LAYOUT = """

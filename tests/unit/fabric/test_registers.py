@@ -20,7 +20,7 @@ from appliance.csl.program import (
 )
 from appliance.fabric.commands import CopyOut, Launch, Region
 from appliance.fabric.errors import FabricError
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 from tests.support.csl import compile_pe, program_of
 from tests.support.fabric_programs import AT, U16, UNBLOCK, ClassBuilder, number, program, straight
 

@@ -9,7 +9,7 @@ from appliance.csl.compiler import Compilation, compile_program
 from appliance.csl.options import CompileOptions
 from appliance.fabric.commands import Launch
 from appliance.fabric.errors import FabricError, StallError, StallReport, Waiting, find_circle
-from appliance.fabric.simulator import Simulator
+from appliance.fabric.host_interface import Simulator
 
 LAYOUT = """
 const memcpy = @import_module("<memcpy/get_params>", .{ .width = 3, .height = 1 });

@@ -6,7 +6,7 @@ from appliance.scheduler.fair_share import UsageLedger
 from appliance.scheduler.policy import Policy
 from tests.support.management import make_model, opened_state
 from tests.support.scheduling import admitted, compile_, cycle, execute
-from tests.unit.management.test_placement import view
+from tests.unit.management.test_pod_placement import view
 
 HEAD = view("head", "management", "memory", "broadcastreduce")
 SYSTEM = view("csx-0", "activation")

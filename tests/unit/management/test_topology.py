@@ -8,7 +8,7 @@ from appliance.core.cluster.requirements import Requirements
 from appliance.core.cluster.systems import System
 from appliance.core.ids import JobId, Role, pod_name
 from appliance.management.cluster.cluster_topology import job_topology
-from tests.unit.management.test_gang import record
+from tests.unit.management.test_pod_specs import record
 
 SYSTEMS = tuple(System(name=f"systemf{index}", block=f"leaf{index // 2}") for index in range(4))
 

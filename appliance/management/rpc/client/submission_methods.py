@@ -13,7 +13,7 @@ from appliance.wire.requests.submissions import Submission, compile_submission, 
 from protos.cluster import cluster_pb2 as pb
 
 
-class SubmissionAnswers:
+class SubmissionMethods:
     """Handles the client's submissions.
 
     Args:

@@ -13,7 +13,7 @@ from appliance.core.cluster.swarmx_tree import best_fan_out, swarmx_tree
 from appliance.core.cluster.systems import ClusterDescription, Node, NodeGroup, System
 from appliance.core.errors import ClusterError
 from appliance.management.cluster.pod_placement import joined_nodes, missing_roles, place_pods
-from tests.unit.management.test_gang import record
+from tests.unit.management.test_pod_specs import record
 
 CLUSTER = ClusterDescription(
     systems=tuple(System(name=f"systemf{index}") for index in range(4)),

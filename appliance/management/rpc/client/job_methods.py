@@ -30,7 +30,7 @@ _JOB_MODES = {
 _END_WAIT_SECONDS = 10.0
 
 
-class JobAnswers:
+class JobMethods:
     """Answers the client about jobs that it has submitted.
 
     Args:

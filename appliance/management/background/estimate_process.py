@@ -1,6 +1,6 @@
 """Answers one question to the planner, in a process of its own with limited memory and time.
 
-`python -m appliance.management.background.estimating MEMORY_BYTES SECONDS PARENT` reads the
+`python -m appliance.management.background.estimate_process MEMORY_BYTES SECONDS PARENT` reads the
 question as one line of JSON, then the program's text if there is one, and writes the answer as
 JSON: `{"report": ...}`, or `{"message": ..., "hint": ...}` where the question makes no sense. It
 imports neither PyTorch nor gRPC, so that it starts in a quarter of a second.

@@ -7,7 +7,7 @@ from protos.cluster import cluster_pb2 as pb
 _PYTHON_IMAGE = "python:3.11"
 
 
-class ServerAnswers:
+class ServerMethods:
     """Answers the client about the server.
 
     Args:
