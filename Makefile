@@ -2,6 +2,8 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
+# Images of CI set it: then every process that a test starts compiles every module that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 VENV ?= .venv

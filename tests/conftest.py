@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", UNTIMED, derandomize=True)
 settings.register_profile("search", UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# Images of containers often say that Python shall not keep its compiled modules. The tests start
+# thousands of processes, and half of what one takes to start would go into compiling them anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Whoever starts the tests in the background of a script has interrupts ignored, and every process
 # that they start would inherit it; tests interrupt some.
