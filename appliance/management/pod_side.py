@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
+from appliance.core.cluster.records import JobRecord
 from appliance.management.cluster.inventory import this_node
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.foundation import Foundation
@@ -32,6 +33,10 @@ class PodSide:
     coordinators: Coordinators
     nodes: NodePool | None = None
     kubernetes: KubernetesSide | None = None
+
+    def held_from_start(self, job: JobRecord) -> str:
+        """Return what holds a new job that nobody else holds; empty for nothing."""
+        return self.kubernetes.held_from_start(job) if self.kubernetes is not None else ""
 
 
 OpenPodSide = Callable[[Foundation, Candidacy | None, ExitStack], PodSide]

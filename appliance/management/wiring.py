@@ -124,6 +124,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
             hooks=Hooks(
                 pod_lost=services.driver_restarts.pod_lost,
                 script_ended=services.driver_restarts.script_ended,
+                held_from_start=pods.held_from_start,
                 job_ended=background.job_ended,
             ),
         ),

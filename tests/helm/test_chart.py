@@ -83,6 +83,8 @@ MATRIX = {
             "jobs.extraVolumes[0].name=scratch",
             "jobs.extraVolumeMounts[0].name=scratch",
             "jobs.streams=network",
+            "jobs.kueue.enabled=true",
+            "jobs.kueue.queueName=wafers",
             "storage.accessModes={ReadWriteMany}",
         )
     ),

@@ -11,6 +11,7 @@ from appliance.cluster.kubernetes.object_kinds import EVENT, FINALIZER, WSCSYSTE
 from appliance.cluster.kubernetes.uninstall import end_jobs
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import User
 from appliance.core.cluster.systems import SystemState
 from appliance.core.queries.audit_trail import AuditFilter
 from appliance.core.queries.job_filter import JobFilter
@@ -217,6 +218,75 @@ def test_pods_that_wait_say_why_in_the_wsjob_its_events_and_csctl(api, admin, tm
             what="a wsjob without a reason",
             seen=lambda: json.dumps(admin.find(WSJOB, job), indent=1),
         )
+
+
+def suspend(kube, account, name, *, value):
+    change = json.dumps({"spec": {"suspend": value}})
+    arguments = ("patch", "wsjob", name, "--type=merge", "-p", change)
+    kube.kubectl(*arguments, namespace=account.namespace)
+
+
+def test_a_wsjob_that_is_created_suspended_starts_when_it_is_resumed(
+    kube, account, admin, harness, nodes
+):
+    apply(kube, account, {**DRIVER, "spec": {**DRIVER["spec"], "suspend": True}})
+    wait_for(kube, account, "my-run", "Suspended")
+    shown = status_of(admin, "my-run")
+    assert (shown["phase"], nodes.bound) == ("QUEUED", set())
+    assert harness.jobs.load(shown["job"]).held_by == "spec.suspend of its wsjob"
+    suspend(kube, account, "my-run", value=False)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    assert conditions_of(admin, "my-run")["Suspended"] == ("False", "Running")
+
+
+def test_a_run_that_is_suspended_goes_back_into_the_queue_and_starts_again(
+    kube, account, admin, harness, nodes
+):
+    apply(kube, account, DRIVER)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    job = status_of(admin, "my-run")["job"]
+    wait_until(lambda: len(nodes.started) == 1, seconds=120, what="a running driver")
+    suspend(kube, account, "my-run", value=True)
+    wait_for_status(admin, "my-run", phase="QUEUED")
+    assert conditions_of(admin, "my-run")["Suspended"] == ("True", "Held")
+    assert not nodes.pods()
+    assert [event for event in harness.jobs.events(job) if "held by" in event.message]
+    suspend(kube, account, "my-run", value=False)
+    wait_for_status(admin, "my-run", phase="RUNNING")
+    wait_until(lambda: len(nodes.started) == 2, seconds=120, what="the driver once more")
+    nodes.end(f"{job}-driver-0", 0)
+    wait_for_status(admin, "my-run", phase="SUCCEEDED")
+
+
+def test_a_job_of_a_client_that_waits_is_suspended_too(kube, account, admin, harness):
+    first, second = (harness.submit(new_job(f"wsjob-{name}")) for name in ("first", "second"))
+    wait_for_status(admin, second, phase="QUEUED")
+    suspend(kube, account, second, value=True)
+    wait_for(kube, account, second, "Suspended")
+    harness.jobs.cancel(first, "enough")
+    wait_for_status(admin, first, phase="CANCELLED")
+    assert harness.jobs.load(second).phase is Phase.QUEUED
+    suspend(kube, account, second, value=False)
+    wait_for_status(admin, second, phase="INITIALIZING")
+
+
+def test_a_hold_of_an_administrator_outlasts_a_resumed_wsjob(kube, account, admin, harness):
+    harness.submit(new_job("wsjob-first"))
+    second = harness.submit(new_job("wsjob-second"))
+    wait_for_status(admin, second, phase="QUEUED")
+    harness.edits.hold(second, User(uid=0, gid=0, name="root"))
+    for value in (True, False):
+        suspend(kube, account, second, value=value)
+    generation = admin.find(WSJOB, second)["metadata"]["generation"]
+    wait_for_status(admin, second, observedGeneration=generation)
+    assert harness.jobs.load(second).held_by == "root"
+
+
+def test_a_wsjob_fails_at_its_deadline(kube, account, admin, harness):
+    apply(kube, account, {**DRIVER, "spec": {**DRIVER["spec"], "activeDeadlineSeconds": 2}})
+    wait_for_status(admin, "my-run", phase="FAILED")
+    assert "it has run for 2 seconds" in status_of(admin, "my-run")["message"]
+    assert conditions_of(admin, "my-run")["Failed"][0] == "True"
 
 
 def test_kubectl_delete_cancels(kube, account, admin, harness):

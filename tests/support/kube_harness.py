@@ -1,6 +1,7 @@
 """Management over a Kubernetes API server: all but the listeners and the programs of pods."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
@@ -19,10 +20,12 @@ from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
+from appliance.management.kubernetes.kueue import Kueue
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reconciler import Reconciler
+from appliance.management.reconciler.transition_effects import Hooks
 from tests.support.management import make_model, opened_state
 from tests.support.reconciling import SilentCoordinators, reconciler_options
 
@@ -33,7 +36,8 @@ class KubeHarness:
     def __init__(self, state, model, api, options, directory: Path) -> None:
         self.state, self.directory = state, directory
         clock = SystemClock()
-        self.wsjobs = WsJobs(api, state, clock, kept_seconds=options.kept_seconds)
+        kueue = Kueue(api, options, clock)
+        self.wsjobs = WsJobs(api, state, clock, kept_seconds=options.kept_seconds, kueue=kueue)
         self.launcher = KubernetesLauncher(api, options, self.wsjobs.owner_of, clock)
         self.watch = JobWatch()
         self.mailbox = Mailbox()
@@ -46,7 +50,10 @@ class KubeHarness:
             watch=self.watch,
             clock=clock,
             model=model,
-            options=reconciler_options(),
+            options=replace(
+                reconciler_options(),
+                hooks=Hooks(held_from_start=lambda _: kueue.held_from_start()),
+            ),
         )
         model.on_change(self.mailbox.reschedule)
         self.jobs = JobService(

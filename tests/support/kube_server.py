@@ -249,12 +249,15 @@ def new_namespace(admin: ApiServer) -> str:
     return name
 
 
-def chart_rules() -> list[dict]:
-    """Return the rules of the chart's role, as helm renders them."""
+def chart_rules(*arguments: str) -> list[dict]:
+    """Return the rules of the chart's role, as helm renders them, with further arguments."""
     program = find_tool("helm")
     assert program, "helm is missing: deploy/setup.sh kube-tools"
     text = subprocess.run(
-        [program, "template", "test", str(CRDS.parent), "--show-only", "templates/rbac.yaml"],
+        [
+            *(program, "template", "test", str(CRDS.parent)),
+            *("--show-only", "templates/rbac.yaml", *arguments),
+        ],
         check=True,
         capture_output=True,
         text=True,

@@ -146,6 +146,11 @@ class ApiServer:
             raise ClusterError(f"The API server says that its version is {answer}.")
         return int(major.group()), int(minor.group())
 
+    def versions_of(self, group: str) -> Sequence[str]:
+        """Return the versions in which the server has an API group; none if it has not."""
+        answer = self._call("GET", f"/apis/{group}", missing=True) or {}
+        return [str(each["version"]) for each in answer.get("versions") or ()]
+
     def find(self, kind: Kind, name: str) -> Resource | None:
         """Return an object; None if there is none of that name."""
         return self._call("GET", kind.path(self.namespace, name), missing=True)

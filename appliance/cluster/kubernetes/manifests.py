@@ -293,19 +293,32 @@ def _resources(spec: PodSpec, options: KubernetesOptions) -> Resource:
     if memory := spec.options.pod_memory_bytes:
         asked["memory"] = str(memory)
     limits = {name: amount for name, amount in asked.items() if name == "memory" or "/" in name}
-    by_itself = {
-        "cpu": _cpu(spec, options),
-        "memory": _memory(spec, options),
-        "ephemeral-storage": _EPHEMERAL_STORAGE,
+    planned = spec.options.planned_memory_bytes
+    return {
+        "requests": {**requests_of_role(spec.role, options, planned_bytes=planned), **asked},
+        "limits": limits,
     }
-    return {"requests": {**by_itself, **asked}, "limits": limits}
 
 
-def _memory(spec: PodSpec, options: KubernetesOptions) -> str:
-    """Return what a pod asks for by itself: its libraries, and what its plan has memory for."""
-    planned = spec.options.planned_memory_bytes if options.plan_memory else 0
-    own_mib = _MEMORY_MIB.get(spec.role, _MEMORY_MIB_OF_OTHERS)
-    return f"{own_mib - (-planned // _MIB)}Mi"
+def requests_of_role(
+    role: Role, options: KubernetesOptions, *, planned_bytes: int = 0
+) -> Mapping[str, str]:
+    """Return what a pod of a role requests unless its job says more.
+
+    Args:
+        role: The role.
+        options: What is known of the cluster.
+        planned_bytes: Memory that its plan needs, on top of its libraries'.
+    """
+    asked = {name: str(amount) for name, amount in options.resources.get(role, {}).items()}
+    planned = planned_bytes if options.plan_memory else 0
+    own_mib = _MEMORY_MIB.get(role, _MEMORY_MIB_OF_OTHERS)
+    return {
+        "cpu": _CORES.get(role, _CORES_OF_OTHERS),
+        "memory": f"{own_mib - (-planned // _MIB)}Mi",
+        "ephemeral-storage": _EPHEMERAL_STORAGE,
+        **asked,
+    }
 
 
 def _cpu(spec: PodSpec, options: KubernetesOptions) -> str:

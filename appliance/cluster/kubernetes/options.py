@@ -111,6 +111,9 @@ class KubernetesOptions:
         runtime_class: RuntimeClass of pods; empty for the cluster's own.
         scheduling_gates: Whether, where the server knows gates, the first pod of each role finds a
             node before the others look for one.
+        kueue: Whether Kueue queues jobs before the appliance does.
+        kueue_queue: LocalQueue of jobs whose wsjob names none; empty leaves these to the
+            appliance's own queue.
     """
 
     image: str
@@ -145,6 +148,8 @@ class KubernetesOptions:
     kept_seconds: float = 86_400.0
     runtime_class: str = ""
     scheduling_gates: bool = True
+    kueue: bool = False
+    kueue_queue: str = ""
 
     @property
     def object_labels(self) -> Mapping[str, str]:

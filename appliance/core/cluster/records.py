@@ -69,6 +69,7 @@ class NewJob:
         service_authority: Authority under which the client calls the job's coordinator.
         requirements: What it asks for beyond its systems.
         request_digest: By which a call that comes again is known; empty if none is looked for.
+        held_by: Who holds it back while it waits; empty for nobody.
     """
 
     id: JobId
@@ -85,6 +86,7 @@ class NewJob:
     service_authority: str = ""
     requirements: Requirements = field(default_factory=Requirements)
     request_digest: str = ""
+    held_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,6 @@ class JobRecord(NewJob):
         holding: What it was granted beyond its systems.
         verdict: How it will end, once that is decided and until it has; None otherwise.
         num_starts: How often it was admitted.
-        held_by: Who holds it back while it waits; empty for nobody.
         service_address: host:port of its coordinator; empty before it listens.
         artifact_dir: For a finished compile, where its artifacts are.
         created_at: When it was submitted.
@@ -148,7 +149,6 @@ class JobRecord(NewJob):
     # `Any`: a JSON object, read and written by the job machine.
     verdict: Mapping[str, Any] | None = None
     num_starts: int = 0
-    held_by: str = ""
     service_address: str
     artifact_dir: str
     created_at: dt.datetime

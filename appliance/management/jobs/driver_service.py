@@ -64,6 +64,8 @@ class DriverSubmission:
         labels: The user's tags.
         job: The id it gets; None draws one.
         after: Jobs, and arrays, that must have succeeded before it starts.
+        limit_seconds: It is ended when it has run for so long; None sets no limit.
+        held_by: What holds it from the beginning; empty for nothing.
     """
 
     spec: DriverSpec
@@ -73,6 +75,8 @@ class DriverSubmission:
     labels: Mapping[str, str]
     job: JobId | None = None
     after: tuple[str, ...] = ()
+    limit_seconds: float | None = None
+    held_by: str = ""
 
 
 class DriverService:
@@ -202,7 +206,10 @@ class DriverService:
             labels=check_labels(submission.labels),
             work_dir=f"{self._data_dir}/jobs/{job}",
             client_workdir=submission.spec.work_dir,
-            requirements=replace(driver_requirements(cluster), after=after),
+            requirements=replace(
+                driver_requirements(cluster), after=after, limit_seconds=submission.limit_seconds
+            ),
+            held_by=submission.held_by,
         )
 
     def _predecessors(self, submission: DriverSubmission) -> tuple[JobId, ...]:

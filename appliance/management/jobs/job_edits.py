@@ -107,6 +107,27 @@ class JobEdits:
             raise ConflictError(f"Job {job} is {record.phase.value} and is not held.")
         self._mailbox.hold_back(job, "")
 
+    def suspend(self, job: JobId, by: str, why: str = "") -> None:
+        """Hold a job, whoever holds it already; one that runs is stopped and queued again.
+
+        Args:
+            job: The job.
+            by: What holds it, as its users are to read it.
+            why: Why, if that says more.
+
+        Raises:
+            ConflictError: It has ended.
+        """
+        self._mailbox.hold_back(job, by, stops=True, why=why)
+
+    def resume(self, job: JobId) -> None:
+        """Let a suspended job start again, also while it is still being stopped.
+
+        Raises:
+            ConflictError: It has ended.
+        """
+        self._mailbox.hold_back(job, "", stops=True)
+
     def _follow(self, record: JobRecord, priority: int) -> None:
         self._mailbox.reprioritise(record.id, priority)
         for member in self._jobs.of_workflow(record):

@@ -12,8 +12,10 @@ from appliance.cluster.kubernetes.leadership import Leadership
 from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
 from appliance.cluster.kubernetes.options import KubernetesOptions, parse_options
 from appliance.core.clock import Clock
+from appliance.core.cluster.records import JobRecord
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService
+from appliance.management.kubernetes.kueue import Kueue
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
 from appliance.management.store.own_process import end_at_once
@@ -96,13 +98,23 @@ class KubernetesSide:
     def __init__(self, candidacy: Candidacy, state: State, clock: Clock) -> None:
         self._api, self._options, self._clock = candidacy.api, candidacy.options, clock
         kept_seconds = self._options.kept_seconds
+        self._kueue = Kueue(self._api, self._options, clock)
         self.wsjobs = WsJobs(
-            self._api, state, clock, kept_seconds=kept_seconds, labels=self._options.object_labels
+            self._api,
+            state,
+            clock,
+            kept_seconds=kept_seconds,
+            kueue=self._kueue,
+            labels=self._options.object_labels,
         )
         self.launcher = KubernetesLauncher(
             self._api, self._options, self.wsjobs.owner_of, self._clock
         )
         self._systems: WscSystems | None = None
+
+    def held_from_start(self, _: JobRecord) -> str:
+        """Return what holds a new job that nobody else holds; empty for nothing."""
+        return self._kueue.held_from_start()
 
     def start(
         self,

@@ -1,8 +1,9 @@
 """Conditions and events of a wsjob, as `kubectl wait` and `kubectl describe` show them. Pure.
 
-Every job has the same five conditions from its first status on, so that whoever waits for one finds
-it: Queued, PodsPlaced, Running, Complete, Failed. Complete and Failed are final, as of a Kubernetes
-Job; a cancelled job is Failed, with reason Cancelled.
+Every job has the same six conditions from its first status on, so that whoever waits for one finds
+it: Queued, Suspended, PodsPlaced, Running, Complete, Failed. Complete and Failed are final, as of a
+Kubernetes Job; a cancelled job is Failed, with reason Cancelled. A job is Suspended while somebody
+holds it, by `spec.suspend` or otherwise.
 """
 
 import datetime as dt
@@ -28,6 +29,7 @@ def conditions_of(
     message: str,
     now: dt.datetime,
     reason: str = "",
+    is_suspended: bool = False,
 ) -> Conditions:
     """Return the conditions of a wsjob.
 
@@ -37,6 +39,7 @@ def conditions_of(
         message: Why the job has ended, or waits.
         now: Wall time.
         reason: Word for the phase, if there is a better one.
+        is_suspended: Whether somebody holds the job.
     """
     words = reason or phase.value.capitalize()
     before = {each["type"]: each for each in (resource.get("status") or {}).get("conditions") or ()}
@@ -45,6 +48,7 @@ def conditions_of(
     is_placed = phase in _PLACED or (phase.is_terminal and was_placed)
     wanted = {
         "Queued": (phase in _QUEUED, words),
+        "Suspended": (is_suspended and not phase.is_terminal, "Held" if is_suspended else words),
         "PodsPlaced": (is_placed, "PodsWait" if is_waiting and phase not in _QUEUED else words),
         "Running": (phase is Phase.RUNNING, words),
         "Complete": (phase is Phase.SUCCEEDED, words),

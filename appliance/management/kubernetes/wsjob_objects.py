@@ -42,10 +42,21 @@ _ALPHABET = string.ascii_lowercase + string.digits
 _SUFFIX_CHARACTERS = 22
 _KUBERNETES_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
-FIXED_FIELDS = ("type", "session", "user", "numSystems", "workersPerSystem", "driver")
+FIXED_FIELDS = (
+    "type",
+    "session",
+    "user",
+    "numSystems",
+    "workersPerSystem",
+    "activeDeadlineSeconds",
+    "driver",
+)
 """Fields of a spec that stay as they were submitted."""
 
 FIXED_CHANGE = f"{', '.join(FIXED_FIELDS)} of a wsjob cannot be changed; create another wsjob"
+SUSPENDED = "spec.suspend of its wsjob"
+"""What holds a job whose wsjob says `suspend`."""
+
 NO_JOB = "only a client makes compile and execute jobs; submit a driver, whose script is a client"
 UNKNOWN_JOB = "the appliance does not know this job any more"
 
@@ -76,6 +87,8 @@ class Request:
         user: Whom it runs as.
         priority: From 0 to `MAX_PRIORITY`.
         labels: The user's tags.
+        limit_seconds: It is ended when it has run for so long; None sets no limit.
+        is_suspended: Whether it does not start until an edit says so.
     """
 
     spec: DriverSpec
@@ -83,6 +96,8 @@ class Request:
     user: User
     priority: int
     labels: Mapping[str, str]
+    limit_seconds: float | None = None
+    is_suspended: bool = False
 
 
 def job_of(resource: Resource) -> JobId:
@@ -171,7 +186,14 @@ def read_request(resource: Resource) -> Request:
         user=User(uid=int(user["uid"]), gid=int(user.get("gid", user["uid"])), name=user["name"]),
         priority=parse_priority(spec["priority"]) if spec.get("priority") else DEFAULT_PRIORITY,
         labels=dict(spec.get("labels") or {}),
+        limit_seconds=spec.get("activeDeadlineSeconds"),
+        is_suspended=is_suspended(resource),
     )
+
+
+def is_suspended(resource: Resource) -> bool:
+    """Whether a wsjob says that its job is not to run."""
+    return bool(resource["spec"].get("suspend"))
 
 
 def status_of(
@@ -187,11 +209,12 @@ def status_of(
         why_waits: Why the job is not served yet; empty if it is.
     """
     end = job.ended_at or now
+    message = (job.held_by and why_waits) or job.message or why_waits
     return {
         "job": job.id,
         "type": job.type.value,
         "phase": job.phase.value,
-        "message": job.message or why_waits,
+        "message": message,
         "session": job.session,
         "workflow": job.workflow,
         "user": job.user.name,
@@ -206,7 +229,13 @@ def status_of(
         "duration": duration_text(end - job.started_at) if job.started_at else "",
         "observedGeneration": resource["metadata"].get("generation", 0),
         "taken": _taken(resource),
-        "conditions": conditions_of(job.phase, resource, message=job.message or why_waits, now=now),
+        "conditions": conditions_of(
+            job.phase,
+            resource,
+            message=message,
+            now=now,
+            is_suspended=bool(job.held_by),
+        ),
     }
 
 

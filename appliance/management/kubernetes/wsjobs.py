@@ -26,15 +26,17 @@ from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.core.clock import Clock
 from appliance.core.cluster.access import Action, Principal, Target
 from appliance.core.cluster.drivers import DriverSpec
-from appliance.core.cluster.jobs import JobType
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import ClusterError, UserError, WscError
+from appliance.core.errors import ClusterError, ConflictError, UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import Access, job_target
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
 from appliance.management.jobs.job_edits import JobEdit, JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes import wsjob_objects as objects
+from appliance.management.kubernetes.kueue import Kueue
+from appliance.management.kubernetes.kueue_workloads import HELD_BY as KUEUE_HOLDS
 from appliance.management.kubernetes.wsjob_conditions import event_of, news_of
 from appliance.management.store.state import State
 
@@ -76,6 +78,7 @@ class WsJobs:
         state: The appliance's database.
         clock: Source of time.
         kept_seconds: A wsjob that we have made goes so long after its job's end.
+        kueue: Queues jobs, where a site has it.
         labels: Labels of all that the appliance makes.
     """
 
@@ -86,11 +89,12 @@ class WsJobs:
         clock: Clock,
         *,
         kept_seconds: float,
+        kueue: Kueue,
         labels: Mapping[str, str] | None = None,
     ) -> None:
         self._labels = labels or {}
         self._api, self._state, self._clock = api, state, clock
-        self._kept_seconds = kept_seconds
+        self._kept_seconds, self._kueue = kept_seconds, kueue
         self._services: JobServices | None = None
         self._stop_pods: Callable[[JobId], None] = lambda _: None
         self._work = WorkQueue(clock)
@@ -108,6 +112,7 @@ class WsJobs:
             stop_pods: Ends what runs of a job that nobody knows any more.
         """
         self._services, self._stop_pods = services, stop_pods
+        self._kueue.start(self.look_at, timeout_seconds=_SYNC_SECONDS)
         self._work.add(_EVERYTHING)
         self._thread.start()
 
@@ -127,6 +132,7 @@ class WsJobs:
     def close(self) -> None:
         """Stop; nothing is changed any more."""
         self._work.close()
+        self._kueue.close()
         self._informer.close()
 
     def _look_at(self, resource: Resource) -> None:
@@ -215,7 +221,7 @@ class WsJobs:
             resource = held
         try:
             request = objects.read_request(resource)
-            self._submit_request(job, request)
+            self._submit_request(job, request, is_queued_by_kueue=self._kueue.manages(resource))
         except UserError as error:
             logger.info("Wsjob is refused", extra={"job": name_of(resource), "why": str(error)})
             status = objects.refused_status(resource, str(error), now=self._clock.now())
@@ -224,8 +230,11 @@ class WsJobs:
             return
         self._work.add(job)
 
-    def _submit_request(self, job: JobId, request: objects.Request) -> None:
+    def _submit_request(
+        self, job: JobId, request: objects.Request, *, is_queued_by_kueue: bool
+    ) -> None:
         services = self._present()
+        held_by = KUEUE_HOLDS if is_queued_by_kueue else ""
         principal = services.access.vouched(request.user)
         target = Target(kind="job", session=request.session, priority=request.priority)
         change = services.access.begin(principal, Action.SUBMIT, target, entry_point=ENTRY_POINT)
@@ -236,6 +245,8 @@ class WsJobs:
             priority=request.priority,
             labels=request.labels,
             job=job,
+            limit_seconds=request.limit_seconds,
+            held_by=objects.SUSPENDED if request.is_suspended else held_by,
         )
         try:
             services.drivers.submit_and_wait(submission)
@@ -251,8 +262,14 @@ class WsJobs:
                 self._cancel(record)
                 return
         elif not is_over:
-            record = self._take_request(record, resource)
+            record = self._take_suspension(self._take_request(record, resource), resource)
+            is_active = not objects.is_suspended(resource)
+            edits = self._present().edits
+            if self._kueue.sync(record, resource, edits, is_active=is_active):
+                record = self._present().jobs.load(record.id)
         changed = self._show(record, resource)
+        if is_over:
+            self._kueue.finish(record)
         if is_over and objects.has_finalizer(changed):
             self._let_go(changed)
         if is_over and not is_being_deleted(resource):
@@ -283,6 +300,32 @@ class WsJobs:
             logger.warning("Edit of a wsjob is refused", extra={"job": record.id}, exc_info=error)
             return record
 
+    def _take_suspension(self, record: JobRecord, resource: Resource) -> JobRecord:
+        """Hold or release a job as its wsjob says; what others hold stays with them."""
+        is_wanted, is_ours = objects.is_suspended(resource), record.held_by == objects.SUSPENDED
+        is_held = bool(record.held_by) and record.phase in (Phase.CREATED, Phase.QUEUED)
+        if is_wanted == is_ours or (is_wanted and is_held):
+            return record
+        services = self._present()
+        detail = "suspend" if is_wanted else "resume"
+        try:
+            with services.access.change(
+                self._owner(record),
+                Action.EDIT_JOB,
+                job_target(record),
+                entry_point=ENTRY_POINT,
+                detail=detail,
+            ):
+                if is_wanted:
+                    services.edits.suspend(record.id, objects.SUSPENDED)
+                elif self._kueue.manages(resource):
+                    services.edits.suspend(record.id, KUEUE_HOLDS)
+                else:
+                    services.edits.resume(record.id)
+        except ConflictError:  # it has ended meanwhile
+            logger.info("Job ended before it was held", extra={"job": record.id})
+        return services.jobs.load(record.id)
+
     def _cancel(self, record: JobRecord) -> None:
         services = self._present()
         message = "its wsjob was deleted from Kubernetes"
@@ -303,7 +346,8 @@ class WsJobs:
             resource,
             now=self._clock.now(),
             dashboard=services.jobs.dashboard(record.id),
-            why_waits=wait.reason if wait else services.jobs.pod_waits.get(record.id, ""),
+            why_waits=self._kueue.why_waits(record)
+            or (wait.reason if wait else services.jobs.pod_waits.get(record.id, "")),
         )
         resource = self._write_status(resource, wanted) or resource
         metadata: dict[str, Any] = {}

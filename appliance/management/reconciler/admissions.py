@@ -132,7 +132,7 @@ class Admissions:
             case inbox.Arrived() | inbox.ArrivedTogether():
                 self._take_in(request)
             case inbox.Submitted(record=record):
-                self._transitions.begin(record)
+                self._transitions.arrive(record)
             case inbox.Reprioritised():
                 self._reprioritise(request)
             case inbox.WantsCompile():
@@ -152,14 +152,12 @@ class Admissions:
 
     def _take_in(self, request: inbox.Arrived | inbox.ArrivedTogether) -> None:
         if isinstance(request, inbox.ArrivedTogether):
-            records = request.store()
-            for record in records:
-                self._transitions.begin(record)
+            records = [self._transitions.arrive(record) for record in request.store()]
             self._turn.answer(request.committed, records)
             return
         record = request.store()
         if record.id == request.job:
-            self._transitions.begin(record)
+            record = self._transitions.arrive(record)
         self._turn.answer(request.committed, record)
 
     def _reprioritise(self, request: inbox.Reprioritised) -> None:
@@ -188,7 +186,7 @@ class Admissions:
     def _hold_back(self, request: inbox.HeldBack) -> None:
         job = request.job
         live = self._jobs.find(job)
-        if live is None or not self._dispatcher.has(job):
+        if live is None or not (request.stops or self._dispatcher.has(job)):
             phase = "has ended" if live is None else f"is {live.state.phase.value}"
             late = ConflictError(f"Job {job} {phase}; only what waits can be held or released.")
             self._turn.refuse(request.committed, late)
@@ -198,6 +196,8 @@ class Admissions:
         self._dispatcher.hold_back(job, request.by)
         reason, message = ("Held", f"held by {request.by}") if request.by else ("Released", "")
         self._transitions.tell(job, reason, message, is_warning=False)
+        if request.by and live.grant is not None:
+            self._transitions.suspend(live, request.by, request.why)
         self._turn.answer(request.committed)
         self._turn.job_changed(job)
 

@@ -105,11 +105,18 @@ class WantsCompile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBack:
-    """A waiting job is held by the named user; without a user the hold is released."""
+    """A waiting job is held by the named user; without a user the hold is released.
+
+    With `stops` a job that runs is stopped first and queued again; its release may come while it
+    still ends.
+    """
 
     job: JobId
     by: str
     committed: "Future[None]"
+    stops: bool = False
+    why: str = ""
+    """Why, for the users of a job that is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

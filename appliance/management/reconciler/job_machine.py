@@ -8,8 +8,8 @@ some seconds in which the client can learn of it, then every pod is stopped; the
 entered when nothing of the job runs any more. A job that fails while it holds resources is FAILING
 until then.
 
-The verdict may also be that the job goes back into the queue: it was preempted. If its client ends
-it then, that still counts.
+The verdict may also be that the job goes back into the queue: it was preempted, or suspended. If
+its client ends it then, that still counts.
 
 A driver has no coordinator: it runs as soon as its pod does, and ends with its pod; if the pod was
 lost and the user's policy says so, it goes back into the queue.
@@ -393,6 +393,8 @@ def _on_bound(state: JobState, event: Preempted | LimitReached) -> Step:
             verdict = Verdict(phase=Phase.FAILED, message=message)
         case _:
             assert_never(event)
+    if _is_driver(state):
+        return _conclude(state, verdict, StopPods())
     tell = TellCoordinator(
         reason=verdict.message, is_failure=True, is_preemption=verdict.phase is Phase.QUEUED
     )

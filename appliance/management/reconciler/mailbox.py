@@ -93,10 +93,21 @@ class Mailbox:
         """Queue a compile job for what compiling takes, unless its program is in the cache."""
         self.inbox.put(inbox.WantsCompile(job=job, num_systems=num_systems, is_cached=is_cached))
 
-    def hold_back(self, job: JobId, by: str) -> None:
-        """Hold a waiting job, or release it with nobody's name; `ConflictError` if it runs."""
+    def hold_back(self, job: JobId, by: str, *, stops: bool = False, why: str = "") -> None:
+        """Hold a waiting job, or release it with nobody's name.
+
+        Args:
+            job: The job.
+            by: Who holds it.
+            stops: Whether a job that runs is stopped and queued again; else it is refused.
+            why: Why, for the users of a job that is stopped.
+
+        Raises:
+            ConflictError: It runs, and is not to be stopped; or it has ended.
+        """
         committed: Future[None] = Future()
-        self.inbox.put(inbox.HeldBack(job=job, by=by, committed=committed))
+        held = inbox.HeldBack(job=job, by=by, committed=committed, stops=stops, why=why)
+        self.inbox.put(held)
         wait_until_committed(
             committed,
             f"The hold of job {job} was not changed",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.drivers import PREEMPTED_EVENT
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.ids import JobId, Role
@@ -39,11 +40,14 @@ class Hooks:
             started again; answers with nothing if it is not.
         script_ended: Told, with how, of each driver whose pod has ended badly, and with it its
             script: once that is committed, and before it is started again.
+        held_from_start: Asked, of each new job that nobody holds, what holds it; answers with
+            nothing if it may start.
         job_ended: Told of each job that has ended, once that is committed; must not wait.
     """
 
     pod_lost: Callable[[JobRecord, int, str], str] = field(default=lambda *_: "")
     script_ended: Callable[[JobRecord, str], None] = field(default=lambda *_: None)
+    held_from_start: Callable[[JobRecord], str] = field(default=lambda _: "")
     job_ended: Callable[[JobId], None] = field(default=lambda _: None)
 
 
@@ -114,6 +118,14 @@ class TransitionEffects:
         self._jobs.add(Live(state_of(job), job))
         self._dispatcher.add(job)
 
+    def arrive(self, job: JobRecord) -> JobRecord:
+        """Take a new job in, held if somebody wants that of new jobs; return it as it is then."""
+        if not job.held_by and (by := self._hooks.held_from_start(job)):
+            self._state.jobs.set_holder(job.id, by)
+            job = replace(job, held_by=by)
+        self.begin(job)
+        return job
+
     def apply(self, job: JobId, event: machine.Event) -> None:
         """Let something happen to a job; nothing does if it has ended."""
         live = self._jobs.find(job)
@@ -134,6 +146,21 @@ class TransitionEffects:
                 previous = action.phase
             else:
                 self._act(live, action)
+
+    def suspend(self, live: Live, by: str, why: str) -> None:
+        """Stop a job that runs and queue it again, held by somebody.
+
+        A driver's script is started again later, and its jobs end with it now. The client of any
+        other job has lost its run, as by a preemption.
+        """
+        reason = f"stopped and queued again: held by {by}" + (f" ({why})" if why else "")
+        if live.job.type is JobType.DRIVER:
+            driver = live.job
+            self._turn.after_commit(lambda: self._hooks.script_ended(driver, reason))
+            self.tell(live.job.id, PREEMPTED_EVENT, f"the script is {reason}")
+        else:
+            self.tell(live.job.id, "Preempted", reason)
+        self.apply(live.job.id, machine.Preempted(message=reason))
 
     def set_limit(self, live: Live, *, elapsed_seconds: float) -> None:
         """Look at a job again when it has held its resources for as long as it may."""

@@ -258,6 +258,16 @@ def test_a_drivers_pod_that_is_lost_and_revived_goes_back_into_the_queue():
     assert state.phase is Phase.FAILED
 
 
+def test_a_driver_that_may_not_go_on_is_stopped_at_once_for_it_has_no_coordinator():
+    started = (ADMITTED, Launched())
+    state, actions = run(*started, Preempted(message="suspended"), type_=JobType.DRIVER)
+    assert (state.phase, actions) == (Phase.RUNNING, (StopPods(),))
+    state, _ = run(*started, Preempted(message="suspended"), Stopped(), type_=JobType.DRIVER)
+    assert state.phase is Phase.QUEUED
+    state, _ = run(*started, LimitReached(seconds=60.0), Stopped(), type_=JobType.DRIVER)
+    assert state.phase is Phase.FAILED
+
+
 def test_a_job_at_its_time_limit_fails_and_its_client_is_told():
     state, actions = run(*RUNNING, LimitReached(seconds=60.0))
     assert state.phase is Phase.FAILING
