@@ -1,4 +1,4 @@
-"""Compresses answers for those who can read them so.
+"""Compresses answers for clients that accept compression.
 
 Left as they are: streams (an event must leave at once), answers to anything but GET, and the two
 paths whose answer carries the second proof of a login: from the length of a compressed answer an
@@ -57,7 +57,7 @@ def _may_be_compressed(scope: Scope) -> bool:
 
 
 class _Compressor:
-    """Holds one answer back until it is whole, if it is one to compress."""
+    """Buffers an answer that is worth compressing until it is complete."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Cursors: where the next page of a list begins, in a form that callers hand back unread."""
+"""Cursors: opaque text that says where the next page of a list begins."""
 
 import base64
 import binascii
@@ -13,18 +13,18 @@ _MAX_NUMBER = 1 << 62
 
 
 def job_cursor(last: JobLine, order: JobOrder) -> str:
-    """Return the cursor behind a job."""
+    """Return the cursor of the page that begins after a job."""
     text = json.dumps([order.value, last.priority, last.sequence])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def offset_cursor(offset: int) -> str:
-    """Return the cursor behind so many items, for lists that are held whole."""
+    """Return the cursor after a number of items, for lists that are held in memory."""
     return str(offset)
 
 
 def offset_of(cursor: str) -> int:
-    """Return how many items come before a cursor; raises `UserError` for none of ours."""
+    """Return how many items come before a cursor; raises `UserError` for an invalid one."""
     if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_CURSOR):
         raise _unknown(cursor)
     return int(cursor or 0)

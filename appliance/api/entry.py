@@ -1,4 +1,4 @@
-"""How a request gets in: each route says its rule in its signature, and nothing is read before it.
+"""Checks access to REST: each route declares its rule, which is checked before a body is read.
 
 A route takes `entry: Annotated[Entry, enter(rules.X)]`. `EntryRoute` finds that rule, lets
 management's gate say who calls and whether they may call now, and only then has the body read, of
@@ -63,7 +63,7 @@ class Entry:
 
     @property
     def caller(self) -> Principal:
-        """Who asks; nobody in particular where nobody has to be anybody."""
+        """The caller; anonymous on routes that are open to everybody."""
         return self._entered.principal or _NOBODY
 
     def describe(self, detail: str) -> None:
@@ -80,7 +80,7 @@ class Entry:
     def change(
         self, target: Target, *, action: Action | None = None, detail: str = ""
     ) -> Iterator[None]:
-        """Let the caller change what the body says inside the block, and write down that they did.
+        """Check that the caller may make this change, and audit it after the block.
 
         Raises:
             ForbiddenError: They may not.
@@ -105,7 +105,7 @@ class Entry:
 
 
 def enter(rule: Rule) -> DependsParameter:
-    """Return the dependency by which a route says what holds for it; see the module.
+    """Return the dependency with which a route declares its access rule; see the module.
 
     The rule is one of `core.access_rules.rules`, which gRPC's methods share.
     """
@@ -135,7 +135,7 @@ def enter(rule: Rule) -> DependsParameter:
 
 
 def caller_of(request: Request) -> Principal:
-    """Return who sends a request that was let in; for what a route depends on."""
+    """Return the caller of an admitted request, for the dependencies of a route."""
     entered: Entered = request.state.entered
     return entered.principal or _NOBODY
 
@@ -152,7 +152,7 @@ def identify_again(request: Request) -> Principal:
 
 
 class StreamAccess:
-    """Says, as a stream goes on, whether its reader may still have it.
+    """Checks, while a stream is open, whether its reader may still receive it.
 
     A token may be revoked, and a role or a group taken away, while somebody reads.
 
@@ -165,7 +165,7 @@ class StreamAccess:
         self._asked_seconds = asyncio.get_running_loop().time()
 
     async def is_allowed(self) -> bool:
-        """Look again, unless that was done moments ago."""
+        """Check again, unless the last check was moments ago."""
         now = asyncio.get_running_loop().time()
         if now - self._asked_seconds < RECHECK_SECONDS:
             return True
@@ -229,7 +229,7 @@ class _TextRequest(Request):
 
 
 class EntryRoute(APIRoute):
-    """A route that lets nobody in but by its rule, and reads nothing before."""
+    """A route that checks its access rule before it reads a body."""
 
     # `Any`: as FastAPI declares it.
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -259,7 +259,7 @@ def entry_router(*tags: str) -> APIRouter:
 
 
 class Holds:
-    """ASGI middleware that gives back what a request occupies, once it is answered or left.
+    """ASGI middleware that releases a request's resources when it is answered or abandoned.
 
     Args:
         app: What requests occupy.

@@ -1,4 +1,4 @@
-"""Whether the appliance lives, and whether it can answer: for probes, which have no token."""
+"""Liveness and readiness of the appliance, for probes, which have no token."""
 
 from typing import Annotated
 

@@ -23,7 +23,7 @@ class Problem(BaseModel):
 
 # `Any`: FastAPI's own type of a table of responses.
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the description of the statuses by which a route may refuse.
+    """Return the OpenAPI description of a route's error statuses.
 
     Statuses that stand before every route (a bad parameter, a lacking token, no right, too
     slow, too often) need not be given.

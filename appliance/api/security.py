@@ -1,4 +1,4 @@
-"""What stands before every route: who may talk to us from a browser, and what browsers are told.
+"""Browser protection for every route: origin, CSRF and host checks, and security headers.
 
 A page of another site must not act in the name of a person who is logged in here, nor of the
 operator on whose loopback we listen without tokens. So requests that change something are refused

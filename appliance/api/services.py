@@ -1,4 +1,4 @@
-"""What routers call: management's services, and who asks."""
+"""Gives routers management's services and the identity of the caller."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ def services_of(request: Request) -> management.Services:
 
 
 def peer_uid_of(request: Request) -> int | None:
-    """Return whose connection a request came by; None if the kernel does not know."""
+    """Return the user id of a connection's other end; None if the kernel does not know it."""
     client, server = request.client, request.scope.get("server")
     if client is None or server is None or server[1] is None:
         return None

@@ -1,7 +1,7 @@
-"""HTTP/1.1 that hangs up on whoever takes too long over the head of a request.
+"""HTTP/1.1 that closes connections whose request headers take too long to arrive.
 
 uvicorn waits for it without end: a thousand connections with half a head each would keep a thousand
-sockets. The time of a body is `api.entry`'s affair.
+sockets. `api.entry` limits the time of a body.
 """
 
 import asyncio

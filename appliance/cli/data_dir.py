@@ -1,4 +1,4 @@
-"""Where an appliance is: its data directory, and what people are told of one that runs."""
+"""The data directory of an appliance, and the printed summary of a running one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ DataDir = Annotated[
 
 
 def print_state(state: InstanceState) -> None:
-    """Tell people how to reach an appliance."""
+    """Print how to reach an appliance."""
     typer.echo(f"The appliance is up with {state.num_systems} system(s).")
     typer.echo(f"  address    {state.address}")
     typer.echo(f"  dashboard  {state.rest_url}/")

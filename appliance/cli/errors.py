@@ -1,4 +1,4 @@
-"""How a command of `appliance` ends with an error: one line, and an exit code by its kind."""
+"""Ends a command of `appliance` with one line for an error, and an exit code by its kind."""
 
 import contextlib
 import logging

@@ -114,7 +114,7 @@ def _token(path: Path | None, settings: Settings) -> str:
 
 
 def _runtime_root(settings: Settings, join: str, name: str) -> Path:
-    """Return the same directory at every start, so that what a killed agent left is taken over."""
+    """Return a directory that is the same at every start, so pods of a killed agent are found."""
     digest = hashlib.sha256(f"{join} {name}".encode()).hexdigest()[:8]
     return settings.runtime_parent / f"wsc-{digest}"
 

@@ -1,4 +1,4 @@
-"""What the command line starts: as which program management serves, and what its pods run.
+"""The programs that the command line starts: management, and those of the pods.
 
 `appliance` has one `Program`, the default. Another one is handed over as the object of the command
 line's context, by a program that builds its own command line from the same parts.

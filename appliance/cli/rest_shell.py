@@ -16,7 +16,7 @@ _GRACE_SECONDS = 3
 
 
 def let_in(listener: socket.socket) -> None:
-    """Let callers connect, before anybody is told where: who calls at once waits a moment."""
+    """Listen before the address is announced, so that early callers wait instead of failing."""
     listener.listen()
 
 

@@ -1,4 +1,4 @@
-"""URLs on a command line, which everybody on the machine can read: they hold no password."""
+"""Refuses passwords in URLs on a command line, which every user of the machine can read."""
 
 import re
 from collections.abc import Callable

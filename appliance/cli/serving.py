@@ -97,7 +97,7 @@ async def _run(options: ManagementOptions, program: Program, ready_descriptor: i
 
 
 async def _leads(candidacy: Candidacy, is_ended: asyncio.Event) -> bool:
-    """Wait until this management leads; False if it is to end before."""
+    """Wait until this management is the leader; False if it is stopped before."""
     leading = asyncio.create_task(asyncio.to_thread(candidacy.lead))
     ending = asyncio.create_task(is_ended.wait())
     await asyncio.wait((leading, ending), return_when=asyncio.FIRST_COMPLETED)
@@ -114,7 +114,7 @@ async def _run_alone(
     is_ended: asyncio.Event,
     candidacy: Candidacy | None = None,
 ) -> None:
-    """Be the one management of a data directory, until the end is asked for."""
+    """Run as the only management of a data directory, until it is stopped."""
     instance = Instance(options.data_dir)
     if candidacy is None:  # else the lease says who is the one
         instance.acquire()

@@ -1,4 +1,4 @@
-"""The flags of a command from the settings of a dataclass, so that none is written down twice."""
+"""Makes the flags of a command, such as `appliance up`, from the fields of a settings dataclass."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ def with_settings(
 
     Args:
         root: The dataclass whose settings they are.
-        callbacks: What looks at a flag's value, by the name of the setting.
+        callbacks: Validators of flags, by the name of the setting.
     """
 
     def decorate(command: Command) -> Command:

@@ -1,4 +1,4 @@
-"""`appliance status` and `appliance down`: ask for an appliance that runs, and end it."""
+"""`appliance status` and `appliance down`: find a running appliance, and stop it."""
 
 import shutil
 

@@ -73,7 +73,7 @@ def up(
 
 
 def _check_device(options: ManagementOptions) -> None:
-    """Raise `UserError` if systems are to compute on devices that this machine has not.
+    """Raise `UserError` if systems should compute on a device that this machine lacks.
 
     Pods elsewhere find out by themselves: this machine says nothing of theirs.
     """
@@ -89,7 +89,7 @@ def _check_device(options: ManagementOptions) -> None:
 
 
 def _warn_root(options: ManagementOptions) -> None:
-    """Say whom an appliance of root serves, which is not what one may expect."""
+    """Warn that an appliance started by root serves other users differently than expected."""
     if os.getuid() != ROOT or options.trust.needs_token:
         return
     others = (
@@ -138,7 +138,7 @@ def _start_in_background(options: ManagementOptions, program: Program) -> Instan
 
 
 def _environment_of_serve() -> dict[str, str]:
-    """Return our environment without what the options say, since pods would inherit it."""
+    """Return our environment without variables that are options, since pods would inherit them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     for name in SECRET_VARIABLES:
         environment.pop(name, None)
@@ -174,7 +174,7 @@ def _kubernetes(path: Path | None) -> str:
 
 
 def _text_of(path: Path | None, what: str) -> str:
-    """Return what a file holds; nothing if there is none."""
+    """Return the content of a file; empty if none is given."""
     if path is None:
         return ""
     try:

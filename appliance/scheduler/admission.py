@@ -1,7 +1,7 @@
-"""Whether a job may start: whole gangs, and never to the delay of one that was promised a start.
+"""Whether a job may start: gangs are admitted whole, and never delay a promised start.
 
-`CycleState` is the working state of one cycle: what is still free, what is promised, who is still
-in question. It lives for one call of `cycle.run_cycle` and is the one thing there that changes.
+`CycleState` is the working state of one cycle: free resources, promises, and the jobs not yet
+decided. It exists for one call of `cycle.run_cycle` and is the only mutable value there.
 """
 
 from bisect import insort
@@ -44,7 +44,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preempt:
-    """A running job stops, goes back into the queue, and later on from its last checkpoint.
+    """Stop a running job and requeue it; it later continues from its last checkpoint.
 
     Attributes:
         job: The job that stops.
@@ -79,7 +79,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """When something becomes free, at the latest as far as is known; by time, then by job."""
+    """The latest known time at which a grant is released; ordered by time, then by job."""
 
     at_seconds: float
     job: str
@@ -120,7 +120,7 @@ class CycleState:
         self.stuck: dict[JobId, None] = {}
 
     def _take_reservations(self) -> dict[str, Placement]:
-        """Take what workflows keep for themselves, and return it by workflow."""
+        """Take the resources that workflows reserve, and return them by workflow."""
         idle: dict[str, Placement] = {}
         for reservation in self.snapshot.reservations:
             kept = self.frame.reserved(reservation)
@@ -143,7 +143,7 @@ class CycleState:
         return idle
 
     def _reachable(self) -> NDArray[np.int64]:
-        """Return what would be free if all that runs had ended."""
+        """Return what would be free if every running job had ended."""
         everything = self.free.copy()
         for ending in self.endings:
             everything.give(ending.held)
@@ -154,15 +154,15 @@ class CycleState:
         return float(self.snapshot.now_seconds + self.queue.columns.bound[slot])
 
     def known_end_of(self, slot: int) -> float:
-        """Return the same, infinite if that is a mere guess."""
+        """Return the same, but infinity if the bound is only a guess."""
         return float(self.snapshot.now_seconds + self.queue.columns.known_bound[slot])
 
     def close(self, slot: int) -> None:
-        """Take a job out of question for the rest of the cycle."""
+        """Exclude a job from the rest of the cycle."""
         self.is_open[slot] = False
 
     def try_admit(self, slot: int) -> bool:
-        """Admit a job if it fits now and delays nobody who was promised a start."""
+        """Admit a job if it fits now and delays no promised start."""
         if self.queue.demands[slot].num_systems > self.free.systems.bit_count():
             return False  # most of those asked fail here; the rest is dearer
         job = self.queue.jobs[slot]
@@ -178,7 +178,7 @@ class CycleState:
         return True
 
     def try_admit_reserved(self, slot: int) -> bool:
-        """Admit a job on what its workflow keeps, and on free resources for what that lacks."""
+        """Admit a job on its workflow's reservation, completed from free resources."""
         job = self.queue.jobs[slot]
         mine = self._idle[job.workflow] if job.workflow else Placement()
         capacity = self.free.copy()
@@ -223,7 +223,7 @@ class CycleState:
         already_held: int = 0,
         groups_already_held: int = 0,
     ) -> None:
-        """Give a job what it was placed on."""
+        """Admit a job with a placement."""
         job = self.queue.jobs[slot]
         grant = self._grant(job, placement)
         known_end = self.known_end_of(slot)
@@ -244,7 +244,7 @@ class CycleState:
             )
 
     def admit_lookup(self, slot: int) -> None:
-        """Let a compile job start at once, to look into the compile cache: that takes nothing."""
+        """Start a compile job at once for its cache lookup, which takes no resources."""
         job = self.queue.jobs[slot]
         self.close(slot)
         grant = replace(self._grant(job, Placement()), is_lookup=True)
@@ -285,7 +285,7 @@ def fitting_slots(queue: JobQueue, supply: NDArray[np.int64]) -> NDArray[np.bool
 
 
 def sift(cycle: CycleState) -> None:
-    """Settle what depends on nobody else: hopeless requests, cache lookups, kept reservations."""
+    """Decide what depends on no other job: infeasible requests, cache lookups, reservations."""
     queue = cycle.queue
     key = cycle.key
     everything = Capacity(cycle.frame)
@@ -311,7 +311,7 @@ def sift(cycle: CycleState) -> None:
 
 
 def _admit_lookups(cycle: CycleState) -> None:
-    """Start compile jobs that have yet to look into the cache, as many as may at a time."""
+    """Start cache lookups of compile jobs, up to the limit of concurrent ones."""
     queue = cycle.queue
     room = cycle.snapshot.policy.max_lookups
     looking = Counter(grant.account.user for grant in cycle.snapshot.grants if grant.is_lookup)

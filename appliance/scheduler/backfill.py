@@ -1,9 +1,9 @@
-"""Backfill: a blocked job is promised a start, and others may pass it where that promise stands.
+"""Backfill: a blocked job is promised a start; jobs behind it start where they do not delay it.
 
-A promise walks through the ends of what runs until the whole gang fits. Whoever ends before that
-time, or takes nothing that the promise needs, may start now. As limits are upper bounds, a promise
-can only move forward in time. One promise is made per queue type (execute, compile):
-promising everybody costs more than it brings.
+A promise is found by releasing running jobs in order of their ends until the whole gang fits. A job
+that ends before that time, or takes nothing that the promise needs, may start now. Because limits
+are upper bounds, a promised start can only become earlier. One promise is made per queue type
+(execute, compile): promising everybody costs more than it brings.
 
 Source: Lifka, The ANL/IBM SP scheduling system, 1995. We differ: candidates are tried the shortest
 expected first (Tsafrir et al., 2007, section 5), and demands have many dimensions.
@@ -80,7 +80,7 @@ def _steps(cycle: CycleState) -> list[Ending]:
 
 
 def fill(cycle: CycleState) -> None:
-    """Admit jobs that delay no promise, in the order that the policy names."""
+    """Admit jobs that delay no promise, in the policy's order."""
     policy = cycle.snapshot.policy
     if policy.backfill is BackfillOrder.NONE:
         return
@@ -107,7 +107,7 @@ def _candidates(cycle: CycleState) -> NDArray[np.bool_]:
 
 
 def _ranks(cycle: CycleState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return what candidates are tried by; equal ones are tried as they stand in the queue."""
+    """Return the sort key of candidates; ties are tried in queue order."""
     key = cycle.key[slots]
     if cycle.snapshot.policy.backfill is BackfillOrder.QUEUE:
         return np.asarray(key.argsort().argsort(), dtype=np.float64)

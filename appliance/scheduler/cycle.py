@@ -1,7 +1,7 @@
 """One scheduling cycle: from a snapshot of the cluster and the queue to decisions.
 
 1. *Order.* Each job gets a key: priority, quota, fair share, age, submission (`order`).
-2. *Sift.* Cache hits start, hopeless requests are refused, workflows get what they keep
+2. *Sift.* Cache lookups start, infeasible requests are rejected, workflows get their reservations
    (`admission`).
 3. *Admit* in order, until in each queue type (execute, compile) a job does not fit.
 4. *Promise* that job a start, and stop lower priorities for it where that is allowed (`backfill`,
@@ -60,7 +60,7 @@ def run_cycle(snapshot: ClusterSnapshot, queue: JobQueue) -> CycleOutcome:
 def would_start(
     snapshot: ClusterSnapshot, queue: JobQueue, job: PendingJob
 ) -> Admit | Reject | Wait:
-    """Say what would become of a job if it were submitted now.
+    """Decide whether a job would start if it were submitted now.
 
     Args:
         snapshot: The cluster.
@@ -98,7 +98,7 @@ def _admit_in_order(cycle: CycleState) -> None:
 
 
 def _set_aside(cycle: CycleState, slot: int) -> None:
-    """Refuse a job that cannot fit even on the empty cluster; else it waits for repairs."""
+    """Reject a job that does not fit on the empty cluster; else it waits for repairs."""
     job = cycle.queue.jobs[slot]
     try:
         check_feasible(job, cycle.snapshot)

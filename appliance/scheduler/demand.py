@@ -1,8 +1,8 @@
 """What a job needs before it can start: a gang, granted whole or not at all.
 
-A demand is also a row of numbers (`columns`), so that a hundred thousand jobs are held against what
-is free in a few vector comparisons. The row is necessary, not sufficient: pods are whole and do not
-split over nodes. `placement` has the last word.
+A demand is also a row of numbers (`columns`), so that a hundred thousand jobs are compared with the
+free resources in a few vector operations. That comparison is necessary, not sufficient, because a
+pod cannot be split over nodes; `placement` decides.
 """
 
 from collections.abc import Iterable
@@ -52,7 +52,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRoom:
-    """What a node has to give.
+    """Free capacity of a node.
 
     Attributes:
         roles: Its roles.

@@ -1,4 +1,4 @@
-"""Who had how much: past use of each account, halved with time, and the order that follows.
+"""Fair share: past use of each account, decayed by half-life, and the order that follows.
 
 Two levels, as in Slurm's fair tree: sessions against their shares, then the users of one session
 against each other. The result is not a number per job but a *class* per account, in steps of a
@@ -25,7 +25,7 @@ _LEAST_USE = 1e-9
 
 
 class Account(NamedTuple):
-    """Whom use is charged to."""
+    """The session and user to which use is charged."""
 
     session: str
     user: str
@@ -67,7 +67,7 @@ class UsageLedger:
         return 0.0 if number is None else float(self._grown[number] * self._decay(at_seconds))
 
     def accounts(self) -> list[Account]:
-        """Return everybody who ever used anything."""
+        """Return every account with recorded use."""
         return list(self._numbers)
 
     def all_used(self, *, at_seconds: float) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """What is free at a moment, and which systems, node groups and nodes a gang would get.
 
-`Frame` gives every name of a snapshot a bit or an index, once. `Capacity` is what is free; sets of
-systems are integers, so that taking and giving back are single operations and "what if" is cheap:
-`Capacity.give` hands back its own undo. `place` decides, and does not take.
+`Frame` gives every name of a snapshot a bit or an index, once. `Capacity` is what is free. Sets of
+systems are integers used as bit sets, so taking and giving back are single operations, and trying
+is cheap: `Capacity.give` returns its own undo. `place` decides, and takes nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -223,7 +223,7 @@ class Capacity:
             self.cores[share.node] += sign * share.pod.count * share.pod.num_cores
 
     def columns(self) -> NDArray[np.int64]:
-        """Return the row of numbers that demands are held against."""
+        """Return the free amounts as the row with which demands are compared."""
         frame = self.frame
         groups = [(self.groups & frame.group_mask(kind)).bit_count() for kind in GroupKind]
         rooms = (
@@ -312,9 +312,9 @@ def _choose_groups(demand: Demand, capacity: Capacity) -> int | None:
 
 
 def _choose_nodes(pods: Sequence[PodDemand], capacity: Capacity) -> tuple[NodeShare, ...] | None:
-    """Put pods on nodes, the largest first, each where least memory is left over.
+    """Assign pods to nodes, the largest first, each where least memory remains.
 
-    A tree of SwarmX pods is there to share nodes; others leave whole nodes to others.
+    Pods of a SwarmX tree are spread over nodes; other pods fill up nodes that are in use.
     """
     memory, cores = capacity.memory.copy(), capacity.cores.copy()
     counts: dict[tuple[int, PodDemand], int] = {}

@@ -1,4 +1,4 @@
-"""What an administrator may choose about scheduling; every field has a default that suits most."""
+"""The scheduling policy, as administrators set it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ ADMIN_BUCKET_END = 100
 
 
 class BackfillOrder(StrEnum):
-    """Which of the jobs that could pass a blocked one goes first."""
+    """The order in which candidates for backfill are tried."""
 
     NONE = "none"
     QUEUE = "queue"
@@ -29,8 +29,8 @@ class Policy:
         backfill: Whether jobs may pass a blocked one without delaying it, and in which order they
             are tried: as they stand in the queue, or the shortest first (by what is learned of its
             like), which lowers the mean wait. `none` is strict first come, first served.
-        backfill_depth: At most so many candidates are examined closely in one cycle, so that a
-            long queue cannot make a cycle long. 500 jobs fill any cluster that we know of.
+        backfill_depth: Number of candidates that one cycle examines closely, so that a long queue
+            does not make it slow. 500 jobs fill any cluster that we know of.
         uses_fair_share: Whether, within equal priority, accounts that had less than their share go
             first. Users of one session share its part alike.
         half_life_seconds: After this time, past use counts half; a week, as is usual.
@@ -47,12 +47,12 @@ class Policy:
         driver_share: Part of the memory of management nodes that drivers may hold together. They
             wait for jobs of their own, whose coordinators need such memory, so they must never
             hold all of it.
-        max_lookups: So many compile jobs at a time may have started without the memory that
-            compiling takes: to look into the compile cache, and, in vain, to wait for that memory.
-            Each is a process of some ten megabytes of its own.
-        max_user_lookups: The same of one user.
-        plan_depth: So many waiting jobs are planned one by one for their expected start; those
-            behind get an estimate from the work ahead of them.
+        max_lookups: Number of compile jobs that may run at a time without holding memory for
+            compiling: they look into the compile cache and, after a miss, wait for that memory.
+            Each is a process of about ten megabytes.
+        max_user_lookups: The same for one user.
+        plan_depth: Number of waiting jobs whose expected start is planned individually; the others
+            get an estimate from the work ahead of them.
     """
 
     backfill: BackfillOrder = BackfillOrder.SHORTEST

@@ -1,10 +1,10 @@
 """Which running jobs to stop so that a blocked one of higher priority can start.
 
-What if this job were gone? `Capacity.give` answers on a copy. Victims are whole gangs, of a
-strictly lower bucket (a higher value would let two users push each other out for ever), that can go
-on from a checkpoint; aging gives nobody the right to preempt. With quotas, a session that is within
-its own may also take back from one that borrows, at equal priority or lower. So the priority of
-what is admitted never falls.
+Candidates are released on a copy of the capacity (`Capacity.give`) to see whether the job then
+fits. Victims are whole gangs, of a strictly lower bucket (a higher value would let two users push
+each other out for ever), that can go on from a checkpoint; aging gives nobody the right to preempt.
+With quotas, a session that is within its own may also take back from one that borrows, at equal
+priority or lower. So the priority of what is admitted never falls.
 
 Source: Kueue, pkg/scheduler/preemption (minimal set: remove until it fits, then put back whoever is
 not needed).
@@ -21,7 +21,7 @@ from appliance.scheduler.snapshot import Grant
 
 
 def preempt_for(cycle: CycleState, slot: int, promise: Promise) -> Promise:
-    """Stop lower priorities for a blocked job where that is allowed and enough.
+    """Preempt jobs of lower priority for a blocked job, if that is allowed and suffices.
 
     Args:
         cycle: The cycle; it gets a decision for each victim.
@@ -76,7 +76,7 @@ def find_victims(cycle: CycleState, slot: int) -> tuple[Grant, ...]:
 def _minimal(
     cycle: CycleState, slot: int, capacity: Capacity, chosen: list[Grant]
 ) -> tuple[Grant, ...]:
-    """Put back, the most urgent first, whoever need not go."""
+    """Remove victims that are not needed, the most urgent first."""
     needed = []
     for grant in reversed(chosen):
         without = capacity.copy()

@@ -1,10 +1,10 @@
-"""How long a job will run: its own limit, else what its like took, else a default.
+"""How long a job will run: its own limit, else the time of similar jobs, else a default.
 
 When a running job ends is known better from its own steps, see `snapshot.Grant.progress`.
 
-Two numbers, for two uses. The *bound* is what reservations rest on: a job that is promised a start
-must not be delayed by one that overran a guess. The *expected* time orders candidates and is told
-to users. It is the mean of the last two like runs, which beats what users write in their requests.
+There are two numbers. Promised starts rest on the *bound*: a job that overruns a guess must not
+delay a promised start. The *expected* time orders candidates and is shown to users; it is the mean
+of the last two similar runs, which is more accurate than what users request.
 
 Source: Tsafrir, Etsion and Feitelson, Backfilling using system-generated predictions rather than
 user runtime estimates, IEEE TPDS 18(6), 2007. We differ: predictions never shorten a bound that a
@@ -44,8 +44,8 @@ class Estimate:
         expected_seconds: Most likely.
         bound_seconds: At most, as far as is known.
         basis: What the expected time rests on.
-        is_bound_known: Whether the bound is the job's own limit, or learned from its own program. A
-            user's other programs, and the default, tell too little to let it pass anybody.
+        is_bound_known: Whether the bound is the job's own limit, or learned from its own program.
+            The user's other programs and the default are too uncertain to backfill on.
     """
 
     expected_seconds: float
@@ -55,7 +55,7 @@ class Estimate:
 
     @property
     def known_bound_seconds(self) -> float:
-        """The bound, infinite if it is a mere guess: such a job passes nobody on its strength."""
+        """The bound, or infinity if it is a guess: a guessed bound never justifies backfilling."""
         return self.bound_seconds if self.is_bound_known else math.inf
 
 
@@ -89,13 +89,13 @@ class RunHistory:
         self._runs: dict[Origin, deque[float]] = {}
 
     def observe(self, user: str, program: str, job_type: JobType, seconds: float) -> None:
-        """Take note of a job that ended well."""
+        """Record the run time of a job that succeeded."""
         for name in {program, ""}:
             runs = self._runs.setdefault(Origin(user, name, job_type), deque(maxlen=_RUNS_KEPT))
             runs.append(max(seconds, _MIN_SECONDS))
 
     def knows(self, user: str, program: str, job_type: JobType) -> bool:
-        """Whether a job of this very program has run."""
+        """Whether a job with exactly this program has run."""
         return bool(program) and Origin(user, program, job_type) in self._runs
 
     def estimate(

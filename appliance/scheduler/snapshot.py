@@ -1,7 +1,7 @@
-"""What the scheduler sees of the cluster at one moment; everything it decides follows from this.
+"""The scheduler's only input beside the queue: the cluster at one moment.
 
-Management fills in what it has. A field left at its default switches the feature that rests on it
-off: without sessions there are no quotas, without a ledger nobody has used anything.
+A field left at its default disables the feature that needs it: without sessions there are no
+quotas, without a ledger no past use.
 """
 
 from collections.abc import Iterator, Mapping

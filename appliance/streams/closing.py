@@ -6,11 +6,11 @@ from typing import Self
 
 
 class ClosedOnExit(ABC):
-    """Is closed when the `with` block that it was opened for ends, however that ends."""
+    """Closes itself at the end of its `with` block."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what it holds; may be called more than once."""
+        """Release all resources; may be called more than once."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""A pod's end of all its streams: shared memory on its own host, the network to another one.
+"""A pod's end of all its streams: shared memory on its own node, the network to others.
 
 What a pod serves is served both ways; which way a reader comes follows from where the two pods run
 (`PodSpec.hosts`). The network always ends in a ring in shared memory, filled

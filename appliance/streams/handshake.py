@@ -1,4 +1,4 @@
-"""The first exchange on a stream's connection: who is there, is it the right stream, the memory.
+"""The first exchange on a stream's connection: names, identity of the stream, and its memory.
 
 The connecting side sends one JSON object, the serving side answers with one and passes the
 descriptors of the memory along (SCM_RIGHTS). Both name themselves, so that a later error can say

@@ -1,4 +1,4 @@
-"""The cluster, as REST tells of it."""
+"""Schemas of the cluster in REST's answers."""
 
 import datetime as dt
 from collections.abc import Sequence

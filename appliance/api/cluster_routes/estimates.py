@@ -1,6 +1,6 @@
 """The planner over REST: the same numbers as `csctl estimate`.
 
-What is asked is thought about in a process of its own (`management.background.estimates`).
+Each question is answered in a separate process (`management.background.estimates`).
 """
 
 import asyncio

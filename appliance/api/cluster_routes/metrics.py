@@ -35,7 +35,7 @@ def get_metrics(
 
 
 class _Both(CollectorRegistry):
-    """What this process counts, and what the appliance is like now."""
+    """Metrics counted in this process together with those read from the appliance's state."""
 
     def __init__(self, collector: Collector) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sessions, as REST tells of them."""
+"""Schemas of sessions in REST's answers."""
 
 import datetime as dt
 from typing import Annotated

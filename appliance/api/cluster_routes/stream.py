@@ -114,7 +114,7 @@ async def _events(
 
 
 def _tell(services: Services, notices: Sequence[Notice], mark: str) -> str:
-    """Return changes as events; the last carries the mark, so that a cut batch comes again."""
+    """Return changes as events; the last alone has an id, so an interrupted batch is repeated."""
     events: list[tuple[str, Mapping[str, object]]] = []
     named: dict[Topic, list[str]] = {}
     for notice in notices:

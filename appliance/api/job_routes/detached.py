@@ -1,4 +1,4 @@
-"""Detached runs over REST: a script that the appliance runs as whoever asks."""
+"""Detached runs over REST: the appliance runs a script as the calling user."""
 
 from typing import Annotated
 

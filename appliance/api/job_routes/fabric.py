@@ -1,7 +1,7 @@
 """Traces of the simulated fabric, over REST: an SDK job's latest one, block by block.
 
-Nothing of a trace is unpacked here: it may come from anybody and be large. Each answer is one read
-of a bounded part of the file; docs/fabric-traces.md tells what is in it.
+Traces are not decompressed here: they are untrusted and may be large. Each answer is one read of a
+bounded part of the file; docs/fabric-traces.md tells what is in it.
 """
 
 from pathlib import Path as FilePath

@@ -1,4 +1,4 @@
-"""Jobs, as REST tells of them."""
+"""Schemas of jobs in REST's answers."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence

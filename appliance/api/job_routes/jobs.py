@@ -318,7 +318,7 @@ def _etag(job: JobRecord) -> str:
 
 
 def _mark(if_match: str) -> str:
-    """Return the mark of an If-Match header; empty for any state."""
+    """Return the ETag of an If-Match header; empty matches any state."""
     tag = if_match.strip()
     if tag in ("", "*"):
         return ""
@@ -338,7 +338,7 @@ def _labels(texts: list[str]) -> dict[str, str]:
 
 
 def with_zone(moment: dt.datetime | None) -> dt.datetime | None:
-    """Take a time without a zone for UTC."""
+    """Interpret a time without a zone as UTC."""
     if moment is None or moment.tzinfo is not None:
         return moment
     return moment.replace(tzinfo=dt.UTC)

@@ -1,4 +1,4 @@
-"""What pods print, over REST: whole, by its end, or as it comes."""
+"""Logs of pods over REST: whole, the last lines, or followed live."""
 
 import asyncio
 import json
@@ -174,7 +174,7 @@ def _start(path: FilePath, tail: int | None, offset: int | None) -> int:
 
 
 def _whole(path: FilePath, offset: int) -> Iterator[bytes]:
-    """Yield a log up to where it ends now."""
+    """Yield a log up to its current end."""
     end = _size(path)
     while offset < end:
         offset, data = read_log(path, offset, min(MAX_BYTES, end - offset))
@@ -185,7 +185,7 @@ def _whole(path: FilePath, offset: int) -> Iterator[bytes]:
 
 
 def _read_lines(path: FilePath, offset: int, *, is_over: bool) -> tuple[int, bytes]:
-    """Return whole lines alone, so that no character is cut, unless nothing more will come."""
+    """Return complete lines only, so that no character is split, unless the log has ended."""
     start, data = read_log(path, offset, _CHUNK_BYTES)
     end = data.rfind(b"\n") + 1
     if end == 0 and (is_over or len(data) == _CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""The queue over REST: who waits, why, until when; and what would become of a request."""
+"""The queue over REST: which jobs wait, why and until when; and whether a request would start."""
 
 import datetime as dt
 from typing import Annotated

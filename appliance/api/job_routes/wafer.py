@@ -1,4 +1,4 @@
-"""Where a job's layer steps lie on the wafer, over REST."""
+"""The placement of a job's layer steps on the wafer, over REST."""
 
 from pathlib import Path
 from typing import Annotated

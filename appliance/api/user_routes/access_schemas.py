@@ -1,4 +1,4 @@
-"""Users, tokens and the audit trail, as REST tells of them."""
+"""Schemas of users, tokens and the audit trail in REST's answers."""
 
 import datetime as dt
 from typing import Annotated

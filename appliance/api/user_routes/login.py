@@ -1,4 +1,4 @@
-"""Who one is, and logging in from a browser.
+"""Login and logout of browsers, and the identity of the caller.
 
 A browser trades a token for a login: a cookie that scripts cannot read and that other sites' pages
 cannot send. Its end is the token's, or twelve hours.

@@ -1,4 +1,4 @@
-"""Logging in at an identity provider: the way there, and the way back.
+"""Login at an identity provider: the redirect to it, and the callback.
 
 The browser goes there with a sealed cookie of ten minutes. It is `SameSite=Lax`, since the way back
 is a link of another site, which carries no stricter one; the login's own cookie is strict.

@@ -37,7 +37,7 @@ class ExpectedStart:
 
 
 class WaitingJobs:
-    """What is left of a finished cycle: the jobs that still wait, and what runs.
+    """The result of a finished cycle: the jobs that still wait, and the running jobs.
 
     Args:
         cycle: The finished cycle. What is needed of its queue is copied, as the queue goes on.

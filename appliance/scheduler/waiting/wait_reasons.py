@@ -1,9 +1,8 @@
 """Why a job waits, for whom, and at which position.
 
-"Why is my job not starting" is the question that users of clusters ask most. The answer is worked
-out when somebody asks, from what the cycle saw: explaining a hundred thousand jobs in each cycle
-would cost more than scheduling them. When a job is expected to start is computed in
-`expected_start`.
+The answer is computed on request from the state of the last cycle, because explaining a hundred
+thousand jobs in each cycle would cost more than scheduling them. When a job is expected to start is
+computed in `expected_start`.
 """
 
 import math
@@ -222,7 +221,7 @@ class Waits(Mapping[JobId, Wait]):
         )
 
     def _why_later(self, slot: int, heads: Sequence[Promise]) -> str:
-        """Say so when fair share, not time of submission, puts a job behind the first one."""
+        """Explain that fair share, not time of submission, puts a job behind the first one."""
         if not heads or not self._waiting.cycle.snapshot.policy.uses_fair_share:
             return ""
         job, head = self._waiting.jobs[slot], heads[0].job

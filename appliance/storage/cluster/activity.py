@@ -1,4 +1,4 @@
-"""When jobs held systems: what pictures of use over time are drawn from."""
+"""Times in which jobs held systems, for charts of utilization."""
 
 import datetime as dt
 from collections import defaultdict

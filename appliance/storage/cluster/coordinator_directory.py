@@ -1,4 +1,4 @@
-"""Where coordinators are, for a process that knows nothing else of jobs."""
+"""Looks up coordinators' addresses, for the proxy, which knows nothing else about jobs."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ _POSTGRESQL: dict[str, Any] = {  # Any: what libpq takes
 class CoordinatorDirectory:
     """Finds coordinators in a database that management writes.
 
-    It writes nothing, reads five columns and leaves the schema alone, so that it may be older or
-    newer than management; and it holds few connections and answers soon, or fails, since whoever
-    connects to a proxy makes it ask.
+    It only reads five columns and does not migrate the schema, so it may be older or newer than
+    management. Anyone who connects to the proxy causes a lookup, so connections are few and time is
+    limited.
 
     Args:
         url: SQLAlchemy URL of the database.

@@ -1,4 +1,4 @@
-"""What the cluster has, as rows: systems, nodes, node groups, and when systems are away."""
+"""The cluster as rows: systems, nodes, node groups and maintenance windows."""
 
 from collections.abc import Sequence
 
@@ -98,7 +98,7 @@ class SystemRepository:
         """Store a system's health, notes and state.
 
         Args:
-            changed: The system as it shall be, with the version on which the change rests.
+            changed: The new state of the system, with the version on which the change is based.
 
         Returns:
             The system as it is now.

@@ -1,9 +1,9 @@
-"""One transaction in steps: what is to be written is gathered, and written together at its end.
+"""A transaction in steps: writes are collected, and executed together at its end.
 
-If the database refuses it, it is written once more step by step: the step that is at fault is
-undone, and the others stay. A database that is itself at fault (full, read-only, gone) is no step's
-fault, and the batch fails. What reads within a batch first writes what was gathered, so that it
-sees it.
+If the database rejects them, they are executed again step by step: the step with the error is
+rolled back, the others are kept. If the database itself has failed (full, read-only, unreachable),
+the whole batch fails. A read within a batch first executes the collected writes, so that it sees
+them.
 """
 
 import itertools
@@ -25,14 +25,14 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """Writes that are kept together or not at all.
+    """Writes that are committed together or not at all.
 
     Attributes:
-        on_failure: Told when the database refuses them at the end of the batch; without it, the
+        on_failure: Called if the database rejects them at the end of the batch; without it, the
             whole batch fails.
-        writes: What is yet to be written.
-        written: What was written already, since somebody wanted to read.
-        notes: What writers say to later ones of the batch.
+        writes: Writes not yet executed.
+        written: Writes already executed because of a read.
+        notes: Values that writers leave for later writers of the batch.
     """
 
     on_failure: OnFailure | None = None
@@ -70,7 +70,7 @@ class OpenStep:
 
 
 class Batch:
-    """What one thread has gathered for one transaction.
+    """The writes that one thread has collected for one transaction.
 
     Args:
         begin: Begins the transaction.
@@ -110,7 +110,7 @@ class Batch:
             self._connection.close()
 
     def add(self, write: Write) -> None:
-        """Gather a write; outside a step it stands and falls with the batch."""
+        """Collect a write; outside a step its failure fails the batch."""
         if self._open is not None:
             self._open.writes.append(write)
         elif self._closed and self._closed[-1].on_failure is None:
@@ -119,17 +119,17 @@ class Batch:
             self._closed.append(Step(writes=[write]))
 
     def note(self, key: str, value: str) -> None:
-        """Say something to whoever writes later in the batch; an undone step has said nothing."""
+        """Leave a value for later writers of the batch; a rolled back step leaves none."""
         notes = self._notes if self._open is None else self._open.notes
         notes[key] = value
 
     def noted(self, key: str) -> str | None:
-        """Return what was noted under a key; None if nothing was."""
+        """Return the value left under a key, or None."""
         said = None if self._open is None else self._open.notes.get(key)
         return self._notes.get(key) if said is None else said
 
     def after_commit(self, effect: Callable[[], None]) -> None:
-        """Call something once the batch is kept."""
+        """Call a function once the batch is committed."""
         self._effects.append(effect)
 
     def open_step(self, on_failure: OnFailure | None) -> None:
@@ -137,7 +137,7 @@ class Batch:
         self._open = Step(on_failure=on_failure)
 
     def close_step(self) -> None:
-        """End a step that went well."""
+        """End a step successfully."""
         step, self._open = self._open, None
         assert step is not None
         self._notes |= step.notes
@@ -149,7 +149,7 @@ class Batch:
             self._closed.append(step)
 
     def abandon_step(self) -> None:
-        """Undo a step."""
+        """Roll a step back."""
         self._open = None
         if self._savepoint is not None:
             self._savepoint.rollback()
@@ -174,7 +174,7 @@ class Batch:
         self._open.written += writes
 
     def take_effect(self) -> None:
-        """Do in memory what was kept."""
+        """Apply the committed writes to the values held in memory."""
         for write in self._kept:
             if write.effect is not None:
                 write.effect()

@@ -40,7 +40,7 @@ _POOL_CONNECTIONS = 32
 
 
 class WouldWaitError(Exception):
-    """The answer is not at hand in memory; a thread that may wait has to ask for it."""
+    """The answer is not in memory: the caller must repeat the query in a thread that may block."""
 
 
 class _OfThread(threading.local):
@@ -129,7 +129,7 @@ class Database:
             command.upgrade(config, "head")
 
     def claim(self) -> None:
-        """Become the one who writes; whoever was it before is refused from now on."""
+        """Become the only writer; writes of the previous one are rejected from now on."""
         token = secrets.token_hex(16)
         with self._writers.begin() as session:
             session.merge(WriterRow(id=1, token=token))
@@ -137,9 +137,9 @@ class Database:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make one transaction of all that this thread reads and writes in the block.
+        """Run all reads and writes of this thread in the block as one transaction.
 
-        Nothing is begun before the first statement; what is only to be written waits for the end.
+        The transaction begins with the first read; writes alone wait for the end of the block.
 
         Raises:
             StaleWriterError: Another management has claimed the database since this one did.
@@ -162,7 +162,7 @@ class Database:
         batch.take_effect()
 
     def step(self, on_failure: OnFailure | None = None) -> AbstractContextManager[None]:
-        """Within a batch, undo what the block wrote if it raises; the rest of the batch stays.
+        """Within a batch, roll back only what the block wrote if it raises.
 
         Args:
             on_failure: Called when the database refuses what the block wrote, which may turn out
@@ -187,7 +187,7 @@ class Database:
             batch.add(write)
 
     def takes_writes(self) -> bool:
-        """Return whether something would be kept now.
+        """Return whether the database accepts writes now.
 
         Raises:
             StaleWriterError: Another management has claimed the database since this one did.
@@ -201,40 +201,40 @@ class Database:
         return True
 
     def settle(self) -> None:
-        """In a batch, write now what was gathered, and raise what is wrong with it."""
+        """In a batch, execute the collected writes now, and raise their errors."""
         if self._batch is not None:
             self._batch.settle()
 
     def scalar(self, sql: str) -> Any:  # noqa: ANN401 - whatever the column has
-        """In a batch, return the one value of a query; what is yet to be written is not in it."""
+        """In a batch, return the single value of a query, which does not see collected writes."""
         if self._batch is None:
             raise InternalError("A query of one value was made outside a batch.")
         return self._batch.connection.exec_driver_sql(sql).scalar()
 
     def after_commit(self, effect: Callable[[], None]) -> None:
-        """Call something once what this thread writes is kept: at once outside a batch."""
+        """Call a function once this thread's writes are committed; outside a batch, immediately."""
         if self._batch is None:
             effect()
         else:
             self._batch.after_commit(effect)
 
     def note(self, key: str, value: str) -> None:
-        """In a batch, say something to whoever writes later in it; see `noted`."""
+        """In a batch, leave a value for later writers; see `noted`."""
         if (batch := self._batch) is not None:
             batch.note(key, value)
 
     def noted(self, key: str) -> str | None:
-        """Return what an earlier writer of the batch has noted; None if nothing."""
+        """Return the value that an earlier writer of the batch left, or None."""
         return None if (batch := self._batch) is None else batch.noted(key)
 
     @property
     def batch_number(self) -> int:
-        """A number that is another one in every batch of this thread; 0 outside a batch."""
+        """A number unique to this batch; 0 outside a batch."""
         return 0 if (batch := self._batch) is None else batch.number
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Let whatever would wait for the database in this thread raise `WouldWaitError`."""
+        """In the block, raise `WouldWaitError` instead of waiting for the database."""
         self._local.is_hasty = True
         try:
             yield
@@ -259,22 +259,22 @@ class Database:
         return connection
 
     def _joined(self, batch: Batch) -> Session:
-        """Return a session within a batch's transaction, which sees what was gathered."""
+        """Return a session in the batch's transaction, after executing the collected writes."""
         batch.settle()
         return Session(
             batch.connection, join_transaction_mode="rollback_only", expire_on_commit=False
         )
 
     def about_to_wait(self) -> None:
-        """Say that what comes now takes long; raises `WouldWaitError` where it may not."""
+        """Announce a slow operation; raises `WouldWaitError` where waiting is not allowed."""
         if self._local.is_hasty:
             raise WouldWaitError
 
     def _acquire(self) -> None:
-        """Wait for this process's turn to write, where there is one writer at a time.
+        """Wait for this thread's turn to write, where one thread writes at a time.
 
-        SQLite itself lets writers wait by asking again ever more rarely, which with many threads
-        costs more than writing.
+        SQLite lets writers wait by polling with growing pauses, which with many threads costs more
+        than writing.
         """
         if self._turn is not None and not self._local.has_turn:
             self._turn.acquire()

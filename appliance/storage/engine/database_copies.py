@@ -1,4 +1,4 @@
-"""Consistent copies of a database that is in use, and their way back.
+"""Consistent copies of a database that is in use, and their restoration.
 
 A SQLite file is copied as it is, at one moment, by SQLite itself. What a PostgreSQL server holds is
 copied table by table within one transaction, so at one moment too, in the server's own text format,

@@ -1,4 +1,4 @@
-"""Whether a SQLite file can be used: what is wrong with it, in a sentence with the next step.
+"""Checks whether a SQLite file is usable, and reports damage in a sentence with the next step.
 
 SQLite itself finds damage only where it happens to read, and then says so in its own words. So the
 file is looked at before SQLite opens it, and what SQLite refuses later is translated here.
@@ -100,7 +100,7 @@ def sentence_of(error: sqlite3.Error, path: Path) -> ClusterError | InternalErro
 
 @contextmanager
 def in_sentences(path: Path) -> Iterator[None]:
-    """Let what SQLite refuses in the block leave as a sentence.
+    """Translate SQLite's errors in the block into sentences.
 
     Raises:
         ClusterError: SQLite cannot use the file.

@@ -1,4 +1,4 @@
-"""Whose fault it is that something was not written."""
+"""Classifies failed writes: the fault of the database, or of the data."""
 
 from sqlalchemy.exc import (
     DataError,
@@ -26,7 +26,7 @@ def is_of_database(error: BaseException) -> bool:
 
 
 def first_of(error: BaseException) -> str:
-    """Return what was wrong first: what undoes it may have failed by it, in other words."""
+    """Return the first error of a chain: rolling back may have failed because of it."""
     first, before = error, error.__context__
     while before is not None:
         first = before if is_of_database(before) else first

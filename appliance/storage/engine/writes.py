@@ -1,4 +1,4 @@
-"""What is to be written, as values: rows for a statement, many of which are carried out as one.
+"""Pending writes as values: rows for a statement, many of which are executed together.
 
 A *turn* of the reconciler writes some hundred rows for dozens of jobs. Statement by statement,
 with an object for each row, that costs milliseconds of processor a job. So whoever writes says what
@@ -38,8 +38,8 @@ class Statement:
         rank: Where it stands among the statements of one transaction.
         clause: The statement. An update sets the columns that its rows name.
         on_postgresql: The same in another dialect, where one clause does not serve both.
-        complaint: Says what is wrong when a row of a write was to be changed and is not there; None
-            if that is all right.
+        complaint: Returns the error to raise if a row to be changed does not exist; None accepts
+            that.
     """
 
     rank: int

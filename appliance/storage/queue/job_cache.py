@@ -1,7 +1,7 @@
-"""The jobs that have not ended, and those that ended last, in memory.
+"""The unfinished jobs, and those that ended last, in memory.
 
-Management alone writes, so what it has written it need not read again. A record is put here once it
-is kept, and changed once the change is; nobody sees what a crash could take back.
+Management is the only writer, so it need not read its own writes again. Records are added and
+changed here only after the commit, so nobody sees what a crash could undo.
 """
 
 import threading
@@ -36,7 +36,7 @@ class LiveJobs:
         self.is_complete = False
 
     def find(self, job: JobId) -> JobRecord | None:
-        """Return a job as it is kept; None if it is not remembered here."""
+        """Return a job as committed; None if it is not in memory."""
         return self._live.get(job) or self._ended.get(job)
 
     def in_order(self) -> Sequence[JobRecord]:
@@ -56,7 +56,7 @@ class LiveJobs:
 
     # `Any`: values of the record's fields.
     def change(self, job: JobId, changes: Mapping[str, Any], *, starts: int = 0) -> None:
-        """Take note of new values of some fields; nothing happens to a job that is not here.
+        """Store new values of some fields; jobs that are not in memory are ignored.
 
         Args:
             job: The job.

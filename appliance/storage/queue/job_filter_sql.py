@@ -1,4 +1,4 @@
-"""A filter of jobs as conditions, order and bounds of a query."""
+"""Turns a filter of jobs (of REST or csctl) into SQL: conditions, order and bounds of a query."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -81,7 +81,7 @@ _ENTER[Phase.SCHEDULED] = _START
 
 
 def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
-    """Return what keeps a new job, with the events of its creation."""
+    """Return the writes that store a new job with the events of its creation."""
     user = record.user
     row = {
         "sequence": record.sequence,
@@ -125,31 +125,31 @@ def new_job(record: JobRecord, effect: _Effect) -> list[Write]:
 
 # `Any`: the value of a column.
 def job_change(job: JobId, name: str, value: Any, effect: _Effect) -> Write:  # noqa: ANN401
-    """Return what gives one column of a job a new value."""
+    """Return the write that sets one column of a job."""
     return Write(
         statement=_CHANGES[name], key=job, rows=({"of_job": job, name: value},), effect=effect
     )
 
 
 def job_holding(job: JobId, holding: Holding, started_at: dt.datetime, effect: _Effect) -> Write:
-    """Return what gives a job that runs what it was granted only now."""
+    """Return the write that adds to the grant of a running job."""
     row = {"of_job": job, "holding": holding.to_dict(), "started_at": started_at}
     return Write(statement=_HOLDING, key=job, rows=(row,), effect=effect)
 
 
 def job_entry(job: JobId, current: Phase, new: Phase, values: Row, effect: _Effect) -> Write:
-    """Return what moves a job from one phase to another."""
+    """Return the write that moves a job from one phase to another."""
     row = {"of_job": job, "of_phase": current.value, "phase": new.value, **values}
     return Write(statement=_ENTER[new], key=job, rows=(row,), effect=effect)
 
 
 def no_grants(job: JobId) -> Write:
-    """Return what takes a job's systems from it."""
+    """Return the write that removes a job's systems."""
     return Write(statement=_NO_GRANTS, key=f"grants of {job}", rows=({"of_job": job},))
 
 
 def new_grants(job: JobId, systems: tuple[str, ...]) -> Write:
-    """Return what gives a job systems."""
+    """Return the write that grants a job systems."""
     rows = [
         {"job": job, "system": name, "position": position} for position, name in enumerate(systems)
     ]
@@ -157,7 +157,7 @@ def new_grants(job: JobId, systems: tuple[str, ...]) -> Write:
 
 
 def new_event(event: EventRecord) -> Write:
-    """Return what keeps an event."""
+    """Return the write that stores an event."""
     row = {
         "job": event.job,
         "at": event.at,
@@ -171,7 +171,7 @@ def new_event(event: EventRecord) -> Write:
 
 
 def new_phase_events(job: JobId, phases: Sequence[Phase], message: str, now: dt.datetime) -> Write:
-    """Return what keeps the events that tell of phases entered; the message is the last one's."""
+    """Return the write that stores an event for each phase; the last has the message."""
     rows = [_phase_event(job, phase, "", now) for phase in phases[:-1]]
     rows.append(_phase_event(job, phases[-1], message, now))
     return Write(statement=_NEW_EVENT, key="", rows=rows)

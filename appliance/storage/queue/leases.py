@@ -1,4 +1,4 @@
-"""Leases: until when a client is believed to live. A job or workflow has one under its own id."""
+"""Leases: until when a client counts as alive. A job or workflow has one under its own id."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _GONE = Statement(rank=51, clause=delete(_LEASES).where(_LEASES.c.id == bindpara
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A claim to life that runs out unless it is renewed.
+    """A time limit on a client's silence; it expires unless it is renewed.
 
     Attributes:
         id: Id of the job or workflow.
@@ -90,7 +90,7 @@ class LeaseRepository:
         seconds: int,
         grace_seconds: float = 0.0,
     ) -> None:
-        """Begin every lease anew, as nobody could renew while management was away.
+        """Restart every lease, because clients could not renew theirs while management was down.
 
         Args:
             jobs: The jobs that have not ended; leases of other jobs end, leases of workflows go on.

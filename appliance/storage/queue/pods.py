@@ -71,13 +71,13 @@ class PodRepository:
             )
 
     def has_ended(self, name: PodName) -> bool:
-        """Whether a pod's end is kept."""
+        """Whether a pod's end is stored."""
         query = select(PodRow.ended_at).where(PodRow.name == name)
         with self._database.reading() as session:
             return session.scalar(query) is not None
 
     def set_ended(self, name: PodName, *, exit_code: int, message: str, at: dt.datetime) -> None:
-        """Store how a pod ended, unless its end was kept before."""
+        """Store how a pod ended, unless its end is stored already."""
         row = {
             "of_name": name,
             "phase": "Succeeded" if exit_code == 0 else "Failed",

@@ -1,4 +1,4 @@
-"""What a job's training shows step by step: loss, rate and whatever else it gives out.
+"""Series of a job's training: loss, rate and other scalar outputs, step by step.
 
 A series is bounded: when it has grown to twice the limit, every second one of its older points is
 dropped, so that a long run keeps its whole course at a coarser step and its end in full.

@@ -1,4 +1,4 @@
-"""Workflows and what they keep between their jobs, as rows."""
+"""Workflows and their reservations, as rows."""
 
 from collections.abc import Sequence
 
@@ -64,7 +64,7 @@ class WorkflowRepository:
             rows.execute(delete(ReservationRow).where(ReservationRow.workflow == workflow))
 
     def reserve(self, workflow: WorkflowId) -> None:
-        """Ask that what the workflow's next jobs get stays its own until it is released.
+        """Reserve the grants of the workflow's next jobs until the workflow is released.
 
         Raises:
             NotFoundError: There is no such workflow.
@@ -76,7 +76,7 @@ class WorkflowRepository:
                 raise NotFoundError(f"There is no workflow {workflow!r}.")
 
     def reserving(self) -> Sequence[WorkflowId]:
-        """Return the workflows that keep what their jobs get."""
+        """Return the workflows with a reservation."""
         wanted = (WorkflowRow.reserves_resources, WorkflowRow.is_released.is_(False))
         with self._database.reading() as rows:
             return [

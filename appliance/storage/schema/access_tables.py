@@ -9,7 +9,7 @@ from appliance.storage.schema.tables import Base
 
 
 class UserRow(Base):
-    """A person whom the appliance knows more of than their calls say."""
+    """An account: what the appliance stores about a user."""
 
     __tablename__ = "users"
 

@@ -1,4 +1,4 @@
-"""Whom to tell of jobs, and what is still to be sent.
+"""Subscriptions to notifications about jobs, and undelivered notifications.
 
 The events of jobs are the source: a phase change writes its event in its own transaction, and
 `gather` turns the events that nobody has looked at into deliveries. So nothing is lost when
@@ -61,7 +61,7 @@ class NotificationRepository:
         self._is_used: bool | None = None
 
     def follow(self, job: JobId, targets: Sequence[Target]) -> None:
-        """Let targets be told of what happens to a job from now on."""
+        """Subscribe targets to the events of a job from now on."""
         if not targets:
             return
         self._is_used = True
@@ -70,9 +70,9 @@ class NotificationRepository:
             rows.add(FollowedJobRow(job=job, targets=[asdict(each) for each in targets], seen=seen))
 
     def is_used(self) -> bool:
-        """Whether there may be anything to do: nobody asks the database while nobody is to be told.
+        """Whether there may be anything to do, so that the database is not queried in vain.
 
-        What an earlier management has left is looked up once; this one is the only writer.
+        Subscriptions of an earlier management are looked up once; this one is the only writer.
         """
         if self._is_used is None:
             with self._database.reading() as rows:

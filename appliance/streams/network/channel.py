@@ -143,7 +143,7 @@ class Channel:
             raise ChannelBrokenError(f"nothing arrived for {silence:.1f} s")
 
     def excuse(self) -> None:
-        """Start to count the silence anew, after a time in which this end did not read."""
+        """Restart the measurement of silence, after a time in which this end did not read."""
         self._heard = self._clock.monotonic_seconds()
 
     def linger(self) -> None:
@@ -174,7 +174,7 @@ class Channel:
         self._connection.close()
 
     def hand_over(self) -> socket.socket:
-        """Return the connection itself, for other uses; the channel is of none any more."""
+        """Return the connection for other uses; the channel can no longer be used."""
         return self._connection
 
     def _next_frame(self, tick: Tick) -> Frame:

@@ -75,7 +75,7 @@ class Challenge:
 
 
 def introduce(connection: socket.socket, hello: Message, options: NetworkOptions) -> Message:
-    """Go through the handshake as a client and return the server's answer.
+    """Perform the client's side of the handshake and return the server's answer.
 
     Args:
         connection: Connected; its timeout applies.

@@ -1,4 +1,4 @@
-"""The receiving end of a ring's network edge: a bridge that ends the network in a local ring.
+"""Receives tensors from another node straight into a local ring.
 
 A receiver is the writer of a local ring. Bytes go from the socket straight into the ring's next
 slot, as far ahead of the ring's readers as there are free slots; each free slot is told to the

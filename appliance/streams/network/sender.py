@@ -1,4 +1,4 @@
-"""The sending end of a ring's network edge: slots go out as they are published, without a copy.
+"""Sends the tensors of a ring to another node, as they are published and without a copy.
 
 A sender is a reader of the local ring. It keeps a slot until the receiver has acknowledged it, so
 after a broken connection it sends again what did not arrive, from the same memory; the receiver

@@ -1,4 +1,4 @@
-"""Where a pod listens for the pods of its job on other nodes: one port for all its streams."""
+"""A pod's listener for the pods of its job on other nodes: one port for all its streams."""
 
 import contextlib
 import ipaddress
@@ -84,7 +84,7 @@ class NetworkServer:
         return f"{self._options.host}:{self._listener.getsockname()[1]}"
 
     def offer(self, name: str, service: Service) -> None:
-        """Serve something from now on; what is over by now is forgotten."""
+        """Serve something from now on, and forget services that are over."""
         with self._lock:
             over = [known for known, offered in self._services.items() if offered.is_over]
             for known in over:
