@@ -28,7 +28,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup client sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -111,6 +111,9 @@ packages: ## Install what the tests need from Debian: a browser, PostgreSQL, Pro
 
 fabric: $(INSTALLED) ## Build the fabric simulator's kernel anew (needs clang-19)
 	$(PY) -m appliance.fabric.native.build
+
+sparse: $(INSTALLED) ## Build the products with sparse weights anew (needs clang-19)
+	$(PY) -m appliance.numerics.sparse.native.build
 
 dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build

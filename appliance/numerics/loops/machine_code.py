@@ -1,8 +1,8 @@
-"""LLVM as a just-in-time compiler: text in, a loop to run on addresses out.
+"""LLVM as a just-in-time compiler: text or bitcode in, functions to run on addresses out.
 
-A text is compiled once in a process, for the processor it runs on, and kept as long as the process
-lives; alike regions share it. Processes that are given a directory keep the machine code there, by
-the content of the text, and need not compile what another has compiled before.
+A module is compiled once in a process, for the processor it runs on, and kept as long as the
+process lives; alike regions share it. Processes that are given a directory keep the machine code
+there, by the content of the module, and need not compile what another has compiled before.
 """
 
 import ctypes
@@ -56,7 +56,7 @@ class MachineCode:
 
         Must not be used where a result has one element only.
         """
-        share = _share_work()
+        share = share_work()
         if share is None:
             self.run(size, pointers)
             return
@@ -70,7 +70,7 @@ _ENGINES: list[llvm.ExecutionEngine] = []
 
 
 @functools.cache
-def _share_work() -> Callable[[int, object, int, int], None] | None:
+def share_work() -> Callable[[int, object, int, int], None] | None:
     """Return the call of torch's OpenMP library that has a team of threads run a function.
 
     It is the team that runs torch's own operations for the calling thread, so that no more threads
@@ -96,16 +96,37 @@ def compile_text(text: str, num_pointers: int) -> MachineCode:
     Raises:
         RuntimeError: LLVM does not accept the text.
     """
-    path = _path(text)
+    return MachineCode(_engine(text), num_pointers)
+
+
+@functools.cache
+def compile_bitcode(bitcode: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Compile a module that clang has made; return the addresses of functions of it.
+
+    Args:
+        bitcode: The module, already optimized and for no processor in particular.
+        names: The functions.
+
+    Raises:
+        RuntimeError: LLVM does not accept the module.
+    """
+    engine = _engine(bitcode)
+    _ENGINES.append(engine)
+    return tuple(engine.get_function_address(name) for name in names)
+
+
+def _engine(module: str | bytes) -> llvm.ExecutionEngine:
+    """Return the owner of a module's machine code, which is looked for and kept on disk."""
+    path = _path(module)
     code = None if path is None else _load(path)
     if code is None:
-        code = _emit(text)
+        code = _emit(module)
         if path is not None:
             _keep(path, code)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return MachineCode(engine, num_pointers)
+    return engine
 
 
 def keep_machine_code(directory: Path | None) -> None:
@@ -132,11 +153,12 @@ _DIRECTORIES: list[Path] = []
 """Where machine code is kept: nowhere, or in one directory."""
 
 
-def _path(text: str) -> Path | None:
+def _path(module: str | bytes) -> Path | None:
     if not _DIRECTORIES:
         return None
     version = (llvm.llvm_version_info, llvmlite.__version__, *_processor())
-    name = hashlib.sha256(f"{version}\n{text}".encode()).hexdigest()
+    content = module.encode() if isinstance(module, str) else module
+    name = hashlib.sha256(f"{version}\n".encode() + content).hexdigest()
     return _DIRECTORIES[0] / f"{name}.o"
 
 
@@ -162,10 +184,15 @@ def _keep(path: Path, code: bytes) -> None:
         logger.warning("Machine code is not kept", extra={"reason": str(error)})
 
 
-def _emit(text: str) -> bytes:
+def _emit(source: str | bytes) -> bytes:
     """Return the object file of a module."""
     target = _target_machine()
-    module = llvm.parse_assembly(text)
+    if isinstance(source, bytes):
+        module = llvm.parse_bitcode(source)
+        module.triple, module.data_layout = target.triple, str(target.target_data)
+        made: bytes = target.emit_object(module)
+        return made
+    module = llvm.parse_assembly(source)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     builder = llvm.create_pass_builder(target, options)
