@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,8 @@ def main() -> int:
     runs: set[str] = set()
     for case in cases:
         for run in options.runs:
+            if SYSTEMS.get(run, 1) > case.systems:
+                continue
             if options.again or not table.has(case.name, run):
                 missing.put((case, run))
                 runs.add(run)
@@ -110,6 +113,8 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="wsc-modelzoo-") as scratch,
         appliances(runs, Path(scratch)) as addresses,
     ):
+        if any(case.data for case in cases):
+            make_data_sets(options)
         work(options, table, missing, addresses, Path(scratch))
     verdicts = {case.name: judge(case, table.answers.get(case.name, {})) for case in cases}
     for name, verdict in verdicts.items():
@@ -129,11 +134,25 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=600, help="limit of a run")
+    parser.add_argument("--limit", type=int, default=10**6, help="start no run after these seconds")
     parser.add_argument("--results", type=Path, default=Path("build/modelzoo.json"))
     options = parser.parse_args()
     options.only = tuple(options.only)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     return options
+
+
+def corpus(options: argparse.Namespace) -> Path:
+    """Return where the data sets are, beside the results."""
+    folder: Path = options.results.resolve().parent / "corpus"
+    return folder
+
+
+def make_data_sets(options: argparse.Namespace) -> None:
+    """Make the data sets that are missing."""
+    program = [f"{options.client}/bin/python", str(HERE / "corpus.py")]
+    arguments = [str(options.modelzoo.resolve()), str(corpus(options))]
+    subprocess.run([*program, *arguments], check=True, capture_output=True)
 
 
 @contextlib.contextmanager
@@ -158,10 +177,11 @@ def work(
     scratch: Path,
 ) -> None:
     """Run what is missing, some runs side by side."""
+    end = time.monotonic() + options.limit
 
     def serve(index: int) -> None:
         server = Server(options, scratch / f"server-{index}.log")
-        while True:
+        while time.monotonic() < end:
             try:
                 case, run = missing.get_nowait()
             except queue.Empty:
@@ -172,6 +192,7 @@ def work(
                 "work": str(folder),
                 "seconds": options.seconds,
                 "modelzoo": str(options.modelzoo),
+                "corpus": str(corpus(options)),
                 "num_csx": SYSTEMS.get(run, 1),
             }
             if run in addresses:

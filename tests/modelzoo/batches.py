@@ -54,7 +54,8 @@ def _field(
     * `normal`: numbers of that deviation.
     * `value`: a constant.
     * `lengths`: ones up to a drawn length between two bounds, then zeros.
-    * `count`: 0, 1, 2, ...
+    * `count`: 0, 1, 2, ... (from `low`).
+    * `sample`: that many times the number of the sample.
     * `parts`: numbers of equal parts, 0 0 0 0 1 1 1 1; with `within` the place within the part.
     * `span`: how many places of the part follow.
 
@@ -79,7 +80,10 @@ def _values(
         lengths = generator.integers(low, high + 1, size=(*shape[:-1], 1))
         return (np.arange(shape[-1]) < lengths).astype(np.int64)
     if "count" in description:
-        return np.broadcast_to(np.arange(shape[-1]), shape)
+        return np.broadcast_to(np.arange(shape[-1]) + description.get("low", 0), shape)
+    if "sample" in description:
+        samples = np.arange(shape[0]) * description["sample"]
+        return np.broadcast_to(samples.reshape(-1, *(1,) * (len(shape) - 1)), shape)
     if "span" in description:
         size = shape[-1] // description["span"]
         return np.broadcast_to(size - 1 - np.arange(shape[-1]) % size, shape)

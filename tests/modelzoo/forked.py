@@ -76,9 +76,18 @@ def _run(order: dict[str, Any], work: Path) -> None:
         (work / "result.json").write_text(json.dumps(run.result()))
     except BaseException as error:  # noqa: BLE001 - the parent reports what it was
         traceback.print_exc()
-        (work / "error").write_text(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        (work / "error").write_text(described(error))
     finally:
         os._exit(0)
+
+
+def described(error: BaseException) -> str:
+    """Return the message of the error that began it: the trainer wraps what its callbacks raise."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{' '.join(str(error).split())} at {place.filename}:{place.lineno}"
+    return f"{type(error).__name__}: {text}"
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Run:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.case, self.order = order["case"], order
-        self.losses: dict[str, list[float]] = {"train": [], "eval": []}
+        self.losses: dict[str, list[float]] = {"train": [], "eval": [], "converted": []}
         self.times: list[float] = []
 
     def run(self) -> None:
@@ -64,15 +64,38 @@ class Run:
         from cerebras.modelzoo.trainer.validate import validate_trainer_params
 
         listen(self)
-        params = {"trainer": {"init": self.init()}}
-        config = validate_trainer_params(params)[0]
+        if self.case.get("wide") and not self.order.get("mgmt_address"):
+            widen()
+        init, checkpoint = self.init(), None
+        if self.case.get("convert"):
+            from conversion import from_hugging_face
+
+            checkpoint, init["model"] = from_hugging_face(self.case["convert"], Path("hf"))
+        section = {"init": init}
+        if self.case.get("data"):
+            section["fit"] = {"train_dataloader": placed(self.case["data"], self.order["corpus"])}
+        self.config = config = validate_trainer_params({"trainer": section})[0]
         mode = "train" if self.case.get("train_steps", 4) else "eval"
         trainer = configure_trainer_from_config(config, mode)
         if mode == "train":
             trainer.loop.eval_frequency = None
-            trainer.fit(self.loader(1, self.case.get("train_steps", 4)), None, None)
+            trainer.fit(self.loader(1, self.case.get("train_steps", 4)), None, checkpoint)
         if self.case.get("eval_steps"):
             trainer.validate(self.loader(2, self.case["eval_steps"]), None)
+        if self.case.get("convert"):
+            self.convert_back(max(Path("model_dir").glob("checkpoint_*.mdl")), init["model"])
+
+    def convert_back(self, checkpoint: Path, model: dict[str, Any]) -> None:
+        """Take the loss of the trained model in the Hugging Face format."""
+        import batches
+        from conversion import loss_in_hugging_face
+
+        size = self.case.get("batch_size", 4)
+        batch = next(batches.batches(self.case["fields"], size, 2, 1))
+        loss = loss_in_hugging_face(
+            self.case["convert"], str(checkpoint), model, Path("back"), batch
+        )
+        self.record("converted", loss)
 
     def init(self) -> dict[str, Any]:
         """Return the trainer's section `init`: the case's, and where to run."""
@@ -82,7 +105,7 @@ class Run:
         init.setdefault(
             "loop", {"max_steps": max(steps, 1), "eval_steps": self.case.get("eval_steps") or None}
         )
-        init.setdefault("checkpoint", {"steps": 0})
+        init.setdefault("checkpoint", {"steps": steps if self.case.get("convert") else 0})
         init.setdefault("logging", {"log_steps": 1, "log_level": "INFO"})
         init.setdefault("optimizer", {"SGD": {"lr": 0.05, "momentum": 0.0}})
         if not self.order.get("mgmt_address"):
@@ -100,7 +123,7 @@ class Run:
             return {"backend_type": "CPU"}
         cluster = {
             "num_csx": self.order["num_csx"],
-            "num_workers_per_csx": 1,
+            "num_workers_per_csx": self.case.get("workers", 1),
             "mgmt_address": self.order.get("mgmt_address"),
             "python_paths": [str(HERE), f"{self.order['modelzoo']}/src"],
         }
@@ -111,6 +134,10 @@ class Run:
         import batches
         import cerebras.pytorch as cstorch
 
+        if self.case.get("data"):
+            from cerebras.modelzoo.trainer.utils import create_dataloader_from_config
+
+            return create_dataloader_from_config(self.config.fit.train_dataloader)
         size = self.case.get("batch_size", 4)
         return cstorch.utils.data.DataLoader(
             batches.batches, self.case["fields"], size, seed, steps
@@ -138,6 +165,25 @@ def prepare() -> None:
     import cerebras.modelzoo.trainer.extensions  # noqa: F401
     from cerebras.modelzoo.trainer.utils import configure_trainer_from_config  # noqa: F401
     from cerebras.modelzoo.trainer.validate import validate_trainer_params  # noqa: F401
+
+
+def placed(section: Any, corpus: str) -> Any:
+    """Return a data processor's section with the place of the data sets in its paths."""
+    if isinstance(section, str):
+        return section.replace("{corpus}", corpus)
+    if isinstance(section, dict):
+        return {name: placed(value, corpus) for name, value in section.items()}
+    if isinstance(section, list):
+        return [placed(value, corpus) for value in section]
+    return section
+
+
+def widen() -> None:
+    """Have models that ask for the 16-bit type compute in float32."""
+    import cerebras.pytorch as cstorch
+    import torch
+
+    cstorch.amp.get_half_dtype = lambda: torch.float32
 
 
 def listen(run: Run) -> None:

@@ -13,6 +13,10 @@ EXACT_TOLERANCES = {"float16": 5e-3, "cbfloat16": 1e-2, "bfloat16": 2e-2}
 """Of a loss when every 16-bit result is rounded to its format: some units in the last place."""
 
 
+KINDS = ("train", "eval", "converted")
+"""Of losses, in their order."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What one case came to.
@@ -74,7 +78,7 @@ def exact_tolerance(case: Case) -> float:
 def losses_of(answer: Mapping[str, Any]) -> list[float]:
     """Return all losses of a run, training first."""
     losses = answer["result"]["losses"]
-    return [float.fromhex(x) for kind in ("train", "eval") for x in losses[kind]]
+    return [float.fromhex(x) for kind in KINDS for x in losses.get(kind, ())]
 
 
 def difference(found: list[float], want: list[float]) -> float:

@@ -24,6 +24,13 @@ class Case:
         batch_size: Global batch.
         tolerance: Largest relative difference of a loss.
         because: Why the tolerance is not 1e-4: the 16-bit constant in the program.
+        wide: The model casts to the 16-bit type by itself, which the CPU backend does not follow;
+            there that type is float32.
+        convert: The model's conversion from the Hugging Face format (see `conversion.py`).
+        data: Section of a data processor that makes the batches, in place of `fields`; a path in
+            it begins with `{corpus}`.
+        workers: Input workers of a system.
+        systems: Most systems to run on.
         refused: A part of the client's message where it cannot trace the case.
     """
 
@@ -36,6 +43,11 @@ class Case:
     batch_size: int = 4
     tolerance: float = 1e-4
     because: str = ""
+    wide: bool = False
+    convert: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+    workers: int = 1
+    systems: int = 2
     refused: str = ""
 
     def order(self) -> dict[str, Any]:
@@ -47,6 +59,10 @@ class Case:
             "eval_steps": self.eval_steps,
             "train_steps": self.train_steps,
             "batch_size": self.batch_size,
+            "wide": self.wide,
+            "convert": self.convert,
+            "data": self.data,
+            "workers": self.workers,
         }
 
 

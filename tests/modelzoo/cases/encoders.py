@@ -1,4 +1,4 @@
-"""Encoders, encoder-decoders and vision."""
+"""Encoders of text and proteins, encoder-decoders, and retrieval."""
 
 from __future__ import annotations
 
@@ -108,32 +108,63 @@ SEQUENCES = [
         eval_steps=1,
     ),
 ]
-IMAGE = {"image_size": [16, 16], "num_channels": 3, "patch_size": [8, 8]}
-VIT = {
-    "hidden_size": WIDTH,
-    "num_heads": 4,
-    "num_hidden_layers": 2,
-    "filter_size": 128,
-    "dropout_rate": 0.0,
-    "attention_dropout_rate": 0.0,
-    "embedding_dropout_rate": 0.0,
+ESM2 = {
+    **BERT,
+    "disable_nsp": True,
+    "position_embedding_type": "rotary",
+    "rotary_dim": 16,
+    "use_final_layer_norm": True,
+    "mask_token_id": VOCAB - 1,
+    "pad_token_id": 1,
+    "mlm_nonlinearity": "gelu",
+    "mlm_loss_weight": 0.0625,
+    "share_embedding_weights": True,
 }
-PIXELS = {"shape": [3, 16, 16], "normal": 1.0, "dtype": "float32"}
-VISION = [
-    Case(
-        name="vit/classification",
-        model={"name": "vision_transformer", **VIT, **IMAGE, "num_classes": 8},
-        fields={"0": PIXELS, "1": {"shape": [], "high": 8}},
-        eval_steps=1,
-    ),
-    Case(
-        name="fc_mnist/small",
-        model={"name": "fc_mnist", "hidden_sizes": [32, 16], "activation_fn": "relu"},
-        fields={
-            "0": {"shape": [784], "normal": 1.0, "dtype": "float32"},
-            "1": {"shape": [], "high": 10, "dtype": "int64"},
-        },
-        eval_steps=1,
-    ),
+PROTEINS = {"input_ids": ids(), "attention_mask": lengths(), **MASKED}
+VSL_PROTEINS = {
+    **PROTEINS,
+    "attention_mask": ones(),
+    "attention_span": {"shape": [LENGTH], "span": 2},
+    "position_ids": {"shape": [LENGTH], "parts": 2, "within": True},
+}
+
+
+def esm2(name: str, fields: dict[str, Any], **options: Any) -> Case:
+    """Return a case of a protein encoder."""
+    return Case(
+        name=f"esm2/{name}", model={"name": "esm2", **ESM2, **options}, fields=fields, eval_steps=1
+    )
+
+
+CONTEXTS = 2
+"""Of a question: the right one and a wrong one."""
+RETRIEVAL = {
+    **{f"questions_{name}": field for name, field in SENTENCE.items()},
+    **{
+        f"ctx_{name}": {**field, "shape": [CONTEXTS, *field["shape"]]}
+        for name, field in SENTENCE.items()
+    },
+    "labels": {"shape": [], "sample": CONTEXTS, "dtype": "int64"},
+    "context_labels": {"shape": [], "sample": 1, "dtype": "int64"},
+}
+TOWER = {**BERT, "encoder_nonlinearity": "gelu", "pooler_nonlinearity": "tanh"}
+
+
+def dpr(name: str, **options: Any) -> Case:
+    """Return a case of dense passage retrieval, with wrong contexts from the whole batch."""
+    model = {"name": "dpr", "compute_eval_metrics": True, **options}
+    return Case(name=f"dpr/{name}", model=model, fields=RETRIEVAL, eval_steps=1)
+
+
+PROTEIN_ENCODERS = [
+    esm2("rotary", PROTEINS, token_dropout=False),
+    esm2("token_dropout", PROTEINS, token_dropout=True),
+    esm2("vsl", VSL_PROTEINS, token_dropout=False),
 ]
-ENCODERS = [*BERTS, *SEQUENCES, *VISION]
+RETRIEVERS = [
+    dpr("two_encoders", q_encoder=TOWER, ctx_encoder=TOWER),
+    dpr("one_encoder", encoder=TOWER, use_biencoder=False, pooler_type="mean"),
+    dpr("mutual", q_encoder=TOWER, ctx_encoder=TOWER, mutual_information=True),
+    dpr("pooled", q_encoder=TOWER, ctx_encoder=TOWER, pooler_type="ffn_pooler"),
+]
+ENCODERS = [*BERTS, *SEQUENCES, *PROTEIN_ENCODERS, *RETRIEVERS]

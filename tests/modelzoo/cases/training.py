@@ -1,4 +1,4 @@
-"""Optimizers, schedules, formats and sparsity, on one small decoder."""
+"""Optimizers, schedules and formats, on one small decoder."""
 
 from __future__ import annotations
 
@@ -82,23 +82,6 @@ SCHEDULES: dict[str, dict[str, Any]] = {
         "scheduler": {"LinearLR": {**FROM, "end_learning_rate": 0.0, "total_iters": 4}}
     },
 }
-ADAMW = {"AdamW": {"lr": 0.001}}
-STATIC = {"algorithm": "static", "sparsity": 0.5}
-RIGL = {"algorithm": "rigl", "sparsity": 0.5, "update": {"freq": 1}, "drop_fraction": 0.25}
-SPARSITIES: dict[str, dict[str, Any]] = {
-    "static": STATIC,
-    "static_topk": {**STATIC, "init_method": "topk"},
-    "static_checkerboard": {**STATIC, "init_method": "checkerboard"},
-    "static_from_zeros": {**STATIC, "init_method": "from_zeros"},
-    "gmp": {
-        "algorithm": "gmp",
-        "schedule": {"type": "linear", "init": 0.0, "slope": 0.125},
-        "update": {"freq": 1},
-    },
-    "set": {"algorithm": "set", "sparsity": 0.5, "update": {"freq": 1}, "drop_fraction": 0.25},
-    "rigl": RIGL,
-    "rigl_groups": {**RIGL, "balance_out_groups": 4},
-}
 PRECISIONS = {
     "float16": {"fp16_type": "float16", "loss_scaling_factor": 1.0},
     "float16_dynamic": {"fp16_type": "float16", "loss_scaling_factor": "dynamic"},
@@ -117,10 +100,6 @@ TRAINING = [
             schedulers=[{name: options}],
         )
         for name, options in SCHEDULES.items()
-    ),
-    *(
-        trained(f"sparsity/{name}", optimizer=ADAMW, sparsity=[options])
-        for name, options in SPARSITIES.items()
     ),
     *(
         trained(f"precision/{name}", precision={"enabled": True, **options})
