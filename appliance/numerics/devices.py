@@ -1,9 +1,9 @@
-"""Computing elsewhere than on the processor: kernels of torch alone, their results on a device.
+"""Computation on a device such as CUDA instead of the processor, with torch's kernels alone.
 
-Kernels are built and run with the device as torch's default, so that whatever they make of
-numbers lies there. What they make of the processor's memory (constants of a plan, random numbers,
-whose bits do not depend on where they are used) is moved. Loops in machine code, oneDNN and results
-in memory of ours are the processor's.
+Kernels are built and run with the device as torch's default, so that new tensors are created there.
+Tensors made in the processor's memory (constants of a plan, and random numbers, whose bits must not
+depend on the device) are moved. Loops in machine code, oneDNN and pooled results are used on the
+processor only.
 """
 
 import os
@@ -24,8 +24,8 @@ _FIXED_WORKSPACE = ":4096:8"
 def find_device(wanted: Device, number: int) -> torch.device | None:
     """Return the device of one of several that share a host; None for the processor.
 
-    CUDA is told to give the same bits in every run and to multiply float32 numbers as such. To be
-    called before anything is computed there.
+    CUDA is configured to give the same bits in every run and to multiply in full float32. Call this
+    before anything is computed there.
 
     Args:
         wanted: What kind of device.

@@ -89,14 +89,14 @@ def uses_of(nodes: Sequence[Node], live_out: Collection[str]) -> Uses:
 
 
 def in_order(parts: Sequence[Sequence[int]], nodes: Sequence[Node]) -> list[tuple[int, ...]]:
-    """Order parts of a list of nodes so that each comes after those it reads from.
+    """Sort parts of a list of nodes topologically, each after those it reads from.
 
     Args:
         parts: Positions of nodes; every node is in one part.
         nodes: The nodes, in order.
 
     Returns:
-        The parts; among those that may run the one comes first whose last node stands first.
+        The parts; ties are broken by the position of a part's last node.
 
     Raises:
         ValueError: Two parts wait for each other.

@@ -1,10 +1,9 @@
-"""In which order the axes of a result had better lie in memory.
+"""Chooses the memory layout of results: the order of their axes from outermost to innermost.
 
-A traced program moves axes to and fro around every product of attention. As long as a result lies
-the way its reader will look at it, each of these moves is a view; otherwise it is a copy, and one
-across the grain costs as much as the product. An *order* names the axes from the outermost to the
-innermost in memory; what has none lies row by row. It is advice: every kernel takes operands as
-they lie.
+A traced program transposes around every product of attention. If a result is stored in the layout
+of its reader, each transposition is a view; otherwise it is a copy, and a strided one costs as much
+as the product. A result without an *order* is row-major. Orders are hints: every kernel accepts
+operands in any layout.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +18,7 @@ Order = tuple[int, ...]
 
 
 def memory_orders(groups: Sequence[Group], types: Mapping[str, TensorType]) -> dict[str, Order]:
-    """Return the order of each result that should not lie row by row.
+    """Return the order of each result that should not be row-major.
 
     Args:
         groups: The computation, in order.
@@ -30,7 +29,7 @@ def memory_orders(groups: Sequence[Group], types: Mapping[str, TensorType]) -> d
 
 
 class _Planner:
-    """One walk back over the groups, for what readers wanted, and one forth."""
+    """Collects the layouts that readers want, backwards, and then assigns orders forwards."""
 
     def __init__(self, groups: Sequence[Group], types: Mapping[str, TensorType]) -> None:
         self._groups, self._types = groups, types
@@ -53,7 +52,7 @@ class _Planner:
         return found
 
     def _note_wanted_order(self, node: Node) -> None:
-        """Note in which order a node would like to find its operands."""
+        """Record the layout in which a node reads its operands best."""
         wanted = self._wanted_orders.get(node.results[0])
         if node.op == "Transpose":
             permutation = integers(node, "permutation")

@@ -1,4 +1,4 @@
-"""What a compiled operation is, and the steps common to building one."""
+"""The type of a compiled operation, and steps shared by its builders."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Values = torch.Tensor | tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """An operation whose attributes are already worked out.
+    """An operation whose attributes have been evaluated.
 
     A kernel never writes to its operands. Its result may share memory with an operand (reshape,
     transpose, broadcast, slice), and need not be contiguous.

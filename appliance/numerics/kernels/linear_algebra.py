@@ -42,7 +42,7 @@ def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
 
 
 def _by_onednn(gemm: Gemm, transpose_a: bool, transpose_b: bool, *, is_narrow: bool) -> Kernel:
-    """Return the kernel of a product by oneDNN, or by torch where matrices lie oddly.
+    """Return the kernel of a product by oneDNN, or by torch for layouts that oneDNN cannot read.
 
     Args:
         gemm: Products by oneDNN.
@@ -184,8 +184,8 @@ def _batched_product(left: _Side, right: _Side, shape: Axes) -> Kernel:
 def _product_in_place(left_order: Axes, right_order: Axes, shape: Axes) -> Kernel:
     """Return the kernel of a product with two batch axes, as attention has them.
 
-    Heads and samples need not lie next to one another for it: then it goes sample by sample, where
-    the heads' matrices are found at one distance, and nothing is copied.
+    If heads and samples are not adjacent in memory, the product is computed sample by sample: the
+    heads' matrices then have a constant stride, and nothing is copied.
     """
 
     def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

@@ -91,7 +91,7 @@ def _strided_slice_grad(node: Node, _types: Sequence[TensorType]) -> Kernel:
 def _placed(
     node: Node, target: tuple[slice, ...], fill: float, source: tuple[slice, ...] | None = None
 ) -> Kernel:
-    """Return the kernel that fills the result and puts the operand, or a part of it, somewhere."""
+    """Return the kernel that fills the result and copies the operand, or a part of it, into it."""
     shape = node.types[0].shape
 
     def into(out: torch.Tensor, x: torch.Tensor) -> None:

@@ -1,7 +1,7 @@
 """Products that compute some of their rows only, as routed experts do.
 
-The rows in question are brought together, multiplied as one matrix, and put back. Rows keep their
-order, so equal operands give equal bits.
+The selected rows are gathered, multiplied as one matrix, and scattered back. Rows keep their order,
+so equal operands give equal bits.
 """
 
 import math

@@ -1,11 +1,10 @@
 """The loop over a region's elements, as LLVM assembly.
 
-The function takes the first element and the one behind the last, and a pointer for each operand
-and result. What has one element only is computed once, in front; the rest in a loop over vectors
-and one over what is left. Several threads may call the second function at once: it takes one piece
-of the elements after the other, until none is left.
-Results may be the very memory of an operand of as many elements: each element is read before it is
-written.
+The function takes the first element, the end of the range, and a pointer for each operand and
+result. Values of one element are computed once, before the loops; the others in a loop over vectors
+and a scalar loop over the remainder. Several threads may call the second function at once: each
+takes one piece of the elements after the other until none is left. A result may share the memory of
+an operand of equal size, because each element is read before it is written.
 """
 
 import struct

@@ -1,8 +1,8 @@
-"""LLVM as a just-in-time compiler: text or bitcode in, functions to run on addresses out.
+"""LLVM as a just-in-time compiler: from assembly or bitcode to functions that run on addresses.
 
-A module is compiled once in a process, for the processor it runs on, and kept as long as the
-process lives; alike regions share it. Processes that are given a directory keep the machine code
-there, by the content of the module, and need not compile what another has compiled before.
+A process compiles each module once, for its own processor, and caches the result as long as it
+lives; equal regions share it. Processes with a cache directory store the machine code there under a
+hash of the module, and reuse what others have compiled.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ class MachineCode:
         self._words = ctypes.c_int64 * (PART_WORDS + num_pointers)
 
     def run(self, size: int, pointers: Sequence[int]) -> None:
-        """Run over so many elements, with the address of each operand and result."""
+        """Run over a number of elements, with the address of each operand and result."""
         self._region(0, size, *pointers)
 
     def run_on_threads(self, size: int, pointers: Sequence[int], num_threads: int) -> None:
@@ -130,10 +130,10 @@ def _engine(module: str | bytes) -> llvm.ExecutionEngine:
 
 
 def keep_machine_code(directory: Path | None) -> None:
-    """Have this process look for machine code in a directory, and leave there what it compiles.
+    """Set the directory in which this process caches machine code.
 
-    Whoever can write there decides what this process executes. A directory that cannot be made is
-    done without: this process then compiles for itself.
+    Whoever can write there decides what this process executes. If the directory cannot be created,
+    this process compiles without a cache.
 
     Args:
         directory: It; None keeps nothing.

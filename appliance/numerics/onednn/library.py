@@ -203,7 +203,7 @@ Kept = TypeVar("Kept")
 
 
 class Unused(Generic[Kept]):
-    """What was prepared for a call and nobody uses now, by all that it depends on.
+    """A pool of prepared primitives that no thread uses now, by everything they depend on.
 
     There are as many keys as a plan has shapes; of each, as many as threads wanted at a time.
     """
@@ -213,7 +213,7 @@ class Unused(Generic[Kept]):
         self._impossible: set[Hashable] = set()
 
     def take(self, key: Hashable, prepare: Callable[[], Kept | None]) -> Kept | None:
-        """Return one that nobody else gets until it is given back; None if there can be none.
+        """Take a primitive out of the pool, or prepare one; None if it cannot be prepared.
 
         Args:
             key: What it depends on.
@@ -228,7 +228,7 @@ class Unused(Generic[Kept]):
         return made
 
     def give_back(self, key: Hashable, kept: Kept) -> None:
-        """Let others use it."""
+        """Return a primitive to the pool."""
         self._free[key].append(kept)
 
 

@@ -30,7 +30,7 @@ class Gemm:
         self._unused: Unused[Primitive] = Unused()
 
     def try_into(self, out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """Write a product, if this library has a good way for what is given as it lies.
+        """Write a product, if oneDNN has an optimized kernel for the layouts of the operands.
 
         Args:
             out: Receives it: (rows, columns), float32.

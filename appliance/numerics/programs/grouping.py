@@ -62,7 +62,7 @@ def single_group(node: Node, types: Mapping[str, TensorType]) -> Group:
 
 
 def _needed(groups: Sequence[Group], uses: Uses) -> list[Group]:
-    """Return the groups without those that nobody reads any more.
+    """Return the groups without those whose results are no longer read.
 
     A loop reads what a node merely repeats; then the node itself has nothing left to do.
     """

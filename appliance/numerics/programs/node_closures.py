@@ -1,8 +1,8 @@
-"""Nodes as closures over a table of values: one call per operation and nothing decided there.
+"""Nodes as closures over a table of values: one call per operation, all decisions made before.
 
 An instruction reads its operands from the table, runs the kernel, stores the results and deletes
-what nobody reads any more. Whatever is known when a program is built (arity, names, whether a
-result goes to a tensor of the caller's) is worked out then.
+what nobody reads any more. Everything known when a program is built (arity, names, whether a result
+is written to the caller's tensor) is evaluated then.
 """
 
 from collections.abc import Callable, Mapping, Sequence

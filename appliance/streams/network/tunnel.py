@@ -72,7 +72,7 @@ class _Way:
 
 
 def join(near: socket.socket, far: socket.socket) -> None:
-    """Pass bytes both ways until one end has said all that it will; closes both.
+    """Copy bytes in both directions until one end has sent everything; closes both.
 
     Returns silently also when a connection breaks: either side then sees its own one closed, which
     is all that it would learn without a tunnel.
@@ -152,7 +152,7 @@ class TunnelService:
 
     @property
     def is_over(self) -> bool:
-        """Never: it is offered until the server closes."""
+        """Always false: the service is offered until the server closes."""
         return False
 
     def greet(self, hello: Message) -> Message:
@@ -262,7 +262,7 @@ class Bridge:
 
 
 class KnownOnce:
-    """An address that is asked for until it is known, and then kept.
+    """An address that is looked up until it is known, and then cached.
 
     Args:
         ask: Returns it; empty as long as it is not known.
