@@ -8,13 +8,13 @@ from appliance.management.options.setting_field import PlacedSetting, settings_o
 
 _TITLES = {
     "": "The cluster",
-    "listen": "Where it listens",
-    "trust": "Who may call",
-    "runs": "How jobs are run",
-    "queue": "How they wait",
-    "nodes": "Where their pods run",
-    "keeping": "What is kept",
-    "telling": "Who is told",
+    "listen": "Network",
+    "trust": "Access",
+    "runs": "Execution of jobs",
+    "queue": "Queue and lifetime of jobs",
+    "nodes": "Launchers and nodes",
+    "keeping": "Retention and storage",
+    "telling": "Notifications and traces",
 }
 
 _HEAD = """\

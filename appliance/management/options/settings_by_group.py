@@ -55,8 +55,10 @@ class ListenOptions:
     host: str = setting("localhost", "Name or address to listen at.")
     port: int = setting(9000, "Port for clients; 0 for any.")
     rest_port: int = setting(9001, "Port for REST; 0 for any.")
-    public_name: str = setting("", "Name that clients are told.", shown="from --host")
-    public_port: int = setting(0, "Port that clients are told; 0: that of --port.")
+    public_name: str = setting(
+        "", "Public name of the appliance, announced to clients.", shown="from --host"
+    )
+    public_port: int = setting(0, "Public port, announced to clients; 0: that of --port.")
 
     def __post_init__(self) -> None:
         _check_ports(port=self.port, rest_port=self.rest_port, public_port=self.public_port)
@@ -68,7 +70,7 @@ class ListenOptions:
 
     @property
     def public_host(self) -> str:
-        """Name that clients are told.
+        """Public name of the appliance, announced to clients.
 
         It is localhost for every loopback address, because the client checks other names with ping
         and curl; and this machine's own name when listening at all addresses.
@@ -100,16 +102,18 @@ class TrustOptions:
             `provider_options`); empty for none. A path, as it may lead to secrets.
     """
 
-    has_tls: bool = setting(False, "Talk TLS, on one port for all that clients need.", flag="--tls")
+    has_tls: bool = setting(
+        False, "Use TLS, on one port for everything that clients need.", flag="--tls"
+    )
     certificates: str = setting(
         "", "Directory with ca.crt, tls.crt and tls.key.", shown="our own", is_file=True
     )
     needs_token: bool = setting(
-        False, "Want a token of `appliance token` with every call; with --tls.", flag="--tokens"
+        False, "Require a token of `appliance token` with every call; needs --tls.", flag="--tokens"
     )
     serves_local_users: bool = setting(
         False,
-        "Without tokens, as root: serve every user of this machine, as the kernel names them.",
+        "Without tokens, as root: serve every user of this machine, identified by the kernel.",
         flag="--local-users",
     )
     oidc: str = setting(
@@ -168,7 +172,7 @@ class RunOptions:
         Precision.F32.value, "f32 (fast) or exact (rounds every 16-bit result)."
     )
     machine: str = setting("cs2", "What each system is: cs2, cs3, or a YAML file with a table.")
-    pace: float = setting(0.0, "Wall seconds per simulated second to hold runs to; 0 for none.")
+    pace: float = setting(0.0, "Wall seconds per simulated second to slow runs down to; 0: off.")
     execution: str = setting(
         Execution.WEIGHT_STREAMING.value,
         "How the wafer is used unless a job's label wsc.execution says it: weight-streaming, "
@@ -179,7 +183,7 @@ class RunOptions:
     )
     csx_device: str = setting(Device.CPU.value, "What systems compute on: cpu or cuda.")
     memoryx_gib: float = setting(
-        0.0, "GiB that a job's MemoryX may use; more goes to files. 0: all."
+        0.0, "GiB of memory for a job's MemoryX, the rest is kept in files. 0: no limit."
     )
     stall_seconds: float = setting(
         DEFAULT_STALL_SECONDS, "How long a system may wait for a batch before its job fails."
@@ -244,8 +248,8 @@ class QueueOptions:
             megabytes that mostly waits.
     """
 
-    lease_seconds: int = setting(30, "Life of a job without a sign of its client.")
-    orphan_seconds: float = setting(120.0, "How long jobs go on while management is away.")
+    lease_seconds: int = setting(30, "How long a job lives without a heartbeat of its client.")
+    orphan_seconds: float = setting(120.0, "How long pods continue while management is down.")
     allows_preemption: bool = setting(
         False, "Let urgent jobs stop preemptible ones.", flag="--preemption"
     )
@@ -288,7 +292,7 @@ class NodeOptions:
     node_port: int = setting(9002, "Port at which agents join; 0 for any.")
     node_grace_seconds: float = setting(20.0, "How long a node may be away before its jobs fail.")
     kubernetes: str = setting(
-        "", "YAML file with what --launcher kubernetes has to know of the cluster.", is_file=True
+        "", "YAML file that describes the cluster for --launcher kubernetes.", is_file=True
     )
 
     def __post_init__(self) -> None:
