@@ -59,7 +59,7 @@ class Foundation:
 
     @property
     def inner_address(self) -> str:
-        """Target of gRPC: the inner service on this host."""
+        """Target of gRPC: the inner service on this node."""
         return f"unix:{self.options.runtime_root}/management.sock"
 
 

@@ -134,7 +134,7 @@ def _add_client_services(
 async def serve_pods(
     foundation: Foundation, services: Services, presence: Presence, threads: ThreadPoolExecutor
 ) -> grpc.aio.Server:
-    """Serve the pods of this host, and through the internal listener those of others."""
+    """Serve the pods of this node, and through the internal listener those of others."""
     server = grpc.aio.server(interceptors=[RpcEdge(threads)], options=INNER_OPTIONS)
     inner, is_alone = by_name(server), foundation.options.nodes.launcher == PROCESSES
     servicer = InnerServicer(

@@ -22,7 +22,7 @@ _FIXED_WORKSPACE = ":4096:8"
 
 
 def find_device(wanted: Device, number: int) -> torch.device | None:
-    """Return the device of one of several that share a host; None for the processor.
+    """Return the device of one of several that share a node; None for the processor.
 
     CUDA is configured to give the same bits in every run and to multiply in full float32. Call this
     before anything is computed there.
@@ -41,7 +41,7 @@ def find_device(wanted: Device, number: int) -> torch.device | None:
     if count == 0:
         raise UserError(
             f"Systems are to compute on CUDA, and PyTorch {torch.__version__} finds no such device "
-            "on this host.",
+            "on this node.",
             hint="Install a build of PyTorch with CUDA where pods run, or start the appliance with "
             f"--csx-device {Device.CPU}.",
         )

@@ -1,6 +1,6 @@
 """How a pod reaches the gRPC services of management and of its job's other pods, wherever they run.
 
-On its own host each listens on a Unix socket whose path follows from its name. Another host's is
+On its own node each listens on a Unix socket whose path follows from its name. Another node's is
 reached over a bridge. Where its far end is, is found by registration: a coordinator tells
 management where it listens, a pod asks management for its coordinator and tells that one where it
 listens itself. So no port has to be known before a pod runs, and no name has to be resolved.
@@ -28,7 +28,7 @@ class Peers:
     """The ways from one pod to the others; bridges are built when they are first asked for.
 
     Args:
-        spec: The pod, and who runs on which host.
+        spec: The pod, and who runs on which node.
         clock: Source of time.
     """
 
@@ -87,7 +87,7 @@ class Peers:
             return self._bridges[member].target
 
     def _path(self, member: str) -> Path:
-        # Pods that count as hosts of their own may yet share a runtime directory: both names count.
+        # Pods that count as nodes of their own may yet share a runtime directory: both names count.
         return self._spec.runtime_dir / f"{self._spec.member}.{member}"
 
     def _ask_management(self) -> str:

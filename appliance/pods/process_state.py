@@ -1,4 +1,4 @@
-"""What a process of this host does: the kernel's word, for `appliance.core.cluster.liveness`."""
+"""What a process of this node does: the kernel's word, for `appliance.core.cluster.liveness`."""
 
 import contextlib
 import os

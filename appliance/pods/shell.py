@@ -91,7 +91,7 @@ class CoordinatorLink:
         """Announce the pod and return what the coordinator answers.
 
         Args:
-            stream_address: host:port for its streams; empty if every pod is on this host.
+            stream_address: host:port for its streams; empty if every pod is on this node.
 
         Raises:
             PodFailedError: The coordinator did not answer in time.

@@ -44,7 +44,7 @@ class StreamEndpoint:
     """Serves a pod's streams and connects to those of others.
 
     Args:
-        spec: The pod, and which pod runs on which host.
+        spec: The pod, and which pod runs on which node.
         clock: Source of time.
         on_failure: Told, from any thread, that a stream to another node cannot go on.
     """
@@ -63,7 +63,7 @@ class StreamEndpoint:
         """Open a port for the pods on other nodes, if there are any.
 
         Raises:
-            ClusterError: This host cannot listen at its address.
+            ClusterError: This node cannot listen at its address.
         """
         if self._spec.is_networked:
             self._server = NetworkServer(self._options, owner=self._spec.name, clock=self._clock)
@@ -83,7 +83,7 @@ class StreamEndpoint:
         self._addresses = dict(addresses)
 
     def address(self, session: int, stream: str) -> str:
-        """Return where a stream is served on this host."""
+        """Return where a stream is served on this node."""
         return stream_address(self._spec.runtime_dir, session, stream)
 
     def is_remote(self, stream: str) -> bool:

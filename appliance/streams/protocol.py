@@ -118,7 +118,7 @@ class Store(Protocol):
     """Segments that another process owns."""
 
     def attach(self, name: str) -> NDArray[np.uint8]:
-        """Return a segment's bytes: its memory on this host, what it now holds on another.
+        """Return a segment's bytes: its memory on this node, what it now holds on another.
 
         Raises:
             NotFoundError: The store has no such segment.
@@ -129,7 +129,7 @@ class Store(Protocol):
     def attach_to_write(self, name: str) -> NDArray[np.uint8]:
         """Return memory in which to prepare what `write_back` sends; raises as `attach` does.
 
-        On this host it is the segment itself; on another it begins as zeros.
+        On this node it is the segment itself; on another it begins as zeros.
         """
         ...
 
@@ -147,7 +147,7 @@ class Store(Protocol):
         ...
 
     def fetch(self, name: str, start: int, num_bytes: int) -> NDArray[np.uint8]:
-        """Return a run of a segment's bytes: its memory on this host, a copy from another.
+        """Return a run of a segment's bytes: its memory on this node, a copy from another.
 
         Raises:
             NotFoundError: The store has no such segment.

@@ -1,4 +1,4 @@
-"""What the two ends of a ring on one host tell each other, and how its memory is divided."""
+"""What the two ends of a ring on one node tell each other, and how its memory is divided."""
 
 import struct
 

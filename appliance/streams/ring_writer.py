@@ -1,4 +1,4 @@
-"""The writing end of a ring of slots on one host; see `appliance.streams.shared_memory`."""
+"""The writing end of a ring of slots on one node; see `appliance.streams.shared_memory`."""
 
 import logging
 import os

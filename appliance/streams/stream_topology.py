@@ -16,7 +16,7 @@
 The SwarmX pods of a job are a tree over its systems (`core/cluster/swarmx_tree.py`); where a share
 is computed in micro-batches, every pod but the root sums each of them by itself.
 
-The two ends of a stream meet in shared memory on one host and over the network on two; see
+The two ends of a stream meet in shared memory on one node and over the network on two; see
 `appliance.streams.endpoint`. Beside them weight-s serves `store-<s>`. Its segment `state` holds the
 state tensors of shard s, `computed` the other values that layer steps load from it. Every slot of
 `gradients`, `sums` and `totals` doubles as the doorbell "this layer step is done", so a layer step

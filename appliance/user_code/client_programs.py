@@ -385,7 +385,7 @@ class UserProgram:
 
 
 def _secret_of(directory: Path) -> str:
-    """Return what the pods of a job on this host know and nobody else does; the first draws it."""
+    """Return what the pods of a job on this node know and nobody else does; the first draws it."""
     path = directory / _SECRET
     if not path.exists():
         drawn = directory / f"{_SECRET}.{secrets.token_hex(8)}"

@@ -1,8 +1,8 @@
-"""Processes of the user, forked by one server for all pods of a job on this host.
+"""Processes of the user, forked by one server for all pods of a job on this node.
 
 Importing what the client's programs need takes seconds of processor time, and several of them
 start with every job. So the first pod that needs one starts `user_fork_server` in the user's
-environment, which imports everything once; every program of the job on this host is forked from
+environment, which imports everything once; every program of the job on this node is forked from
 it. Who is first is decided by an abstract Unix socket, which lies in no directory and goes with its
 last holder. The server dies with the pod that started it, its programs with it, and a program with
 the pod that asked for it.

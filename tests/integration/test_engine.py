@@ -205,7 +205,7 @@ def test_a_session_says_that_the_device_of_its_systems_is_missing(tmp_path):
         with pytest.raises(grpc.RpcError) as refused:
             engine.load(two_layer_plan())
         assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-        assert "finds no such device on this host" in refused.value.details()
+        assert "finds no such device on this node" in refused.value.details()
 
 
 def test_a_nan_is_a_result_like_any_other(tmp_path):

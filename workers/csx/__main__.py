@@ -2,7 +2,7 @@
 
 Options of the spec: `torch_threads`, how many threads compute (default: the machine's cores divided
 by the number of systems); `device`, `cpu` (default) or `cuda`, what
-the systems of a host compute on, dealt out to its devices; `machine`, name or JSON table of the
+the systems of a node compute on, dealt out to its devices; `machine`, name or JSON table of the
 machine whose times are simulated (default: CS-2); `pace`, wall seconds per simulated second
 (default: as fast as it goes); `machine_code`, a directory of machine code that pods before this one
 have compiled (default: none is kept).

@@ -98,7 +98,7 @@ class Gang:
     """The pods of one execute job.
 
     Args:
-        spec: The coordinator, and which pod runs on which host.
+        spec: The coordinator, and which pod runs on which node.
         size: The job's size.
         peers: The ways to pods on other nodes.
         clock: Source of time.
@@ -411,7 +411,7 @@ class Gang:
         return ""
 
     def _pid_of(self, pod: _Pod, now: float) -> int:
-        """Return the process of a pod on this host that has not registered; 0 if it is not seen."""
+        """Return the process of a pod on this node that has not registered; 0 if it is not seen."""
         if now >= self._next_scan:
             self._next_scan = now + _SCAN_SECONDS
             self._unregistered = named_processes(self._spec.job)

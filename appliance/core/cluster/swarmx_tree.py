@@ -18,7 +18,7 @@ FAN_OUTS = (16, 8, 4, 2)
 
 A pod holds the rings of all its children and, where they are on other nodes, sends each of them
 every weight: more than 16 connections of their own are more than a server's network card gains
-from, and 16 is the number of systems of the largest cluster that was shown. On one host one copy
+from, and 16 is the number of systems of the largest cluster that was shown. On one node one copy
 serves every system, so up to 16 systems have one pod, which is the fastest.
 """
 MAX_FAN_OUT = FAN_OUTS[0]

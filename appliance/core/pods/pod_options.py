@@ -72,7 +72,7 @@ class PodOptions:
     planned_memory_bytes: int = 0
 
     def files(self) -> Mapping[str, Path]:
-        """Return the files of management's own host that it reads, by the name of the field."""
+        """Return the files of management's own node that it reads, by the name of the field."""
         return _without_none(stream_identity=self.stream_identity)
 
     def with_files(self: Own, moved: Mapping[str, Path]) -> Own:
@@ -85,7 +85,7 @@ class PodOptions:
         return ()
 
     def at(self: Own, address: str, public_host: str) -> Own:
-        """Return the options of the pod on a host with an address of its own."""
+        """Return the options of the pod on a node with an address of its own."""
         return replace(self, stream_host=address)
 
 

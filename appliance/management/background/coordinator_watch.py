@@ -1,7 +1,7 @@
 """Names coordinators that are frozen: nobody else is told that they do not answer.
 
 A coordinator looks at the pods of its job; of the coordinator itself the pods know only that it is
-silent, and they can tell people through it alone. Where it runs on this host, management sees what
+silent, and they can tell people through it alone. Where it runs on this node, management sees what
 its process does. Nothing follows from it but an event: a frozen coordinator goes on where it was.
 """
 
@@ -40,7 +40,7 @@ class CoordinatorWatch:
 
     Args:
         state: Where jobs and their events are kept.
-        process_of: Returns the process of a pod on this host, looked at again and again; None if
+        process_of: Returns the process of a pod on this node, looked at again and again; None if
             it runs elsewhere or not any more.
     """
 
@@ -64,7 +64,7 @@ class CoordinatorWatch:
             self._thread.join(timeout=_LOOK_SECONDS)
 
     def look(self) -> None:
-        """Look at every coordinator of this host once; tell of those that froze or go on."""
+        """Look at every coordinator of this node once; tell of those that froze or go on."""
         now = self._state.clock.monotonic_seconds()
         seen: set[str] = set()
         for pod in self._coordinators():
@@ -123,7 +123,7 @@ class CoordinatorWatch:
 
 
 def local_process(pod: PodRecord) -> SilentProcess | None:
-    """Return the process of a pod, if it runs on this host and shows the pod's name."""
+    """Return the process of a pod, if it runs on this node and shows the pod's name."""
     shown = b""
     with contextlib.suppress(OSError):
         shown = Path(f"/proc/{pod.pid}/cmdline").read_bytes().partition(b"\0")[0]

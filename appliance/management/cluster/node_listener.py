@@ -24,7 +24,7 @@ class NodeListener:
     """Listens from construction on.
 
     Args:
-        host: An address of this host, or a name of it by which nodes know it.
+        host: An address of this node, or a name of it by which nodes know it.
         port: Where; 0 for any free port.
         socket: Path of the Unix socket at which the service itself listens.
         servicer: The service.
@@ -32,7 +32,7 @@ class NodeListener:
         clock: Source of time.
 
     Raises:
-        ClusterError: This host cannot listen there.
+        ClusterError: This node cannot listen there.
     """
 
     def __init__(

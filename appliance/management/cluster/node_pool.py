@@ -61,11 +61,11 @@ class NodePool:
         """Let agents join; return host:port at which they do.
 
         Args:
-            host: An address of this host, or a name of it by which nodes know it.
+            host: An address of this node, or a name of it by which nodes know it.
             port: Where; 0 for any free port.
 
         Raises:
-            ClusterError: This host cannot listen there.
+            ClusterError: This node cannot listen there.
         """
         self._listener = NodeListener(
             host,

@@ -157,7 +157,7 @@ class RunOptions:
             does not fit, or `auto`, pipelined where a program fits on one wafer.
         streams: How weights reach the systems: `ring` (the default) copies them once into a ring
             that all systems read, `mapped` lets every system read MemoryX's own memory. With
-            `network` every pod counts as a host of its own and all its streams cross TCP on
+            `network` every pod counts as a node of its own and all its streams cross TCP on
             loopback; `network-tls` encrypts them.
         csx_device: What systems compute on: `cpu` (the default), or `cuda`, the devices of the host
             of each, among which its systems are dealt out.
@@ -229,7 +229,7 @@ class RunOptions:
 
     @property
     def has_network(self) -> bool:
-        """Whether every pod counts as a host of its own, so that all streams cross the network."""
+        """Whether every pod counts as a node of its own, so that all streams cross the network."""
         return self.streams in NETWORK_STREAMS
 
 
@@ -269,8 +269,8 @@ class NodeOptions:
     Attributes:
         launcher: `processes` runs every pod on this machine; `agents` on the nodes whose agents
             join; `kubernetes` on a Kubernetes cluster.
-        inner_host: Name or address of this host for pods on other nodes; an address is listened at,
-            a name means all of this host's. Empty, the default: all pods are on this host.
+        inner_host: Name or address of this node for pods on other nodes; an address is listened at,
+            a name means all of this node's. Empty, the default: all pods are on this node.
         inner_port: Port for them; 0 for any free one.
         node_port: Port at which agents join; 0 for any free one. A management that takes the place
             of one that was killed has the ports of that one, here as with the others.

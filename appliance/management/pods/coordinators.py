@@ -29,7 +29,7 @@ class CoordinatorAddresses:
     """Where the coordinators of other nodes listen, for pods that ask and for management itself.
 
     It is kept beside the job's request, so that a management that starts anew knows it. What
-    listens on a Unix socket of this host needs no entry.
+    listens on a Unix socket of this node needs no entry.
 
     Args:
         jobs_dir: Directory of the jobs' work directories.

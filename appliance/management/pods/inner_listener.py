@@ -1,7 +1,7 @@
 """The listener through which pods on other nodes and management reach each other.
 
 Every job has a key of its own. A caller proves that it knows the key of the job that it names, and
-then reaches the internal service that the pods of this host reach by a Unix socket.
+then reaches the internal service that the pods of this node reach by a Unix socket.
 """
 
 from pathlib import Path
@@ -50,14 +50,14 @@ def open_inner_listener(
     """Listen for the pods of other nodes.
 
     Args:
-        host: An address of this host, or a name of it by which others know it.
+        host: An address of this node, or a name of it by which others know it.
         port: Where; 0 for any free port.
         target: gRPC target of the inner service.
         keys: What pods prove themselves with.
         clock: Source of time.
 
     Raises:
-        ClusterError: This host cannot listen there.
+        ClusterError: This node cannot listen there.
     """
     options = NetworkOptions(host=host, identity=keys.identity)
     listener = NetworkServer(options, owner=MANAGEMENT, clock=clock, port=port, key_of=keys.key_of)

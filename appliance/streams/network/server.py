@@ -56,7 +56,7 @@ class NetworkServer:
         key_of: Returns the key of a client; by default all have the one of the options.
 
     Raises:
-        ClusterError: This host cannot listen at the address.
+        ClusterError: This node cannot listen at the address.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class NetworkServer:
 def prepare(connection: socket.socket, options: NetworkOptions) -> None:
     """Set up a socket that is to connect or listen; what it accepts takes it over.
 
-    Nothing waits to be sent or is paced, and a dead host is noticed. Once a connection has been
+    Nothing waits to be sent or is paced, and a dead node is noticed. Once a connection has been
     under a congestion control that paces (BBR), the kernel sets a timer for each segment under any
     other, too; so this comes before.
     """

@@ -2,7 +2,7 @@
 
 The services of pods and of management listen on Unix sockets, whoever calls them. From another node
 they are reached through a tunnel: at the caller a *bridge* listens on a Unix socket of its own and
-dials the other host's network server for each connection that is made to it; there a *tunnel
+dials the other node's network server for each connection that is made to it; there a *tunnel
 service* connects to the real socket. Both ends have proved that they know the key before the first
 byte passes, and where streams are encrypted, so is this. gRPC on either side never knows.
 """
@@ -138,7 +138,7 @@ class _Tunnels:
 
 
 class TunnelService:
-    """The far end: what a network server offers for a Unix socket of this host.
+    """The far end: what a network server offers for a Unix socket of this node.
 
     Args:
         target: gRPC target of what is to be reached, `unix:PATH`.
@@ -182,7 +182,7 @@ class Bridge:
 
     Args:
         path: Where to listen; removed at the end.
-        find: Returns host:port of the other host's network server; may raise `OSError` or
+        find: Returns host:port of the other node's network server; may raise `OSError` or
             `WscError` as long as that is not known. Called for each connection.
         hello: What is said to the server beside the service's name.
         label: How this end is called in the server's log.
@@ -218,7 +218,7 @@ class Bridge:
 
     @property
     def target(self) -> str:
-        """The gRPC target by which the service is reached from this host."""
+        """The gRPC target by which the service is reached from this node."""
         return f"unix:{self._path}"
 
     def close(self) -> None:
@@ -245,7 +245,7 @@ class Bridge:
                     ).start()
 
     def _lead(self, near: socket.socket) -> None:
-        """Lead one connection to the other host; body of a short-lived thread."""
+        """Lead one connection to the other node; body of a short-lived thread."""
         try:
             target = Target(name=self._service, address=self._find(), label=self._label)
             channel, _ = dial(target, self._hello, self._options, self._clock)
