@@ -35,6 +35,13 @@ def test_the_ways_through_the_code_that_the_architecture_tells_exist() -> None:
     assert missing == []
 
 
+def test_the_places_that_a_newcomer_is_shown_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    shown = re.findall(r"^\| where .+\? \| `([^`]+)` \|$", text, re.MULTILINE)
+    assert len(shown) >= 10
+    assert [path for path in shown if not (ROOT / path).is_file()] == []
+
+
 def _functions(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
