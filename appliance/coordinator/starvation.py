@@ -22,7 +22,7 @@ HINT = "Please check dataloader throughput"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starvation:
-    """What is to be told.
+    """A warning or a stall to report.
 
     Attributes:
         message: One sentence or two, with the numbers.
@@ -35,7 +35,7 @@ class Starvation:
 
 @dataclass(slots=True, kw_only=True)
 class _System:
-    """What is remembered of one system: its session, and its waits over the last while."""
+    """The state of one system: its session, and its recent waits."""
 
     session: int
     waits: deque[tuple[float, float]] = field(default_factory=deque)
@@ -64,7 +64,7 @@ class StarvationWatch:
         readings: Mapping[str, float],
         now_seconds: float,
     ) -> Starvation | None:
-        """Take in a heartbeat; return what is to be told because of it.
+        """Process a heartbeat; return the warning or stall that follows from it.
 
         Args:
             system: The system's number.

@@ -66,7 +66,7 @@ class UnauthenticatedError(UserError):
 
 
 class ForbiddenError(UserError):
-    """Whoever sends the request may not do what it asks for."""
+    """The caller lacks the permission for the request."""
 
 
 class TooLargeError(UserError):

@@ -48,7 +48,7 @@ from protos.wsc.v1.queue_pb2_grpc import add_QueueServicer_to_server
 
 
 def open_one_port(where: ListenOptions) -> socket.socket:
-    """Take the one port of clients; nobody is let in yet."""
+    """Bind the clients' port without accepting connections yet."""
     return listen(where.bind_host, where.port, option="--port")
 
 

@@ -90,7 +90,7 @@ class Services:
 
     @property
     def feed(self) -> ChangeFeed:
-        """What changes, for whoever follows."""
+        """The feed of changes, for all followers."""
         return self.watch.feed
 
     @property

@@ -1,4 +1,4 @@
-"""What a process of this node does: the kernel's word, for `appliance.core.cluster.liveness`."""
+"""The kernel's view of a process on this node, for `appliance.core.cluster.liveness`."""
 
 import contextlib
 import os

@@ -35,7 +35,7 @@ class ArtifactStore:
         self._mark = _MARK_OF_NOBODY if user is None or user < 0 else f"user-{user}"
 
     def directory(self, compile_dir: str, key: str = "") -> Beneath:
-        """Return where an artifact lies or would lie.
+        """Return the directory of an artifact, which need not exist.
 
         Args:
             compile_dir: Directory that the client names; absolute, or relative to the root.
@@ -48,7 +48,7 @@ class ArtifactStore:
         return directory / key if key else directory
 
     def has(self, directory: Beneath) -> bool:
-        """Whether an artifact is there, whoever's."""
+        """Whether an artifact exists, of any user."""
         return is_file(directory / _PLAN)
 
     def store(self, directory: Beneath, *, plan_text: str, program: str, memory: str = "") -> None:

@@ -90,7 +90,7 @@ class CompileTurn:
     def _ask(
         self, seconds: float, num_systems: int, *, is_cached: bool = False
     ) -> RequestCompileReply | None:
-        """Return management's answer; None while nobody answers."""
+        """Return management's answer; None while management is away."""
         with self._lock:
             if self._end:
                 raise ClusterError(self._end)

@@ -58,7 +58,7 @@ Reply = TypeVar("Reply", bound=Message)
 
 @dataclass(slots=True, kw_only=True)
 class _Pod:
-    """What is known of one pod."""
+    """The state of one pod."""
 
     name: PodName
     channel: grpc.Channel | None = None

@@ -54,7 +54,7 @@ class Pace:
 
 
 class Reporting(Protocol):
-    """What is known of the pods of a job."""
+    """The latest readings of a job's pods."""
 
     def completed_steps(self, session: int) -> int:
         """Return how many steps of a session every system is known to have completed."""

@@ -104,7 +104,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is asked about.
+    """The object of a request.
 
     Attributes:
         kind: Kind of object, as in `job`.
@@ -209,7 +209,7 @@ def _describe(principal: Principal) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRecord:
-    """A token as it is kept; its text is not.
+    """A token as stored, without its text.
 
     Attributes:
         id: Its id, which the text carries.

@@ -138,7 +138,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What was lost of a run since its script was last started.
+    """Losses of a run since the last start of its script.
 
     Attributes:
         pods: Pods that ended though their job needed them, with how they ended.

@@ -83,7 +83,7 @@ def wants(target: Target, phase: Phase) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What somebody is told.
+    """The text of a notification.
 
     Attributes:
         job: Id of the job.

@@ -107,7 +107,7 @@ class PodReadings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSession:
-    """A session as it is kept.
+    """A session as stored.
 
     Attributes:
         number: From 1, in the order in which the job ran them.

@@ -184,7 +184,7 @@ def parse_node(line: str, locations: LocationCodec, names: Mapping[str, str] = {
 
 
 def parse_outline(line: str, names: Mapping[str, str]) -> Node:
-    """Read of a node, as `print_node` writes it, what it is and which values it connects.
+    """Parse the operation, operands and results of a node, as `print_node` writes it.
 
     Raises:
         InternalError: The line is no node.

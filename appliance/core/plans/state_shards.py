@@ -62,7 +62,7 @@ class _Families:
         self._leaders: dict[str, str] = {}
 
     def find(self, name: str) -> str:
-        """Return what the value's family is known by."""
+        """Return the representative of the value's family."""
         leader = name
         while (above := self._leaders.get(leader, leader)) != leader:
             leader = above
@@ -71,7 +71,7 @@ class _Families:
         return leader
 
     def unite(self, one: str, other: str) -> None:
-        """Make one family of two."""
+        """Merge two families."""
         first, second = self.find(one), self.find(other)
         if first != second:
             self._leaders[second] = first
@@ -169,7 +169,7 @@ class _Placer:
                 yield commit.state, commit.value
 
     def _place_families(self) -> int:
-        """Place what holds more than single numbers, largest first; return how many families."""
+        """Place families with tensors larger than scalars, largest first; return their number."""
         num_bytes: defaultdict[str, int] = defaultdict(int)
         for tensor in self._plan.state:
             if tensor.type.num_elements > 1:

@@ -75,7 +75,7 @@ class AccessOptions:
 
 
 class Access:
-    """Who calls, whether they may, and a record of what they changed.
+    """Identifies callers, authorizes them, and records their changes.
 
     Args:
         repository: Where accounts and the audit trail are kept.
@@ -227,7 +227,7 @@ class Access:
         return self._repository.accounts()
 
     def owner(self, name: str, principal: Principal) -> User | None:
-        """Return the user of a name, as an owner; nobody for one who is not known."""
+        """Return the user of a name as an owner; an anonymous one if the name is unknown."""
         if name == principal.user.name:
             return principal.user
         for account in self.accounts():
@@ -263,7 +263,7 @@ class Access:
         self._known.forget()
 
     def block(self, uid: int) -> Account:
-        """Block a user, known or not: they may look and end what is theirs, no more."""
+        """Block a user, known or not: they may only read, and cancel their own jobs."""
         _check_uid(uid)
         if uid not in {account.uid for account in self._repository.accounts()}:
             name = f"uid-{uid}"

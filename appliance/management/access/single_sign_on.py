@@ -64,7 +64,7 @@ class Provider(Protocol):
         ...
 
     def claims(self, code: str, attempt: Attempt) -> dict[str, Any]:
-        """Trade a code for what is known of the person."""
+        """Exchange an authorization code for the person's claims."""
         ...
 
 

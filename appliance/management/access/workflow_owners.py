@@ -28,7 +28,7 @@ class WorkflowOwners:
         self._known: OrderedDict[WorkflowId, User] = OrderedDict()
 
     def owner_of(self, workflow: WorkflowId, asker: User) -> User:
-        """Return whose a workflow is: the asker's, if nobody has named it before."""
+        """Return the owner of a workflow: the caller, if nobody has named it before."""
         with self._lock:
             known = self._known.get(workflow)
         if known is not None:

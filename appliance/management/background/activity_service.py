@@ -97,7 +97,7 @@ class ActivityService:
         )
 
     def report(self, by: Sequence[str], span: Span) -> Sequence[UsageLine]:
-        """Return who has had how much system time in a span; see `core.queries.usage.report`.
+        """Return system time used in a span, by group; see `core.queries.usage.report`.
 
         Raises:
             UserError: It cannot be grouped so.
@@ -115,7 +115,7 @@ class ActivityService:
         return Span(since=since or end - dt.timedelta(days=_REPORT_DAYS), until=end)
 
     def shares(self) -> Sequence[AccountUse]:
-        """Return who has had how much, the most first."""
+        """Return use by account, the largest first."""
         now = self._state.clock.now()
         since = now - _HALF_LIVES * self._half_life
         holdings = holdings_since(self._state.database, since)

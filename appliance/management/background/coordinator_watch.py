@@ -1,4 +1,4 @@
-"""Names coordinators that are frozen: nobody else is told that they do not answer.
+"""Detects frozen coordinators and reports them by name.
 
 A coordinator looks at the pods of its job; of the coordinator itself the pods know only that it is
 silent, and they can tell people through it alone. Where it runs on this node, management sees what
@@ -64,7 +64,7 @@ class CoordinatorWatch:
             self._thread.join(timeout=_LOOK_SECONDS)
 
     def look(self) -> None:
-        """Look at every coordinator of this node once; tell of those that froze or go on."""
+        """Check every coordinator of this node once, and report those that froze or continued."""
         now = self._state.clock.monotonic_seconds()
         seen: set[str] = set()
         for pod in self._coordinators():

@@ -29,7 +29,7 @@ _MAX_PAUSE_SECONDS = 900.0
 
 
 class Notifier:
-    """Sends what is to be sent.
+    """Sends due notifications.
 
     Args:
         state: The appliance's database.
@@ -63,7 +63,7 @@ class Notifier:
         self._senders.shutdown(wait=True, cancel_futures=True)
 
     def look(self) -> None:
-        """Read new events, and begin to send what is due."""
+        """Read new events, and start sending due notifications."""
         if not self._state.notifications.is_used():
             return
         now = self._state.clock.now()

@@ -64,14 +64,14 @@ class JobWatch:
         self._listeners.append(listener)
 
     def notify(self, job: JobId) -> None:
-        """Wake whoever follows the job."""
+        """Wake the followers of a job."""
         for listener in self._listeners:
             listener(job)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, job)
 
     def deliver(self, jobs: Sequence[JobId], answers: Sequence[Answer]) -> None:
-        """Wake whoever follows one of the jobs, and give answers that are awaited, all at once.
+        """Wake the followers of several jobs and resolve awaited answers, in one call to each loop.
 
         Waking the loop for each of them would cost as much as what they wait for.
         """
@@ -84,7 +84,7 @@ class JobWatch:
             _give(answers)
 
     def tell(self, topic: Topic, name: str = "") -> None:
-        """Put a change into the feed, and wake nobody else."""
+        """Append a change to the feed without waking followers of jobs."""
         if topic is Topic.JOB:
             for listener in self._listeners:
                 listener(name)

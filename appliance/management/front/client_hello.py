@@ -18,7 +18,7 @@ _SERVER_NAME, _ALPN = 0, 16
 
 
 class NoHelloError(ValueError):
-    """What came is not the beginning of TLS."""
+    """The first bytes are not a TLS ClientHello."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +77,11 @@ class _Reader:
         return part
 
     def number(self, width: int) -> int:
-        """Return the next unsigned number of so many bytes."""
+        """Return the next unsigned number, given its size in bytes."""
         return int.from_bytes(self.take(width))
 
     def field(self, width: int) -> "_Reader":
-        """Return what stands behind a length of so many bytes."""
+        """Return the next length-prefixed field, given the size of the length in bytes."""
         return _Reader(self.take(self.number(width)))
 
     def rest(self) -> bytes:

@@ -30,7 +30,7 @@ the job and however: the client knows no other."""
 
 
 def cancelled_by(user: str, how: str) -> str:
-    """Return who has cancelled a job and how, as in `with csctl`; for people."""
+    """Return a sentence about who cancelled a job and how, as in `with csctl`."""
     return f"cancelled by {user or 'a user'} {how}"
 
 
@@ -108,7 +108,7 @@ class JobService:
         self.run_sessions = RunSessions(state, mailbox)
 
     async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
-        """Ask one of the questions below: at once if the answer is at hand, else in a thread."""
+        """Run one of the queries below: at once if it is in memory, else in a thread."""
         return await ask(self._state.database, question, *arguments)
 
     def find(self, job: JobId) -> JobRecord | None:

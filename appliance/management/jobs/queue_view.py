@@ -94,7 +94,7 @@ class StartAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartQuestion:
-    """A request that nobody has made yet.
+    """A hypothetical request.
 
     Attributes:
         num_systems: Whole systems; 0 asks for a compile job.

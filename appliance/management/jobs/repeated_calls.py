@@ -28,7 +28,7 @@ _MAX_KNOWN = 10_000
 
 
 def digest_of(submission: Submission, caller: Caller) -> str:
-    """Return what is the same for all attempts of one call, and for nobody else's."""
+    """Return a digest that is equal for all attempts of one call, and differs for other calls."""
     user = caller.user
     who = (user.uid, user.gid, user.name, caller.token, caller.workflow, caller.session)
     digest = hashlib.sha256(repr((submission.type.value, *who)).encode())

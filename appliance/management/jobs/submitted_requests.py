@@ -1,4 +1,4 @@
-"""The request by which a job was submitted, as it lies in the job's work directory."""
+"""The request that submitted a job, stored in the job's work directory."""
 
 from collections.abc import Mapping
 from pathlib import Path

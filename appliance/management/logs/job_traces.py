@@ -36,7 +36,7 @@ class JobTraces:
             self._pool.submit(self._tell, job)
 
     def close(self) -> None:
-        """Export what is known, and stop."""
+        """Export the pending spans, and stop."""
         self._pool.shutdown(wait=True)
 
     def _tell(self, job_id: JobId) -> None:

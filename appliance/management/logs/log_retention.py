@@ -205,7 +205,7 @@ class LogRetention:
 def expendable(
     found: Sequence[JobLogs], limits: LogLimits, now: float
 ) -> Iterator[tuple[JobLogs, str]]:
-    """Yield what is to go of the logs of ended jobs, each with the reason.
+    """Yield the logs of ended jobs that are to be removed, each with the reason.
 
     Args:
         found: The logs.

@@ -144,7 +144,7 @@ class TrustOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How jobs are run; all that their pods are told of the appliance's settings.
+    """How jobs are executed: the settings that are passed on to pods.
 
     Attributes:
         precision: `f32` (16-bit types carried in float32, the default, fast) or `exact` (every
@@ -214,7 +214,7 @@ class RunOptions:
 
     @property
     def memoryx_bytes(self) -> int:
-        """Memory that MemoryX of a job may use on a node; 0 for what there is."""
+        """Memory that MemoryX of a job may use on a node; 0: all of it."""
         return int(self.memoryx_gib * _GIB)
 
     @property
@@ -315,7 +315,7 @@ class NodeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepingOptions:
-    """What is kept, where and for how long.
+    """Storage and retention of state, logs and jobs.
 
     Attributes:
         history_days: Jobs that ended longer ago are forgotten, with their logs; 0 keeps all.
@@ -370,18 +370,18 @@ class KeepingOptions:
 
     @property
     def pod_log_bytes(self) -> int:
-        """What is kept of a running pod's log."""
+        """Maximum size of a running pod's log."""
         return int(self.pod_log_mib * _MIB)
 
     @property
     def log_bytes(self) -> int:
-        """What is kept of the logs of all jobs that have ended."""
+        """Maximum size of all logs of ended jobs."""
         return int(self.log_gib * _GIB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellingOptions:
-    """Who is told of jobs.
+    """Notifications and traces of jobs.
 
     Attributes:
         notify: File that says how people are told of their jobs (see `messengers`); empty for none

@@ -44,7 +44,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Something to be written that concerns nobody's phase."""
+    """A write to storage that changes no job's phase."""
 
     write: Callable[[], None] = field(repr=False)
     committed: Awaited
@@ -142,7 +142,7 @@ class Stops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """Nothing but a reason to look again at who may start."""
+    """Triggers another scheduling cycle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

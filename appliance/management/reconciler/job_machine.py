@@ -64,7 +64,7 @@ class JobState:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it will give back what it holds, and soon."""
+        """Whether it is about to release its grant."""
         return self.verdict is not None
 
 
@@ -264,7 +264,7 @@ def transition(state: JobState, event: Event) -> Step:
 
     An event that comes too late to matter (a pod's end while the job is stopped anyway, news of a
     run before the job was queued again) changes nothing. One that cannot happen in this state does
-    not either, and is told of as `Unexpected`.
+    not either, and is reported as `Unexpected`.
     """
     if state.phase.is_terminal or (_is_queued(state) and isinstance(event, _AfterLaunch)):
         return state, () if isinstance(event, _MayBeLate) else (Unexpected(event=event),)

@@ -50,7 +50,7 @@ class Launching:
         self._executor = PerJobExecutor() if launcher.is_far else None
 
     def launch(self, live: Live) -> None:
-        """Launch the pods of a job that has what it was granted."""
+        """Launch the pods of a job that holds its grant."""
         job = live.job.id
         try:
             specs = self._plan_pods(granted(live))

@@ -37,7 +37,7 @@ class Live:
 
 
 class LiveJobs:
-    """The jobs that have not ended, and which of them hold what they were granted.
+    """The unfinished jobs, and which of them hold a grant.
 
     Args:
         progress: How far running jobs are.
@@ -65,7 +65,7 @@ class LiveJobs:
             self._holders[live.job.id] = live
 
     def hold(self, live: Live) -> None:
-        """Note that a job holds what it was granted, from now on."""
+        """Record that a job holds its grant from now on."""
         self._holders[live.job.id] = live
 
     def give_back(self, live: Live) -> None:
@@ -100,7 +100,7 @@ class LiveJobs:
 
 @contextmanager
 def answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
-    """Hand an exception to whoever waits for the answer, and on to the thread's own loop."""
+    """Set an exception on the awaited answer and raise it again."""
     try:
         yield
     except BaseException as error:
@@ -109,7 +109,7 @@ def answering(answer: "Future[Admit | Reject | Wait]") -> Iterator[None]:
 
 
 def granted(live: Live) -> JobRecord:
-    """Return a job with what it was granted."""
+    """Return a job's record with its grant."""
     if live.grant is None:
         return live.job
     return live.job.changed({"systems": live.grant.systems, "holding": holding_of(live.grant)})
@@ -132,7 +132,7 @@ def log_unexpected(
 ) -> None:
     """Log that a job got an event that its state does not allow, with the job's history.
 
-    It changes nothing of the job. It is a defect of whoever told of it, or of the job machine.
+    The job is not changed. It is a defect of the event's sender, or of the job machine.
     """
     logger.error(
         "A job was told of something that its phase does not allow; it goes on as before",

@@ -94,7 +94,7 @@ class Mailbox:
         self.inbox.put(inbox.WantsCompile(job=job, num_systems=num_systems, is_cached=is_cached))
 
     def hold_back(self, job: JobId, by: str, *, stops: bool = False, why: str = "") -> None:
-        """Hold a waiting job, or release it with nobody's name.
+        """Hold a waiting job in somebody's name; an empty name releases it.
 
         Args:
             job: The job.

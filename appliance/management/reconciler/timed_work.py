@@ -1,4 +1,4 @@
-"""What time alone brings about: a job's alarms ring, leases expire, old jobs are forgotten."""
+"""Actions due at a time: jobs' reminders, expired leases, and deletion of old jobs."""
 
 import datetime as dt
 import logging
@@ -27,7 +27,7 @@ _MAX_PRUNED = 500
 
 
 class TimedWork:
-    """Does what is due, once in each turn of the reconciler.
+    """Performs due actions, once in each turn of the reconciler.
 
     Args:
         jobs: The jobs that have not ended.
@@ -118,7 +118,7 @@ class _History:
         self._next_prune = 0.0
 
     def prune(self, now_seconds: float) -> Sequence[str]:
-        """Forget some of what is old, if it is time to look; called within a batch.
+        """Delete some expired records, if a check is due; called within a batch.
 
         Args:
             now_seconds: Of the monotonic clock.

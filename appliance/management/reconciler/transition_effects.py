@@ -33,7 +33,7 @@ _PHASE_CHANGES = {phase: metrics.PHASE_CHANGES.labels(phase.value) for phase in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What others decide or want to know of jobs.
+    """Callbacks to other services about changes of jobs.
 
     Attributes:
         pod_lost: Asked, of a driver whose pod has ended with an exit code and in words, why it is
@@ -184,7 +184,7 @@ class TransitionEffects:
         self._state.jobs.add_event(event)
 
     def show(self, job: JobId) -> None:
-        """Tell whoever watches a job to look at it, once this turn is committed."""
+        """Notify the followers of a job once this turn is committed."""
         self._turn.job_changed(job)
 
     def _with_revival(self, live: Live, end: machine.PodExited) -> machine.PodExited:

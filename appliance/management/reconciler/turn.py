@@ -79,7 +79,7 @@ class Turn:
         self._present.answers.append(Answer(awaited, error=error))
 
     def job_changed(self, job: JobId) -> None:
-        """Wake whoever follows a job, once the change is committed."""
+        """Wake the followers of a job once the change is committed."""
         self._changed[job] = None
 
     def guarded(
@@ -124,7 +124,7 @@ class Turn:
 
 
 class DatabaseOutage:
-    """Waits while the database takes no writes; whoever waits for a commit meanwhile is refused.
+    """Waits while the database accepts no writes, and rejects callers that wait for a commit.
 
     What the turn that was refused did is in memory and nowhere else, and nobody was told of it. The
     pods go on, as this process holds what holds them.

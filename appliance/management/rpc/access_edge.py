@@ -59,7 +59,7 @@ class _Exports(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
-    """A call that was let in, though it is not yet known what it is about.
+    """A call that was admitted before its message is read, so its object is not known yet.
 
     Attributes:
         rule: What holds for it.
@@ -205,7 +205,7 @@ class Gate:
     def decide(
         self, entered: Entered, field: Field, *, entry_point: str, detail: str
     ) -> Change | None:
-        """Say whether a call may do what it asks for; may wait for the database.
+        """Decide whether a call is permitted on its object; may wait for the database.
 
         Args:
             entered: The call.

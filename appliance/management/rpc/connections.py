@@ -27,7 +27,7 @@ _MAX_KNOWN = 10_000
 
 @dataclass(slots=True)
 class _Connection:
-    """What is known of one.
+    """The proofs seen on one connection.
 
     Attributes:
         principal: Who has proved themselves on it last; None for nobody.
@@ -59,7 +59,7 @@ class Proof:
 
     @property
     def proved(self) -> Principal | None:
-        """Who has proved themselves on this very connection; None for nobody."""
+        """The user authenticated on this connection, or None."""
         connection = self._connection
         return connection.principal if connection.is_firm else None
 

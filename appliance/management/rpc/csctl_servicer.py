@@ -266,7 +266,7 @@ def _write(
 
 
 def cancel_answer(job: JobId, phase: Phase) -> str:
-    """Return what is said to whoever has cancelled a job.
+    """Return the message for the user who cancelled a job.
 
     Args:
         job: The job.

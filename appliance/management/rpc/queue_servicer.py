@@ -78,7 +78,7 @@ class QueueServicer(queue_pb2_grpc.QueueServicer):
         return pb.ReleaseJobReply()
 
     def ReportUse(self, request: pb.ReportUseRequest, context: Context) -> pb.ReportUseReply:
-        """Return who has had how much system time."""
+        """Return system time used, by group."""
         span = self._activity.last_days(_time(request, "since"), _time(request, "until"))
         lines = self._activity.report(list(request.by), span)
         return pb.ReportUseReply(

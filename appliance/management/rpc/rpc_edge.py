@@ -255,7 +255,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         return self._gate.decide(call.entered, call.field, entry_point=ENTRY_POINT, detail=detail)
 
     def _check_again(self, method: str, call: "_Call") -> None:
-        """Raise if the reader of a stream may not have what comes of it any more."""
+        """Raise if the reader of a stream has lost the right to read it."""
         if self._gate is None or call.entered is None:
             return
         connection = call.context.peer()

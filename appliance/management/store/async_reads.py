@@ -1,4 +1,4 @@
-"""Questions from the event loop: answered at once from memory, else in a thread."""
+"""Queries from the event loop: answered immediately from memory, else in a thread."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

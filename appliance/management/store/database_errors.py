@@ -1,4 +1,4 @@
-"""What callers are told when the database fails; for every entry point."""
+"""Translates failures of the database for callers of every entry point."""
 
 from sqlalchemy.exc import SQLAlchemyError as DatabaseError
 
@@ -9,7 +9,7 @@ __all__ = ["DatabaseError", "find_refusal"]
 
 
 def find_refusal(error: BaseException) -> ClusterError | None:
-    """Return what a caller is told whose change was not committed; None for a defect of ours.
+    """Return the error for a caller whose change was not committed; None for a defect of ours.
 
     The database is full, read-only, damaged or gone; see `is_of_database`.
     """

@@ -140,7 +140,7 @@ class Instance:
         return Ports() if state is None else state.ports
 
     def clear_state(self) -> None:
-        """Take back what was said."""
+        """Remove the published addresses."""
         self._state_path.unlink(missing_ok=True)
 
     def stop(self) -> bool:

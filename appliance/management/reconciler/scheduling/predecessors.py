@@ -1,4 +1,4 @@
-"""What becomes of a job that is to start only after others have succeeded."""
+"""Jobs that start only after others have succeeded: when they may start, and when they cannot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

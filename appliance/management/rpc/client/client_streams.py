@@ -1,4 +1,4 @@
-"""What the client's streams are told, depending on how well their caller is identified.
+"""Decides what the client's streams may see, by how well their caller is identified.
 
 With the address of a job's coordinator and its authority one can act as the job's client, so they
 are told only to callers whom `ATTACH_JOB` allows it, once identified. With tokens a stream brings
@@ -49,7 +49,7 @@ class Standing(Enum):
 
 
 def standing(sure: Principal | None, likely: Principal | None, target: Target) -> Standing:
-    """Return how sure it is that a stream comes from who may be the client of a job or workflow.
+    """Return how well a stream is proven to come from the client of a job or workflow.
 
     Args:
         sure: Who is at the other end; None if that is not sure.
