@@ -16,9 +16,10 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 
 from appliance.compiler.pipeline import compile_program
@@ -82,9 +83,8 @@ class Eager:
 class Planned:
     """The plan, as CS-2 and MemoryX run it."""
 
-    def __init__(self, plan: Plan, model: Gpt) -> None:
+    def __init__(self, plan: Plan, state: Mapping[str, np.ndarray]) -> None:
         self.plan = plan
-        state = initial_state(plan, model)
         self.state = {t.value: torch.from_numpy(state[t.resource_name]) for t in plan.state}
         loaded = {name for step in plan.layer_steps for name in step.loads} - self.state.keys()
         self.computed = {name: self._empty(name) for name in loaded}
@@ -185,7 +185,7 @@ def against_f32(options: argparse.Namespace, shape: GptShape) -> bool:
         compile_program(text, batch_size=shape.batch_size, precision=precision)
         for precision in (Precision.F32, Precision.EXACT)
     ]
-    parties = [Planned(plan, module) for plan in plans]
+    parties = [Planned(plan, initial_state(plan, module)) for plan in plans]
     ratios = []
     for index, batch in enumerate(batches(shape, options.rounds + options.warmup)):
         wide, narrow = (sum(party.step(batch)) for party in parties)
@@ -206,7 +206,7 @@ def measure(options: argparse.Namespace, shape: GptShape) -> bool:
         program_text(shape), batch_size=shape.batch_size, precision=Precision(options.precision)
     )
     eager = Eager(shape)
-    planned = Planned(plan, eager.module)
+    planned = Planned(plan, initial_state(plan, eager.module))
     found: list[Round] = []
     differences: list[float] = []
     given = batches(shape, options.rounds + options.warmup)

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -36,9 +37,27 @@ def program_text(shape: GptShape, half_dtype: str = "bfloat16") -> str:
     Raises:
         subprocess.CalledProcessError: The client could not trace; its output has been printed.
     """
-    path = _cache() / f"{shape.name}-{half_dtype}-{_source_hash()}.mlir.gz"
+    path = _cache() / f"{shape.name}-{half_dtype}-{_source_hash('gpt.py', 'trace.py')}.mlir.gz"
     if not path.exists():
-        _trace(shape, half_dtype, path)
+        arguments = {name.replace("_", "-"): value for name, value in asdict(shape).items()}
+        _trace("trace.py", {"half-dtype": half_dtype, **arguments}, path)
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def traced_text(script: str, arguments: Mapping[str, int]) -> str:
+    """Return the training step that another script of this folder traces.
+
+    Args:
+        script: Its file's name.
+        arguments: Of its command line, beside `--out`.
+
+    Raises:
+        subprocess.CalledProcessError: The client could not trace; its output has been printed.
+    """
+    sizes = "-".join(f"{name}{value}" for name, value in arguments.items())
+    path = _cache() / f"{Path(script).stem}-{sizes}-{_source_hash(script)}.mlir.gz"
+    if not path.exists():
+        _trace(script, arguments, path)
     return gzip.decompress(path.read_bytes()).decode()
 
 
@@ -70,21 +89,20 @@ def _cache() -> Path:
     return folder
 
 
-def _source_hash() -> str:
+def _source_hash(*names: str) -> str:
     """Return a digest of what the traced text depends on, so that a stale one is never used."""
-    sources = b"".join((HERE / name).read_bytes() for name in ("gpt.py", "trace.py"))
+    sources = b"".join((HERE / name).read_bytes() for name in names)
     return hashlib.sha256(sources).hexdigest()[:10]
 
 
-def _trace(shape: GptShape, half_dtype: str, path: Path) -> None:
+def _trace(script: str, arguments: Mapping[str, object], path: Path) -> None:
     default = Path.home() / ".cache" / "wsc" / "client-2.10.0"
     venv = Path(os.environ.get("WSC_CLIENT_VENV") or default)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environment["PATH"] = f"{venv}/bin:{environment['PATH']}"
-    command = [venv / "bin" / "python", HERE / "trace.py", "--out", path]
-    command += ["--half-dtype", half_dtype]
-    for name, value in asdict(shape).items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
+    command = [venv / "bin" / "python", HERE / script, "--out", path]
+    for name, value in arguments.items():
+        command += [f"--{name}", str(value)]
     done = subprocess.run(
         command,
         check=False,

@@ -12,6 +12,7 @@ from appliance.numerics.kernels import compile_node
 from appliance.numerics.loops.region_kernels import region_group
 from appliance.numerics.loops.regions import find_regions
 from appliance.numerics.programs.patterns import find_patterns
+from appliance.numerics.sparse.weight_products import sparse_group
 
 
 def group_nodes(
@@ -21,6 +22,8 @@ def group_nodes(
     live_out: Collection[str],
     *,
     device: torch.device | None = None,
+    sparse: Collection[str] = (),
+    gradients: Mapping[str, str] | None = None,
 ) -> list[Group]:
     """Return the groups of a list of nodes, in an order in which they can run.
 
@@ -30,6 +33,8 @@ def group_nodes(
         known: Values that never change.
         live_out: Values that are kept.
         device: Where they run; None is the processor, for which alone there are loops.
+        sparse: Weights that come as their non-zeros; see `weight_products`.
+        gradients: Results that are wanted at a pattern, and the weight that has it.
 
     Raises:
         InternalError: A node has no kernel.
@@ -45,7 +50,8 @@ def group_nodes(
     made.update({at: region_group(at, nodes, types, known, uses) for at in regions})
     for at, node in enumerate(nodes):
         if at not in taken:
-            made[(at,)] = single_group(node, types)
+            found = sparse_group(node, types, sparse=sparse, gradients=gradients or {})
+            made[(at,)] = found or single_group(node, types)
     needed = _needed([made[part] for part in in_order([*made], nodes)], uses)
     return needed if device is None else [on_device(group, device) for group in needed]
 

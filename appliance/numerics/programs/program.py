@@ -35,6 +35,7 @@ from appliance.numerics.programs.node_closures import (
 )
 from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.views import SharedMemory, may_share_memory, view_as_operand
+from appliance.numerics.sparse.weight_products import part_types
 
 _STEP = "@step"
 """Name of the training step's number in the table while a program with random nodes runs."""
@@ -53,6 +54,10 @@ class Program:
         pool: Where results are computed; None leaves that to torch.
         device: Where it runs, and where `known` and all values from outside are; None is the
             processor. Elsewhere there is no pool.
+        sparse: Weights from outside that come as their non-zeros, under the names of
+            `weight_products.parts_of`; every node that reads one `reads_sparse`.
+        gradients: Results that are wanted at the pattern of such a weight, by the weight; each is
+            in `written`, always written to a given tensor and read by no node.
     """
 
     def __init__(
@@ -65,6 +70,8 @@ class Program:
         written: Collection[str] = (),
         pool: TensorPool | None = None,
         device: torch.device | None = None,
+        sparse: Collection[str] = (),
+        gradients: Mapping[str, str] | None = None,
     ) -> None:
         if device is not None and pool is not None:
             raise ValueError(f"a pool is memory of the processor, and the program runs on {device}")
@@ -78,7 +85,16 @@ class Program:
             constants, rest = _split_constants(nodes, self._types, device)
             known = {**(known or {}), **constants}
             kept = self._live_out | frozenset(written)
-            groups = group_nodes(rest, self._types, known, kept, device=device)
+            groups = group_nodes(
+                rest,
+                self._types,
+                known,
+                kept,
+                device=device,
+                sparse=sparse,
+                gradients=gradients,
+            )
+        self._types.update(part_types({*sparse, *(gradients or {}).values()}, self._types))
         self._groups = groups
         self._orders = {} if pool is None else memory_orders(groups, self._types)
         read = {name for group in groups for name in group.operands}

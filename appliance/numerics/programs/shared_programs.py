@@ -6,7 +6,7 @@ stands for which; so one `Program` serves them all.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -25,12 +25,16 @@ class ProgramSource:
         types: Type of every value that the nodes read from outside.
         live_out: Names of the values to keep.
         written: Names of the values that may be written to given tensors.
+        sparse: Weights that come as their non-zeros.
+        gradients: Results at the pattern of such a weight, by the weight.
     """
 
     nodes: Sequence[Node]
     types: Mapping[str, TensorType]
     live_out: Collection[str]
     written: Sequence[str]
+    sparse: Collection[str] = ()
+    gradients: Mapping[str, str] = field(default_factory=dict)
 
     def program(
         self,
@@ -48,6 +52,8 @@ class ProgramSource:
             written=self.written,
             pool=pool,
             device=device,
+            sparse=self.sparse,
+            gradients=self.gradients,
         )
 
 
@@ -103,6 +109,8 @@ class ProgramTable:
             frozenset(outside),
             frozenset(names[name] for name in part.live_out if name in names),
             tuple(names[name] for name in part.written),
+            frozenset(names[name] for name in part.sparse),
+            frozenset((names[one], names[other]) for one, other in part.gradients.items()),
         )
 
     def _literal(self, name: str) -> object:
@@ -124,7 +132,7 @@ def _names(part: ProgramSource) -> dict[str, int]:
     mentioned = dict.fromkeys(
         name for node in part.nodes for name in (*node.operands, *node.results)
     )
-    mentioned.update(dict.fromkeys(part.written))
+    mentioned.update(dict.fromkeys((*part.written, *part.gradients.values())))
     return {name: number for number, name in enumerate(mentioned)}
 
 

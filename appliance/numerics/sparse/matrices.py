@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from appliance.numerics.sparse.native.native_calls import (
+    ConversionWork,
     MatrixRecord,
     TransposeWork,
     functions,
@@ -187,11 +188,22 @@ class SparseMatrix:
 
     def dense(self) -> torch.Tensor:
         """Return the matrix with its zeros, float32 [rows, columns]."""
-        pattern = self.pattern
-        found = torch.zeros(pattern.num_rows * pattern.num_columns)
-        return found.index_copy_(0, pattern.places(), self.values).view(
-            pattern.num_rows, pattern.num_columns
+        found = torch.empty(self.pattern.num_rows, self.pattern.num_columns)
+        functions().fill(
+            ConversionWork(
+                matrix=self.pattern.record(None),
+                values=self.values.data_ptr(),
+                dense=found.data_ptr(),
+            )
         )
+        return found
+
+
+def values_at(matrix: torch.Tensor, pattern: Pattern, out: torch.Tensor) -> None:
+    """Write to `out`, float32 [values], what a contiguous float32 matrix has at a pattern."""
+    functions().take(
+        ConversionWork(matrix=pattern.record(None), values=out.data_ptr(), dense=matrix.data_ptr())
+    )
 
 
 def sparse_matrix(matrix: torch.Tensor) -> SparseMatrix:

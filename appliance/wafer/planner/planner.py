@@ -33,6 +33,8 @@ from appliance.wafer.timing.step_program import StepProgram
 
 MEMORYX_BYTES_PER_PARAMETER = 20.0
 """2.4 PB hold 120 T parameters (data sheet): weight, gradient, two moments and room."""
+MEMORYX_BYTES_PER_PLACE = 2.0
+"""Of a parameter that is kept alone, without the zeros around it: its column (assumed)."""
 _SECONDS_PER_DAY = 86_400.0
 
 
@@ -167,7 +169,7 @@ def estimate(
         tokens=total,
         days=seconds / _SECONDS_PER_DAY,
         energy_kwh=num_systems * machine.power_watts * seconds / 3.6e6,
-        memoryx_bytes=program.num_parameters * MEMORYX_BYTES_PER_PARAMETER,
+        memoryx_bytes=program.num_parameters * _memoryx_bytes_per_parameter(program),
         flops=flops,
         loss=compute_optimal_loss(flops) if is_of_family else None,
         mup=_mup(model),
@@ -181,6 +183,13 @@ def curve_counts(num_systems: int) -> tuple[int, ...]:
     """Return the system counts of a scaling curve: powers of two up to the number, and itself."""
     powers = [2**power for power in range(num_systems.bit_length()) if 2**power < num_systems]
     return (*powers, num_systems)
+
+
+def _memoryx_bytes_per_parameter(program: StepProgram) -> float:
+    """Return what MemoryX keeps of a parameter, on average: of sparse ones what is not zero."""
+    updated = program.updated_share
+    sparse = updated * (MEMORYX_BYTES_PER_PARAMETER + MEMORYX_BYTES_PER_PLACE)
+    return min(MEMORYX_BYTES_PER_PARAMETER, sparse)
 
 
 def _mup(model: Transformer | StepProgram) -> MupAdvice | None:

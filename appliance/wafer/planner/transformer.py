@@ -8,6 +8,7 @@ patches in, a small head, adaptive norms that depend on the sample). What a step
 is `transformer_program`'s business.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 from appliance.core.errors import UserError
@@ -164,6 +165,7 @@ def described_transformer(
     is_gated: bool = False,
     is_tied: bool = True,
     density: float = 1.0,
+    sparsity: float | None = None,
     is_causal: bool = True,
     head_width: int | None = None,
     decoder_layers: int = 0,
@@ -172,8 +174,14 @@ def described_transformer(
     """Return a transformer of which a user has said only what matters; see `Transformer`.
 
     Heads default to those of `HEAD_WIDTH` features, or of the nearest width that divides; the
-    feed-forward part to four times the hidden size.
+    feed-forward part to four times the hidden size. `sparsity` is the part of the block weights
+    that is zero, another way to say `density`.
+
+    Raises:
+        UserError: A number is out of range, or density and sparsity contradict one another.
     """
+    if sparsity is not None:
+        density = _density(sparsity, density)
     described = Transformer(
         name="transformer",
         layers=layers,
@@ -192,6 +200,19 @@ def described_transformer(
         decoder_sequence=decoder_sequence,
     )
     return replace(described, name=f"{_kind(described)} {_size_text(described.num_parameters)}")
+
+
+def _density(sparsity: float, density: float) -> float:
+    if not 0 <= sparsity < 1:
+        raise UserError(
+            f"A sparsity of {sparsity} is not in [0, 1).", hint="Say 0.9 for nine zeros in ten."
+        )
+    if density != 1.0 and not math.isclose(density, 1 - sparsity):
+        raise UserError(
+            f"A sparsity of {sparsity} is a density of {1 - sparsity:g}, not of {density}.",
+            hint="Give one of the two.",
+        )
+    return 1 - sparsity
 
 
 def _kind(model: Transformer) -> str:

@@ -219,7 +219,10 @@ def decided_step_timing(
         Bound.COMPUTE: passes * float(one.busy.sum()),
         Bound.INJECTION: passes * float(one.injection.sum()),
         Bound.REDUCTION: passes * float(one.drain.sum()) + tree,
-        Bound.UPDATE: program.num_parameters * UPDATE_BYTES / machine.memoryx_bytes_per_second,
+        Bound.UPDATE: program.num_parameters
+        * program.updated_share
+        * UPDATE_BYTES
+        / machine.memoryx_bytes_per_second,
         Bound.INPUT: _input_seconds(
             program, share, machine, calibration, inputs or InputPipeline()
         ),
@@ -366,7 +369,8 @@ def _boundary_end(program: StepProgram, one: _MicroBatch, machine: Machine, tree
         if not layer.gradient_elements:
             continue
         ready = summed_last if program.waits_for_norm else float(drained[index]) + tree
-        work = layer.gradient_elements * UPDATE_BYTES / machine.memoryx_bytes_per_second
+        elements = layer.gradient_elements * min(1.0, layer.density)
+        work = elements * UPDATE_BYTES / machine.memoryx_bytes_per_second
         updated = max(updated, ready) + work
         first_use = forward.get(layer.module, 0)
         needed = updated + float(one.injection[first_use]) - float(one.start[first_use])

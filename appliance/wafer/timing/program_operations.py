@@ -57,18 +57,26 @@ _WORK: Mapping[str, float] = {
 """Instructions per element where it is more than one: polynomials, Newton steps, several passes."""
 
 
-def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
+def program_step(
+    plan: Plan, *, name: str = "program", densities: Mapping[str, float] | None = None
+) -> StepProgram:
     """Return the step program of a plan, for one sample.
 
     Args:
         plan: A verified plan.
         name: For reports.
+        densities: Of weights that come, and sums that leave, without their zeros: the part that is
+            not zero, by the names of loads and totals.
     """
+    kept = densities or {}
     operations: list[Operation] = []
     causal = causal_values(plan)
     routed = routed_values(plan)
     for index, step in enumerate(plan.layer_steps):
-        operations.extend(_step_operations(plan, step, index, causal, routed))
+        of_values = {**kept, **_partial_densities(step, kept)}
+        operations.extend(
+            _step_operations(plan, step, index, causal=causal, routed=routed, densities=of_values)
+        )
     scores = score_values(plan)
     memory = plan_memory(plan, scores)
     largest = memory.largest
@@ -78,7 +86,7 @@ def program_step(plan: Plan, *, name: str = "program") -> StepProgram:
     return StepProgram(
         name=name,
         table=OperationTable.from_operations(operations),
-        layers=tuple(_traffic(plan, step, scores) for step in plan.layer_steps),
+        layers=tuple(_traffic(plan, step, scores, kept) for step in plan.layer_steps),
         num_parameters=float(sum(plan.types[weight].num_elements for weight in weights)),
         working_bytes_per_sample=max(memory.working_bytes, 1.0),
         largest=("", 0.0) if largest is None else (f"%{largest.name}", largest.sample_bytes),
@@ -113,9 +121,17 @@ def _waits_for_norm(plan: Plan, weights: set[str]) -> bool:
     return len(sending) > 1 and points == {sending[-1]}
 
 
-def _traffic(plan: Plan, step: LayerStep, scores: set[str]) -> LayerTraffic:
+def _partial_densities(step: LayerStep, densities: Mapping[str, float]) -> dict[str, float]:
+    return {sum_.partial: densities[sum_.total] for sum_ in step.sums if sum_.total in densities}
+
+
+def _traffic(
+    plan: Plan, step: LayerStep, scores: set[str], densities: Mapping[str, float]
+) -> LayerTraffic:
     loads = sum(type_.num_elements for _, type_ in plan.load_types(step))
     sums = sum(type_.num_elements for _, type_ in plan.sum_types(step))
+    moved = (*plan.load_types(step), *plan.sum_types(step))
+    kept = sum(type_.num_elements * densities.get(name, 1.0) for name, type_ in moved)
     return LayerTraffic(
         name=step.name,
         module=step.module,
@@ -123,11 +139,18 @@ def _traffic(plan: Plan, step: LayerStep, scores: set[str]) -> LayerTraffic:
         weight_elements=float(loads),
         gradient_elements=float(sums),
         activation_bytes=_read_from_earlier(plan, step, scores) / plan.batch_size,
+        density=kept / (loads + sums) if loads + sums else 1.0,
     )
 
 
 def _step_operations(
-    plan: Plan, step: LayerStep, index: int, causal: set[str], routed: Mapping[str, float]
+    plan: Plan,
+    step: LayerStep,
+    index: int,
+    *,
+    causal: set[str],
+    routed: Mapping[str, float],
+    densities: Mapping[str, float],
 ) -> Iterator[Operation]:
     is_backward = step.direction is Direction.BACKWARD
     for node in step.nodes:
@@ -144,6 +167,9 @@ def _step_operations(
             operation = replace(operation, repeat=2)
         if causal.intersection((*node.operands, *node.results)):
             operation = _causal(operation, plan.types[node.results[0]].shape)
+        if operation.kind in (Kind.MATMUL, Kind.WEIGHT_GRADIENT):
+            density = min(densities.get(name, 1.0) for name in (*node.operands, node.results[0]))
+            operation = replace(operation, density=density)
         share = routed.get(node.results[0], 1.0)
         yield operation if share == 1.0 else replace(operation, tokens=operation.tokens * share)
 

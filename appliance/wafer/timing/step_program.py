@@ -47,3 +47,10 @@ class StepProgram:
     stage_bytes_per_sample: float = 0.0
     waiting: tuple[tuple[float, float], ...] = ()
     num_segments: int = 1
+
+    @property
+    def updated_share(self) -> float:
+        """The part of the parameters that have a gradient: those that are not zero for good."""
+        total = sum(layer.gradient_elements for layer in self.layers)
+        kept = sum(layer.gradient_elements * min(1.0, layer.density) for layer in self.layers)
+        return kept / total if total else 1.0

@@ -4,6 +4,7 @@ All systems wait for each other once a step, so the step lasts as long for each 
 system does in it (compute, streams, utilisation) follows from its own share of the batch.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from appliance.core.ir.sharding import split_batch
@@ -13,6 +14,7 @@ from appliance.wafer.hardware import Machine
 from appliance.wafer.timing.layer_timing import LayerTiming, StepTiming, decided_step_timing
 from appliance.wafer.timing.pipelined import pipelined_timing
 from appliance.wafer.timing.program_operations import program_step
+from appliance.wafer.timing.step_program import StepProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +59,18 @@ def plan_timing(plan: Plan, *, machine: Machine, num_systems: int) -> StepTiming
     Of a plan in pipelined execution too, for which `micro_batch` is a system's whole share.
     """
     share = split_batch(plan.batch_size, num_systems)[0].size
-    return _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
+    program = program_step(plan, name=plan.key)
+    return _share_timing(plan, program, machine, num_systems=num_systems, share=share)
 
 
-def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int) -> SystemTiming:
+def system_timing(
+    plan: Plan,
+    *,
+    machine: Machine,
+    num_systems: int,
+    index: int,
+    densities: Mapping[str, float] | None = None,
+) -> SystemTiming:
     """Return what one system would do in a step of a plan, in the plan's micro-batches.
 
     Args:
@@ -68,12 +78,15 @@ def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int)
         machine: What each system is.
         num_systems: Systems that share the batch.
         index: Number of the system.
+        densities: Of sparse weights and their gradients; see `program_step`.
     """
-    share = split_batch(plan.batch_size, num_systems)[index].size
-    whole = plan_timing(plan, machine=machine, num_systems=num_systems)
+    shares = split_batch(plan.batch_size, num_systems)
+    share = shares[index].size
+    program = program_step(plan, name=plan.key, densities=densities)
+    whole = _share_timing(plan, program, machine, num_systems=num_systems, share=shares[0].size)
     own = whole
     if share * num_systems != whole.batch_size:
-        own = _share_timing(plan, machine=machine, num_systems=num_systems, share=share)
+        own = _share_timing(plan, program, machine, num_systems=num_systems, share=share)
     streamed_bytes = own.num_micro_batches * machine.io_bytes_per_second
     return SystemTiming(
         step_seconds=whole.seconds,
@@ -85,9 +98,10 @@ def system_timing(plan: Plan, *, machine: Machine, num_systems: int, index: int)
     )
 
 
-def _share_timing(plan: Plan, *, machine: Machine, num_systems: int, share: int) -> StepTiming:
+def _share_timing(
+    plan: Plan, program: StepProgram, machine: Machine, *, num_systems: int, share: int
+) -> StepTiming:
     """Return the time of a step in which every system has a share of this size."""
-    program = program_step(plan, name=plan.key)
     if plan.execution is Execution.PIPELINED:
         return pipelined_timing(
             program, machine=machine, batch_size=share * num_systems, num_systems=num_systems

@@ -61,6 +61,10 @@ UntiedFlag = Annotated[bool, option("--untied", help="The head has a table of it
 DensityFlag = Annotated[
     float, option(metavar="FRACTION", help="Non-zero part of the block weights.")
 ]
+SparsityFlag = Annotated[
+    float | None,
+    option(metavar="FRACTION", help="Zero part of the block weights, instead of --density."),
+]
 BidirectionalFlag = Annotated[
     bool, option("--bidirectional", help="An encoder such as BERT: tokens attend to all others.")
 ]
@@ -153,6 +157,7 @@ def estimate_model(
     gated: GatedFlag = False,
     untied: UntiedFlag = False,
     density: DensityFlag = 1.0,
+    sparsity: SparsityFlag = None,
     bidirectional: BidirectionalFlag = False,
     head_width: HeadWidthFlag = None,
     decoder_layers: DecoderLayersFlag = 0,
@@ -192,6 +197,7 @@ def estimate_model(
             is_gated=gated,
             is_tied=not untied,
             density=density,
+            sparsity=sparsity,
             is_causal=not bidirectional,
             head_width=head_width,
             decoder_layers=decoder_layers,

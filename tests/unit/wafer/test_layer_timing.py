@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -149,3 +151,18 @@ def test_a_batch_smaller_than_the_systems_is_refused() -> None:
 
 def test_utilization_is_below_one() -> None:
     assert 0 < time().utilization < 1
+
+
+def test_zeros_of_weights_are_neither_sent_nor_multiplied_nor_updated() -> None:
+    wide = replace(SMALL, hidden=4096, heads=32, ffn=16_384)
+    dense, sparse = time(wide), time(replace(wide, density=0.1))
+    assert sparse.compute_seconds < 0.5 * dense.compute_seconds
+    assert sparse.injection_seconds < 0.5 * dense.injection_seconds
+    assert sparse.reduction_seconds < 0.5 * dense.reduction_seconds
+    assert sparse.update_seconds < 0.5 * dense.update_seconds
+
+
+def test_weights_with_few_zeros_are_sent_dense() -> None:
+    dense, sparse = time(), time(replace(SMALL, density=0.8))
+    assert sparse.injection_seconds == pytest.approx(dense.injection_seconds)
+    assert sparse.compute_seconds < dense.compute_seconds

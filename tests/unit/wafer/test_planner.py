@@ -4,7 +4,7 @@ from appliance.core.errors import UserError
 from appliance.wafer.hardware import CS2, CS3
 from appliance.wafer.planner.planner import curve_counts, estimate
 from appliance.wafer.planner.scaling_law import compute_optimal_loss, mup_advice
-from appliance.wafer.planner.transformer import Transformer
+from appliance.wafer.planner.transformer import Transformer, described_transformer
 from appliance.wafer.planner.transformer_program import transformer_program
 from benchmarks.wafer_model.logs import GPT_J_6B
 
@@ -102,3 +102,22 @@ def test_an_impossible_model_is_refused(change: dict[str, float]) -> None:
     }
     with pytest.raises(UserError, match="Model 'bad'"):
         Transformer(name="bad", **dimensions)  # type: ignore[arg-type]
+
+
+def test_sparsity_is_another_way_to_say_density() -> None:
+    sparse = described_transformer(layers=2, hidden=256, sparsity=0.9)
+    assert sparse.density == pytest.approx(0.1)
+    assert described_transformer(layers=2, hidden=256, density=0.25, sparsity=0.75).density == 0.25
+    with pytest.raises(UserError, match=r"sparsity of 1.* is not in \[0, 1\)"):
+        described_transformer(layers=2, hidden=256, sparsity=1.0)
+    with pytest.raises(UserError, match=r"is a density of 0\.1, not of 0\.5"):
+        described_transformer(layers=2, hidden=256, density=0.5, sparsity=0.9)
+
+
+def test_memoryx_keeps_what_is_not_zero_and_where_it_is() -> None:
+    shape = {"layers": 24, "hidden": 2048, "vocab": 0}
+    dense, sparse = (
+        estimate(described_transformer(**shape, density=density), machine=CS2, num_systems=1)
+        for density in (1.0, 0.1)
+    )
+    assert sparse.memoryx_bytes / dense.memoryx_bytes == pytest.approx(0.11, abs=0.005)

@@ -270,3 +270,12 @@ def test_a_plan_carried_in_float32_is_priced_at_the_width_that_the_program_has()
     assert carried.table.bits.tolist() == half.table.bits.tolist()
     assert carried.working_bytes_per_sample == half.working_bytes_per_sample
     assert set(program_step(wide).table.bits.tolist()) == {32.0}
+
+
+def test_densities_of_loads_and_totals_reach_their_products_and_the_streams(plan: Plan) -> None:
+    step = program_step(plan, densities={"w1": 0.1, "ffn_in_dw_sum": 0.2})
+    dense = program_step(plan)
+    assert sorted({float(density) for density in step.table.density}) == [0.1, 0.2, 1.0]
+    assert {float(density) for density in dense.table.density} == {1.0}
+    assert all(layer.density < 1.0 for layer in step.layers)
+    assert step.updated_share < 1.0 == dense.updated_share

@@ -71,7 +71,20 @@ class TransposeWork(ctypes.Structure):
     )
 
 
-_FUNCTIONS = ("sparse_product", "sparse_pack", "sparse_sampled", "sparse_transpose")
+class ConversionWork(ctypes.Structure):
+    """`struct conversion_work` of products.h."""
+
+    _fields_ = (("matrix", MatrixRecord), ("values", _ADDRESS), ("dense", _ADDRESS))
+
+
+_FUNCTIONS = (
+    "sparse_product",
+    "sparse_pack",
+    "sparse_sampled",
+    "sparse_transpose",
+    "sparse_fill",
+    "sparse_take",
+)
 
 
 class Functions:
@@ -80,9 +93,9 @@ class Functions:
     def __init__(self) -> None:
         bitcode = (resources.files(__package__) / "products.bc").read_bytes()
         addresses = compile_bitcode(bitcode, _FUNCTIONS)
-        self._product, self._pack, self._sampled, transpose = addresses
+        self._product, self._pack, self._sampled, *alone = addresses
         self._call = ctypes.CFUNCTYPE(None, _ADDRESS)
-        self._transpose = self._call(transpose)
+        self._transpose, self._fill, self._take = map(self._call, alone)
 
     def product(self, work: ProductWork, num_threads: int) -> None:
         """Compute what is described, block by block of samples."""
@@ -99,6 +112,14 @@ class Functions:
     def transpose(self, work: TransposeWork) -> None:
         """Compute what is described."""
         self._transpose(ctypes.addressof(work))
+
+    def fill(self, work: ConversionWork) -> None:
+        """Write the values and zeros to the dense matrix."""
+        self._fill(ctypes.addressof(work))
+
+    def take(self, work: ConversionWork) -> None:
+        """Read the values out of the dense matrix."""
+        self._take(ctypes.addressof(work))
 
     def _share(self, address: int, work: ctypes.Structure, num_threads: int) -> None:
         share = share_work() if num_threads > 1 else None

@@ -311,3 +311,35 @@ void sparse_transpose(struct transpose_work *work)
 	else
 		TRANSPOSED(uint16_t, uint16_t);
 }
+
+/* The matrix with its zeros, and the values of such a one. */
+
+#define CONVERTED(INDEX, STATEMENT)                                                                \
+	do {                                                                                       \
+		const INDEX *columns = work->matrix.columns;                                       \
+		for (int64_t r = 0; r < work->matrix.num_rows; r++) {                              \
+			float *row = work->dense + r * work->matrix.num_columns;                   \
+			int64_t end = work->matrix.offsets[r + 1];                                 \
+			for (int64_t i = work->matrix.offsets[r]; i < end; i++)                    \
+				STATEMENT;                                                         \
+		}                                                                                  \
+	} while (0)
+
+void sparse_fill(struct conversion_work *work)
+{
+	int64_t size = work->matrix.num_rows * work->matrix.num_columns;
+	for (int64_t i = 0; i < size; i++)
+		work->dense[i] = 0;
+	if (work->matrix.is_long)
+		CONVERTED(uint32_t, row[columns[i]] = work->values[i]);
+	else
+		CONVERTED(uint16_t, row[columns[i]] = work->values[i]);
+}
+
+void sparse_take(struct conversion_work *work)
+{
+	if (work->matrix.is_long)
+		CONVERTED(uint32_t, work->values[i] = row[columns[i]]);
+	else
+		CONVERTED(uint16_t, work->values[i] = row[columns[i]]);
+}

@@ -73,4 +73,10 @@ struct transpose_work {
 	uint32_t *sources; /* which value comes there */
 };
 
+struct conversion_work {
+	struct matrix matrix; /* without values */
+	float *values;	      /* in the order of the pattern */
+	float *dense;	      /* row by row */
+};
+
 #endif
