@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(found, len(LONG_FIRST))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of cycles leave alone what lives until the end.
+
+    Modules and tests are two million objects; each full collection would look at all of them.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 MOST_RERUNS = 3

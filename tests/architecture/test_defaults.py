@@ -1,8 +1,8 @@
 """A setting has its default in `appliance/management/options`, and nowhere below it."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,16 +27,24 @@ POD_OPTIONS = "appliance/core/pods/pod_options.py"
 """Its defaults are what a pod is told whose spec an older release wrote (see `options_text`)."""
 
 
-def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield every class named ...Options, with its module's path."""
+@cache
+def classes() -> list[tuple[str, ast.ClassDef]]:
+    """Return every class named ...Options, with its module's path."""
+    found: list[tuple[str, ast.ClassDef]] = []
     for package in ("appliance", "workers", "csctl"):
         for path in sorted((ROOT / package).rglob("*.py")):
             where = str(path.relative_to(ROOT))
             if where.startswith(SETTINGS) or where == POD_OPTIONS:
                 continue
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef) and node.name.endswith("Options"):
-                    yield where, node
+            text = path.read_text()
+            if "Options" not in text:
+                continue
+            found += [
+                (where, node)
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, ast.ClassDef) and node.name.endswith("Options")
+            ]
+    return found
 
 
 def defaults(node: ast.ClassDef) -> list[str]:

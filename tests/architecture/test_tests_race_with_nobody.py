@@ -2,7 +2,7 @@
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -14,11 +14,19 @@ SHORTEST_CLIENT_SECONDS = 60.0
 """Deadlines in `wait_for` and `wait_until` guard against hanging, and nothing else."""
 
 
-def calls() -> Iterator[tuple[Path, ast.Call]]:
-    for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                yield path, node
+@cache
+def nodes() -> tuple[tuple[Path, ast.Call | ast.FunctionDef], ...]:
+    """Return every call and every function of all tests, with its file."""
+    return tuple(
+        (path, node)
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call | ast.FunctionDef)
+    )
+
+
+def calls() -> list[tuple[Path, ast.Call]]:
+    return [(path, node) for path, node in nodes() if isinstance(node, ast.Call)]
 
 
 def where(path: Path, node: ast.AST) -> str:
@@ -41,13 +49,13 @@ def test_processes_that_may_end_are_looked_at_in_one_place():
 
 def test_ports_are_chosen_in_one_place():
     """Port 0 is for whoever keeps the socket; to close it and use its number later is a race."""
-    found = []
-    for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith(
-                ("free_port", "_free_po")
-            ):
-                found += [where(path, node)] if path != PORTS else []
+    found = [
+        where(path, node)
+        for path, node in nodes()
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith(("free_port", "_free_po"))
+        and path != PORTS
+    ]
     assert found == [], "tests.support.ports keeps a port from everybody else"
 
 
@@ -70,7 +78,9 @@ def test_no_test_has_less_time_than_all_others():
     short = [
         where(path, node)
         for path, node in calls()
-        if ast.unparse(node.func) == "pytest.mark.timeout"
+        if isinstance(node.func, ast.Attribute)
+        and node.func.attr == "timeout"
+        and ast.unparse(node.func) == "pytest.mark.timeout"
         and ast.literal_eval(node.args[0]) < least
     ]
     assert short == [], "a limit of its own is for a test that needs more"
