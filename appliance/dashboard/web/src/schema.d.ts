@@ -3499,6 +3499,7 @@ export interface operations {
                 gated?: boolean;
                 untied?: boolean;
                 density?: number;
+                sparsity?: number | null;
                 bidirectional?: boolean;
                 head_width?: number | null;
                 decoder_layers?: number;

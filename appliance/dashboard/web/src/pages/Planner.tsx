@@ -76,6 +76,10 @@ export function Planner(): JSX.Element {
             </label>
           ))}
           <label class="field">
+            Sparsity
+            <input name="sparsity" type="number" min="0" max="0.999" step="any" placeholder="none" title="Part of the block weights that is zero, as in 0.9" />
+          </label>
+          <label class="field">
             Machine
             <select name="machine">
               <option value="cs2">CS-2 (WSE-2)</option>
