@@ -39,6 +39,7 @@ from appliance.observability.traced_calls import traced_server
 from appliance.observability.tracing import traced_pod
 from appliance.pods.allocator import use_one_arena
 from appliance.pods.client_check import ClientCheck, by_name
+from appliance.pods.client_port import add_client_port
 from appliance.pods.error_status import ErrorStatusInterceptor
 from appliance.pods.peers import Peers
 from appliance.streams.endpoint import network_options
@@ -239,17 +240,15 @@ class Coordinator:
         )
         servicer = appliance_servicer(handlers)
         appliance_service_pb2_grpc.add_ApplianceServicer_to_server(servicer, by_name(server))
-        port = self._add_port(server)
+        port = add_client_port(
+            server,
+            host=self._options.bind_host,
+            tls_cert=self._options.tls_cert,
+            tls_key=self._options.tls_key,
+        )
         self._check.serve_at(self._options.bind_host, port)
         server.start()
         return server, port
-
-    def _add_port(self, server: grpc.Server) -> int:
-        options, address = self._options, f"{self._options.bind_host}:0"
-        if options.tls_cert is None or options.tls_key is None:
-            return server.add_insecure_port(address)
-        pair = (options.tls_key.read_bytes(), options.tls_cert.read_bytes())
-        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
 
     def _inner_server(self) -> grpc.Server:
         server = grpc.server(

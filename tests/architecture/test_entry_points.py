@@ -48,6 +48,7 @@ PROTOS = (
 )
 OPENS = re.compile(
     r"\.(listen|add_insecure_port|add_secure_port)\(|start_server\(|uvicorn\.Server\("
+    r"|= add_client_port\("
 )
 """Calls by which something begins to listen."""
 WRITES = re.compile(r"data_dir\s*/\s*\"([^\"]+)\"")
@@ -161,8 +162,12 @@ def test_nobody_who_is_blocked_or_a_stranger_changes_what_is_not_theirs():
 
 def test_every_module_that_listens_is_in_the_table():
     listening = {module_of(path) for path, text in sources() if OPENS.search(text)}
-    # Events of SQL, and a look whether a port is free, closed again at once.
-    helpers = {"appliance.storage.engine.database", "appliance.management.store.persistent_ports"}
+    # Events of SQL; a look whether a port is free, closed again at once; what the programs of pods
+    # listen with, which are in the table themselves.
+    helpers = {
+        *("appliance.storage.engine.database", "appliance.management.store.persistent_ports"),
+        "appliance.pods.client_port",
+    }
     named = {socket.module for socket in SOCKETS}
     assert listening - helpers <= named, listening - helpers - named
     for name in INNER_METHODS.values():
