@@ -113,7 +113,7 @@ class AgentLauncher:
         return self._options.runtime_root / job
 
     def survivors(self) -> Mapping[JobId, Survivor]:
-        """Return what `resume` found."""
+        """Return the jobs that `resume` found."""
         return self._survivors
 
     def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
@@ -321,7 +321,7 @@ class AgentLauncher:
             node.link.tell(order)
 
     def _meet(self, name: str, job: JobId, held: Survivor) -> None:
-        """Hold what a node has of a job against what is known."""
+        """Compare a node's pods of a job with the expected ones."""
         part = self._jobs.get(job, {}).get(name)
         if part is None and self._is_resumed:
             self._tell(
@@ -397,7 +397,7 @@ class AgentLauncher:
         )
 
     def _drain(self, job: JobId) -> tuple[PodExit, ...]:
-        """Take the ends of a job out of the queue, as the reconciler is told of them otherwise."""
+        """Remove a job's exits from the queue, because the reconciler learns of them otherwise."""
         ends: list[Exit] = []
         while not self._exits.empty():
             ends.append(self._exits.get())

@@ -20,7 +20,7 @@ class PodsOnNode:
 
 @dataclass(slots=True, kw_only=True)
 class KnownNode:
-    """What is known of a node."""
+    """The state of a node."""
 
     view: NodeView
     link: NodeLink | None

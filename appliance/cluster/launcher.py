@@ -96,7 +96,7 @@ Exit = PodExit | JobStopped | LauncherLost | LauncherTaken | PodsWait
 
 
 class Exits(queue.SimpleQueue[Exit]):
-    """What has ended, in order: waits until somebody gets it, or goes on to whoever takes it all.
+    """A queue of exits in order: held until they are read, or passed to a subscriber.
 
     A thread that waits here to pass on what comes would cost management, for each end, two changes
     of threads and a fight for the interpreter's lock.

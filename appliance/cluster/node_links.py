@@ -67,12 +67,12 @@ class NodeLink:
             del self._replies[number]
 
     def take_reply(self, reply: pb.OrderReply) -> None:
-        """Hand an answer to whoever waits for it."""
+        """Pass an answer to its waiting caller."""
         if (replies := self._replies.get(reply.order)) is not None:
             replies.put(reply)
 
     def close(self) -> None:
-        """End the connection: nothing more is sent, and nobody waits any longer."""
+        """End the connection, and release all callers that wait."""
         self._is_closed = True
         self.orders.put(None)
         for number in list(self._replies):

@@ -19,7 +19,7 @@ def pod_ended(end: PodExit) -> pb.PodEnded:
 
 
 def pod_exit(message: pb.PodEnded) -> PodExit:
-    """Return the end that a message tells of."""
+    """Return the pod exit in a message."""
     return PodExit(
         job=JobId(message.job),
         pod=PodName(message.pod),
@@ -40,7 +40,7 @@ def held_job(job: JobId, held: Survivor) -> pb.HeldJob:
 
 
 def survivors(hello: pb.NodeHello) -> Mapping[JobId, Survivor]:
-    """Return what a node that joins has, by job."""
+    """Return the pods of a joining node, by job."""
     return {
         JobId(held.job): Survivor(
             pids={PodName(name): pid for name, pid in held.pids.items()},

@@ -51,7 +51,7 @@ Colors = dict[int, tuple[ColorConfiguration, Span]]
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What came of it; `program` is None if there was an error."""
+    """The result of a compilation; `program` is None if there was an error."""
 
     program: Program | None
     diagnostics: tuple[Diagnostic, ...]

@@ -1,4 +1,4 @@
-"""What the host asks of a running program; executed one after another in the order of issue."""
+"""The host's commands to a running program, executed one after another in the order of issue."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class CopyIn:
 
 @dataclass(frozen=True, slots=True)
 class CopyOut:
-    """Copy mode, PEs to host: so many elements of each PE."""
+    """Copy mode, PEs to host: a number of elements of each PE."""
 
     symbol: str | int
     region: Region
@@ -53,7 +53,7 @@ class StreamIn:
 
 @dataclass(frozen=True, slots=True)
 class StreamOut:
-    """Streaming mode, PEs to host: so many wavelets that each PE sends on the color."""
+    """Streaming mode, PEs to host: a number of wavelets that each PE sends on the color."""
 
     color: int
     region: Region

@@ -1,4 +1,4 @@
-"""What goes wrong on the fabric, as people read it."""
+"""Errors of simulated programs, as messages for people."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ _SHOWN = 20
 
 
 def find_circle(waiting: Sequence[Waiting]) -> tuple[Waiting, ...]:
-    """Return what waits for each other in a circle, in order; empty if nothing does.
+    """Return a cycle of PEs that wait for each other, in order; empty if there is none.
 
     Something counts only if every PE that could help it waits itself: with one that does not, it
     is that one's fault.

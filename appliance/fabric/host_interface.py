@@ -217,7 +217,7 @@ class Simulator:
         return self._console
 
     def stall_report(self, reason: str = "") -> StallReport:
-        """Return what waits now, and where."""
+        """Return a report of everything that waits now, and where."""
         waiting = tuple(self._inspector.waiting())
         moved = self._kernel.value(self._handle, _LAST_MOVE)
         return StallReport(
@@ -227,7 +227,7 @@ class Simulator:
         )
 
     def trace(self, *, sources: Mapping[str, Sequence[str]]) -> Trace | None:
-        """Return what has happened so far; None if no trace was asked for.
+        """Return the trace so far; None if tracing is off.
 
         Args:
             sources: Lines of source files by name, as far as they are known.
@@ -302,7 +302,7 @@ class Simulator:
         return reason == _UNBLOCKED
 
     def _has_settled(self, issued: _Issued) -> bool:
-        """Simulate until nothing moves: a command takes longer than what is under way."""
+        """Simulate until nothing moves; commands may take longer than wavelets."""
         if not issued.has_begun:
             issued.has_begun = True
             issued.owners.append(self.cycle() + self._options.settle_cycles)
@@ -451,7 +451,7 @@ class Simulator:
 
 
 def _printed(records: bytes) -> list[tuple[int, int, str]]:
-    """Return what PEs printed, as cycle, PE and text: records of these and the text's length."""
+    """Parse the kernel's console records into cycle, PE and text."""
     found, at = [], 0
     while at < len(records):
         cycle = int.from_bytes(records[at : at + 8], "little")

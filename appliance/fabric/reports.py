@@ -112,7 +112,7 @@ class Inspector:
         return {}
 
     def _senders_of(self, number: int, color: int) -> str:
-        """Return who sends what comes to a router, with source lines, as the end of a sentence."""
+        """Return who sends wavelets to a router, with source lines, as the end of a sentence."""
         if not self._paths.can_follow(color):
             return ""
         senders = self._paths.sources(number, color)
@@ -185,7 +185,7 @@ class Inspector:
             yield self._entry(number, text, where, since, color=need.color, on=need.on)
 
     def _need(self, number: int, cursors: "Cursors") -> "_Need":
-        """Return what an operation waits for."""
+        """Return the condition for which an operation waits."""
         for queue in cursors.inputs:
             if not self._read(number, 10, queue):
                 color = self._read(number, 11, queue)
@@ -240,7 +240,7 @@ class Inspector:
         return f"{named} or one of {rest:,} others" if rest > 0 else named
 
     def _state_of(self, numbers: tuple[int, ...]) -> str:
-        """Return what a PE does that others wait for, if it is one."""
+        """Return the state of a PE for which others wait, if it is one."""
         if len(numbers) != 1:
             return ""
         (number,) = numbers
@@ -304,7 +304,7 @@ class Inspector:
                 yield self._entry(number, self._stuck(number, color, count), "", 0, color=color)
 
     def _untaken(self, number: int, queue: int, color: int) -> tuple[str, str]:
-        """Return why nobody takes what is in an input queue, and the line that is to blame."""
+        """Return why an input queue is not read, and the source line responsible."""
         identifier = queue if self._program.architecture == "wse3" else color
         name, where = self._task(number, TaskKind.DATA, identifier)
         if name and self._read(number, 4, 0) >> identifier & 1:

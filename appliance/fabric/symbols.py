@@ -29,7 +29,7 @@ class SymbolTable:
         )
 
     def export(self, code_class: int, name: str) -> Export:
-        """Return what a code class exports under a name.
+        """Return the export of a code class by name.
 
         Raises:
             UnknownSymbolError: It exports nothing under it.

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What `cslc` is told.
+    """The command line of `cslc`.
 
     Attributes:
         main: The file with the layout.
@@ -123,7 +123,7 @@ def _pair(text: str, option: str) -> tuple[int, int]:
 
 
 def _named_values(texts: Sequence[str], option: str) -> tuple[tuple[str, int], ...]:
-    """Return what `name:value,name:value` says; later options add to earlier ones."""
+    """Parse `name:value,name:value`; later options add to earlier ones."""
     found: dict[str, int] = {}
     for entry in (each.strip() for text in texts for each in text.split(",")):
         if not entry:

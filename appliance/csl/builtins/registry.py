@@ -201,7 +201,7 @@ class Settings:
         return bool(value.value)
 
     def finish(self, known_names: tuple[str, ...]) -> None:
-        """Fails if an option is left that nobody took."""
+        """Reports an error for options that were not used."""
         for name in self._fields:
             near = did_you_mean(name, known_names)
             self.frame.fail(self._place(name), f"{self.what} has no option '.{name}'{near}")

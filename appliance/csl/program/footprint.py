@@ -130,7 +130,7 @@ def _operand(operand: object) -> int:
 
 
 def _wide(bits: int) -> int:
-    """Return the instructions that a value of so many bits needs where 32 need one."""
+    """Return the number of instructions for a value of a width, where 32 bits need one."""
     return max(1, -(-bits // 32))
 
 

@@ -26,7 +26,7 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is activated, blocked or unblocked.
+    """The task that an operation activates, blocks or unblocks.
 
     On WSE-2 the id of a data task is its color, on WSE-3 its input queue.
     """

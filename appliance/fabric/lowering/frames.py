@@ -31,7 +31,7 @@ class Frame:
         return self._constants[value]
 
     def reserve(self, count: int) -> int:
-        """Return the first of so many slots in a row.
+        """Reserve consecutive slots and return the first.
 
         Raises:
             UserError: The class needs more slots than an instruction can name.

@@ -33,7 +33,7 @@ def symbols_of(program: Program) -> list[Symbols]:
 def packed_memory(
     program: Program, symbols: Sequence[Symbols], read: Callable[[int, int], bytes]
 ) -> str:
-    """Return what PEs hold, as a header has it.
+    """Return the variables of PEs in the form of a trace's header.
 
     Args:
         program: The program.

@@ -15,7 +15,7 @@ _MAIN_THREAD = 8
 
 
 class Measure(StrEnum):
-    """What a heat map tells of each PE."""
+    """The quantity that a heat map shows for each PE."""
 
     NONE = "none"
     WAITING = "waiting"
@@ -97,7 +97,7 @@ def measured(trace: Trace, what: Measure, first: int, last: int) -> NDArray[np.f
 
 
 def _amounts(events: NDArray[np.void], what: Measure) -> NDArray[np.float64]:
-    """Return what each event counts."""
+    """Return the amount that each event contributes."""
     kind, b = events["kind"], events["b"].astype(np.float64)
     waits = np.isin(kind, _WAITS)
     amounts: NDArray[np.float64] = np.zeros(len(events))

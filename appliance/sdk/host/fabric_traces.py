@@ -43,7 +43,7 @@ class TraceOrder:
 
 
 def trace_order(argument: str | os.PathLike[str] | None, directory: Path) -> TraceOrder | None:
-    """Return what trace is wanted of a run; None for none.
+    """Return the trace options of a run; None if tracing is off.
 
     Args:
         argument: What the program has said: a name, empty for no trace, None for nothing.
@@ -110,7 +110,7 @@ def _events(text: str, default: int) -> int:
 
 
 def _json_object(path: Path) -> Mapping[str, object]:
-    """Return what a file holds; nothing if it is not there, or no object."""
+    """Return the JSON object in a file; empty if there is none."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):

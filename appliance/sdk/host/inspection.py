@@ -29,7 +29,7 @@ _runs: dict[Path, _Stopped] = {}
 
 
 def remember(directory: Path, simulator: "Simulator", offsets: tuple[int, int]) -> None:
-    """Keep the last run of a program for those who look at its memory."""
+    """Store the last run of a program, so that its memory can be inspected."""
     _runs[directory] = _Stopped(simulator, offsets)
 
 
@@ -79,7 +79,7 @@ class StoppedRun:
 
     # `object`: a trace holds values of different types.
     def read_trace(self, px: int, py: int, key: str) -> list[object]:
-        """Return what a PE has traced with the `<debug>` module of a key, in order."""
+        """Return what a PE traced with the `<debug>` module under a key, in order."""
         prefix = f"$$csl_debug.{key}"
         num_words = int(self.get_symbol(px, py, f"{prefix}.buffer_index", np.uint16)[0])
         buffer = self.get_symbol(px, py, f"{prefix}.buffer", np.uint8).tobytes()

@@ -279,11 +279,11 @@ class SdkRuntime:
         self._log()
 
     def coord_logical_to_physical(self, coordinates: tuple[int, int]) -> tuple[int, int]:
-        """Return where on the fabric a PE of the program lies."""
+        """Return the fabric coordinates of a PE of the program."""
         return coordinates[0] + self._offsets[0], coordinates[1] + self._offsets[1]
 
     def read_symbol(self, x: int, y: int, symbol: str, dtype: str = "uint8") -> HostArray:
-        """Return what a symbol of one PE of the program holds, exported or not."""
+        """Return the content of a symbol, exported or not, on one PE of the program."""
         if self._simulator is None:
             raise HostCallError("There is nothing to read yet; call load() first.")
         with _told_to_host():
@@ -382,7 +382,7 @@ class SdkRuntime:
 
 @contextmanager
 def _told_to_host() -> Iterator[None]:
-    """Raise what is wrong as the error that programs of the SDK expect."""
+    """Translate errors to the types that programs of the SDK expect."""
     try:
         yield
     except (WscError, ValueError) as error:

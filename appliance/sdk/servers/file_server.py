@@ -26,7 +26,7 @@ from appliance.sdk.servers import frames
 
 
 class RefusedError(Exception):
-    """What is asked for is not possible, for the reason that the client is told."""
+    """The request cannot be served; the message is for the client."""
 
 
 class FileServer:
@@ -154,7 +154,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 class _Bounded(io.BytesIO):
-    """Takes so many bytes and no more."""
+    """A sink that accepts a limited number of bytes."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _Bounded(io.BytesIO):
 
 
 def _story(error: Exception, root: Path) -> str:
-    """Return what went wrong, with paths as the client knows them."""
+    """Return the error message, with paths as the client knows them."""
     if isinstance(error, OSError) and error.filename is not None:
         name = os.fsdecode(error.filename)
         return f"{os.path.relpath(name, root)}: {error.strerror}"

@@ -169,14 +169,14 @@ def _options(request: _Request) -> _Options:
 
 
 class _Operation:
-    """What was begun: its task, and the array that it fills, if it copies to the host."""
+    """A started operation: its task, and the array that it fills if it copies to the host."""
 
     def __init__(self, task: Task, target: Words | None = None) -> None:
         self.task, self.target = task, target
 
     @property
     def data(self) -> bytes:
-        """What it has copied."""
+        """The copied data."""
         return b"" if self.target is None else self.target.tobytes()
 
 

@@ -79,7 +79,7 @@ class PlanMemory:
 
 
 def plan_memory(plan: Plan, scores: Set[str]) -> PlanMemory:
-    """Return what a plan takes of a wafer.
+    """Return the memory that a plan needs on a wafer.
 
     Args:
         plan: A verified plan.
@@ -89,7 +89,7 @@ def plan_memory(plan: Plan, scores: Set[str]) -> PlanMemory:
 
 
 def num_bytes(plan: Plan, name: str, *, is_splat: bool = False) -> float:
-    """Return what a value takes on the wafer, for the global batch."""
+    """Return the bytes of a value on the wafer, for the global batch."""
     type_ = plan.types[name]
     element_bytes = 2 if is_narrow(plan, name) else type_.dtype.container.itemsize
     return float(element_bytes * (1 if is_splat else type_.num_elements))

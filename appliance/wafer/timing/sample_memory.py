@@ -57,7 +57,7 @@ def free_bytes(machine: Machine) -> int:
 
 
 def memory_use(program: StepProgram, machine: Machine, micro_batch: int) -> MemoryUse:
-    """Return what a micro-batch needs.
+    """Return the memory that a micro-batch needs.
 
     Args:
         program: The step, for one sample.
@@ -92,7 +92,7 @@ def samples_that_fit(program: StepProgram, wafer_bytes: int) -> int:
 
 
 def need_bytes(program: StepProgram, samples: int) -> float:
-    """Return what so many samples at a time take."""
+    """Return the memory for a number of samples at a time."""
     return program.working_bytes_per_sample * samples + program.fixed_bytes
 
 

@@ -74,7 +74,7 @@ class FunctionBuilder:
 
     @property
     def is_open(self) -> bool:
-        """Whether what comes next can be reached."""
+        """Whether the next instruction is reachable."""
         return self._current.terminator is None
 
     @property
@@ -83,7 +83,7 @@ class FunctionBuilder:
         return self._index
 
     def close(self, position: Position) -> None:
-        """Says that what comes next cannot be reached."""
+        """Marks following instructions as unreachable."""
         self.terminate(Unreachable(position))
 
     def new_block(self) -> int:
@@ -92,7 +92,7 @@ class FunctionBuilder:
         return len(self.blocks) - 1
 
     def go_to(self, block: int) -> None:
-        """What is emitted next goes to this block."""
+        """Appends following instructions to this block."""
         self._index = block
         self._current = self.blocks[block]
 
@@ -136,7 +136,7 @@ class FunctionBuilder:
         return dest
 
     def load(self, type_: MachineType, base: Operand, offset: int, position: Position) -> Register:
-        """A new register with what lies in memory."""
+        """A new register with a value loaded from memory."""
         dest = self.register(type_)
         base, offset = folded(base, offset)
         self.emit(Load(dest, base, offset, position))

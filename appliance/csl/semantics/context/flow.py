@@ -37,7 +37,7 @@ class Exit:
 
 
 class Flow:
-    """A statement that left: what it leaves, how, and with which value."""
+    """An early exit: from which construct, how, and with which value."""
 
     __slots__ = ("kind", "target", "value")
 

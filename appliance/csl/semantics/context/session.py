@@ -29,7 +29,7 @@ class Unit:
         self.has_errors = False
 
     def collect(self) -> list[Diagnostic]:
-        """Files the declarations under their names; returns what is wrong with that."""
+        """Registers the declarations by name; returns the errors found."""
         found: list[Diagnostic] = []
         for item in self.file.items:
             if isinstance(item, tree.TopBlock):

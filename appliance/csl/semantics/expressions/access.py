@@ -109,7 +109,7 @@ def _load_memory(place: Memory, node: tree.Node, frame: Frame) -> Value:
 
 
 def _constant_content(place: Memory) -> Const | None:
-    """What lies in a constant, read at compile time through a pointer."""
+    """The content of a constant, read at compile time through a pointer."""
     variable = place.variable
     if variable is None or not variable.is_const or variable.initial is None:
         return None

@@ -51,7 +51,7 @@ def _value(node: tree.Initializer, frame: Frame, expected: Type | None) -> Value
 
 
 def _anonymous(node: tree.Initializer, frame: Frame, expected: Type | None) -> Value:
-    """A struct or tuple of anonymous type; what is expected helps its parts."""
+    """A struct or tuple of anonymous type; the expected type guides its elements."""
     names: list[str] = []
     values: list[Value] = []
     for at, field in enumerate(node.fields):

@@ -34,7 +34,7 @@ def code_symbols(
     tasks: Sequence[c.TaskBinding],
     loads: Sequence[c.InitialDsrLoad],
 ) -> list[Symbol]:
-    """Return what the code of a class takes, by function."""
+    """Return the code size of a class, by function."""
     words = [(function.name, footprint.code_words(function)) for function in functions]
     words += [(f"@{name}", each) for name, each in footprint.shared_words(functions).items()]
     words.append(("start and task table", footprint.start_words(tasks, loads)))

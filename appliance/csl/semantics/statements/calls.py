@@ -164,7 +164,7 @@ def _call_comptime(function: FunctionValue, node: tree.Call, frame: Frame) -> Va
 
 
 def _run(function: FunctionValue, node: tree.Node, inner: Frame) -> Value:
-    """The body of a function in its frame; what it returns."""
+    """Evaluates a function's body in its frame, and returns its result."""
     fn = function.node
     result = result_type(function, inner)
     target = Exit(None, nesting=inner.nesting, is_loop=False, type_=result)
