@@ -1,6 +1,7 @@
 """Run the table of Model Zoo configurations; see `make test-modelzoo`.
 
     python -m tests.modelzoo --modelzoo DIR --client VENV [--only PREFIX ...] [--runs cpu csx-1 ...]
+        [--document FILE]
 
 One line for each case: name, verdict, largest relative difference from the CPU backend, that of
 `--precision exact`, seconds a step, losses. What has been run already is taken from the result
@@ -24,12 +25,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.modelzoo import report
 from tests.modelzoo.cases import CASES, Case
-from tests.modelzoo.verdicts import Verdict, judge
+from tests.modelzoo.verdicts import RUNS, Verdict, judge
 from tests.support.appliance import running_appliance
 
 HERE = Path(__file__).resolve().parent
-RUNS = ("cpu", "csx-1", "csx-2", "exact")
+
 SYSTEMS = {"csx-1": 1, "csx-2": 2, "exact": 1}
 
 
@@ -119,6 +121,8 @@ def main() -> int:
     verdicts = {case.name: judge(case, table.answers.get(case.name, {})) for case in cases}
     for name, verdict in verdicts.items():
         print(line(name, verdict))
+    if options.document:
+        report.write(options.document, verdicts, os.cpu_count() or 1)
     words = [verdict.word for verdict in verdicts.values()]
     print({word: words.count(word) for word in sorted(set(words))})
     return int("fail" in words)
@@ -136,6 +140,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=600, help="limit of a run")
     parser.add_argument("--limit", type=int, default=10**6, help="start no run after these seconds")
     parser.add_argument("--results", type=Path, default=Path("build/modelzoo.json"))
+    parser.add_argument("--document", type=Path, help="write the table into this Markdown file")
     options = parser.parse_args()
     options.only = tuple(options.only)
     options.results.parent.mkdir(parents=True, exist_ok=True)

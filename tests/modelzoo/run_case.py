@@ -13,6 +13,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any, ClassVar
 
+KINDS = ("train", "eval", "converted", "tokens")
 HERE = Path(__file__).resolve().parent
 
 
@@ -55,7 +56,7 @@ class Run:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.case, self.order = order["case"], order
-        self.losses: dict[str, list[float]] = {"train": [], "eval": [], "converted": []}
+        self.losses: dict[str, list[float]] = {kind: [] for kind in KINDS}
         self.times: list[float] = []
 
     def run(self) -> None:
@@ -77,6 +78,9 @@ class Run:
         self.config = config = validate_trainer_params({"trainer": section})[0]
         mode = "train" if self.case.get("train_steps", 4) else "eval"
         trainer = configure_trainer_from_config(config, mode)
+        if self.case.get("generate"):
+            self.generate(trainer)
+            return
         if mode == "train":
             trainer.loop.eval_frequency = None
             trainer.fit(self.loader(1, self.case.get("train_steps", 4)), None, checkpoint)
@@ -84,6 +88,14 @@ class Run:
             trainer.validate(self.loader(2, self.case["eval_steps"]), None)
         if self.case.get("convert"):
             self.convert_back(max(Path("model_dir").glob("checkpoint_*.mdl")), init["model"])
+
+    def generate(self, trainer: Any) -> None:
+        """Take the tokens of all answers, and the length of each."""
+        from harness import answers
+
+        for _, text in sorted(answers(trainer, self.case["generate"], Path("harness")).items()):
+            tokens = [float(word.removeprefix("w")) for word in text.split()]
+            self.losses["tokens"] += [float(len(tokens)), *tokens]
 
     def convert_back(self, checkpoint: Path, model: dict[str, Any]) -> None:
         """Take the loss of the trained model in the Hugging Face format."""

@@ -29,6 +29,7 @@ class Case:
         convert: The model's conversion from the Hugging Face format (see `conversion.py`).
         data: Section of a data processor that makes the batches, in place of `fields`; a path in
             it begins with `{corpus}`.
+        generate: What is generated instead of trained (see `harness.py`).
         workers: Input workers of a system.
         systems: Most systems to run on.
         refused: A part of the client's message where it cannot trace the case.
@@ -46,6 +47,7 @@ class Case:
     wide: bool = False
     convert: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
+    generate: Mapping[str, Any] | None = None
     workers: int = 1
     systems: int = 2
     refused: str = ""
@@ -62,6 +64,7 @@ class Case:
             "wide": self.wide,
             "convert": self.convert,
             "data": self.data,
+            "generate": self.generate,
             "workers": self.workers,
         }
 
