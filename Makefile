@@ -88,8 +88,8 @@ processes: $(TOOLS) packages $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## The part of
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
 
-test-modelzoo: $(TOOLS) ## Train small Model Zoo configurations, on the CPU backend and here: make test-modelzoo MODELZOO=DIR MODELZOO_VENV=DIR
-	$(PY) -m tests.modelzoo --modelzoo "$(MODELZOO)" --client "$(MODELZOO_VENV)"
+test-modelzoo: $(TOOLS) ## Train small Model Zoo configurations, on the CPU backend and here: make test-modelzoo MODELZOO=DIR MODELZOO_VENV=DIR MODELZOO_ARGS="--only sparsity"
+	$(PY) -m tests.modelzoo --modelzoo "$(MODELZOO)" --client "$(MODELZOO_VENV)" $(MODELZOO_ARGS)
 
 test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
 	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose

@@ -29,6 +29,7 @@ MODELS = [
     "encoder_masks",
     "llama_like",
     "routed_experts",
+    "sparse_gpt",
 ]
 STEPS = "5"
 NOT_TRAINED = ("running_mean", "running_var")

@@ -360,6 +360,25 @@ class Llama(nn.Module):
 
 SCALER = {"loss_scale": "dynamic", "init_scale": 2.0**10, "max_loss_scale": 2.0**15}
 
+SPARSE = [
+    {"param_filter": "*up.weight", "algorithm": "static", "sparsity": 0.75},
+    {
+        "param_filter": "*down.weight",
+        "algorithm": "gmp",
+        "schedule": {"type": "linear", "init": 0.25, "slope": 0.125},
+        "update": {"freq": 1},
+    },
+    {
+        "param_filter": "*attention*weight",
+        "algorithm": "rigl",
+        "sparsity": 0.5,
+        "update": {"freq": 2},
+        "drop_fraction": 0.25,
+        "balance_out_groups": 2,
+    },
+]
+"""Every algorithm but SET, which draws what it grows: no two backends draw alike."""
+
 RECIPES: dict[str, Recipe] = {
     "mlp_sgd": MLP(optimizer=optimizer("SGD", lr=0.1)),
     "mlp_momentum": MLP(optimizer=optimizer("SGD", lr=0.1, momentum=0.9, weight_decay=0.01)),
@@ -397,6 +416,7 @@ RECIPES: dict[str, Recipe] = {
         build=Llama, dataset=TEXT, outputs=next_token, optimizer=adamw, max_gradient_norm=1.0
     ),
     "routed_experts": GPT(build=routed_gpt, optimizer=adamw, max_gradient_norm=1.0),
+    "sparse_gpt": GPT(optimizer=adamw, max_gradient_norm=1.0, sparsity=SPARSE),
     "dropout": Recipe(
         build=DropoutProbe,
         dataset=Samples(

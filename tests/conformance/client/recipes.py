@@ -38,6 +38,9 @@ class Recipe:
     max_gradient_norm: float | None = None
     """Clip the global gradient norm to this value."""
 
+    sparsity: list[dict[str, Any]] | None = None
+    """What `cstorch.sparse.configure` takes; None to train dense."""
+
     half_dtype: str = "float16"
     """The 16-bit format of the traced program."""
 

@@ -51,6 +51,10 @@ class Session:
                 self.scheduler = recipe.scheduler(self.optimizer)
             if recipe.grad_scaler is not None:
                 self.grad_scaler = cstorch.amp.GradScaler(**recipe.grad_scaler)
+        if recipe.sparsity is not None:
+            sparsity = cstorch.sparse.configure(recipe.sparsity)
+            self.module.apply(sparsity)
+            self.optimizer.apply(sparsity)
         self.set_training(training)
         if self.scheduler is not None and not self.backend.is_csx:
             self.optimizer.register_step_pre_hook(lambda *_: self.scheduler.update_last_value())
