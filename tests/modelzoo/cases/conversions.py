@@ -73,7 +73,7 @@ CONVERSIONS = [
     converted(
         "mistral",
         "MistralForCausalLM",
-        LLAMA | {"num_key_value_heads": 2, "sliding_window": 8},
+        LLAMA | {"num_key_value_heads": 2, "sliding_window": None},
         fields=TOKENS,
     ),
     converted(
