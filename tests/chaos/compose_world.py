@@ -23,6 +23,7 @@ from tests.chaos.memory import limited
 from tests.chaos.presence import Presence
 from tests.chaos.processes import pause
 from tests.chaos.world import PROGRAM, make_site
+from tests.support.containers import NODES_UID, NODES_USER
 
 HERE = Path(__file__).parent
 SERVICES = {
@@ -41,14 +42,7 @@ _PACKAGES = "/opt/appliance/lib/python3.11/site-packages"
 _AUTHORITY = "cluster-server.cerebrassc.local"
 _UID = 1000
 _AS_USER = ("--user", "user", "--token-file", f"{_HOME}/token")
-_NODES_USER = "appliance"
-_NODES_UID = 10001
-"""As whom nodes run: the only user whose scripts they can run, since they are not root's.
-
-The account has the name that the other tests of the same project give it, since a uid has one
-account.
-"""
-_AS_NODES_USER = ("--user", _NODES_USER)
+_AS_NODES_USER = ("--user", NODES_USER)
 _LEASE_SECONDS = 30.0
 _UP_SECONDS = 180.0
 _DROP_SHARE = 0.05
@@ -71,10 +65,7 @@ class ComposeWorld:
         self._authority = (self._handout / "ca.pem").read_bytes()
         token = (self._handout / "user.token").read_text().strip()
         self.metadata = _metadata("user", _UID, token)
-        uid = str(_NODES_UID)
-        command = ("token", "create", _NODES_USER, "--uid", uid, "--gid", uid)
-        token = compose.execute("management", "appliance", *command).strip()
-        self._of_nodes_user = _metadata(_NODES_USER, _NODES_UID, token)
+        self._of_nodes_user = _metadata(NODES_USER, NODES_UID, compose.nodes_token())
         self.lease_seconds = _LEASE_SECONDS
         self.exclusive, self.presence, self.patience = threading.Lock(), Presence(), 1.0
         self.compiled = {}

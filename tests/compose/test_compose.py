@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.containers import ROOT, Compose, Engine
+from tests.support.containers import NODES_UID, ROOT, Compose, Engine
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.client, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -143,21 +143,18 @@ def test_prometheus_counts_the_systems(project: Compose) -> None:
 
 
 RUN_SECONDS = 900
-NODES_USER = "10001:10001"
 
 
 @pytest.fixture(scope="session")
 def runs_token(project: Compose) -> str:
     """A token of the nodes' own user, who alone may have detached runs here."""
-    uid, gid = NODES_USER.split(":")
-    mint = ("appliance", "token", "create", "appliance", "--uid", uid, "--gid", gid)
-    return project.execute("management", *mint).strip()
+    return project.nodes_token()
 
 
 def as_nodes_user(project: Compose, token: str, command: str) -> str:
     """Run a command on the user node as the nodes' user and return what it prints."""
     return project.run(
-        *("exec", "-T", "--user", NODES_USER, "--env", f"CSAUTH_TOKEN={token}"),
+        *("exec", "-T", "--user", f"{NODES_UID}:{NODES_UID}", "--env", f"CSAUTH_TOKEN={token}"),
         *("user-node", "sh", "-c", command),
         timeout_seconds=RUN_SECONDS,
     )

@@ -20,6 +20,8 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 LOCAL = "wsc-local"
+NODES_USER, NODES_UID = "appliance", 10001
+"""As whom nodes in containers run; in a project a uid has one account, so one name."""
 """Prefix of the images that stand in for those that cannot be pulled."""
 _START_SECONDS = 60
 _DENIED = re.compile(
@@ -304,6 +306,12 @@ class Compose:
     def execute(self, service: str, *command: str, timeout_seconds: float = 300) -> str:
         """Run a command in a service's container and return what it printed."""
         return self.run("exec", "-T", service, *command, timeout_seconds=timeout_seconds)
+
+    def nodes_token(self) -> str:
+        """Return a new token of the nodes' own user, whose scripts alone they can run."""
+        uid = str(NODES_UID)
+        mint = ("appliance", "token", "create", NODES_USER, "--uid", uid, "--gid", uid)
+        return self.execute("management", *mint).strip()
 
     def start(
         self, service: str, *command: str, has_input: bool = False
