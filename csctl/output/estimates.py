@@ -4,9 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from appliance.core.quantities import count, duration, figure, percent, quantity, size
 from appliance.wafer.planner.report import EstimateReport
 from csctl.output.documents.document import Json
 from csctl.output.table import Column, render
+
+_DAY_SECONDS = 86_400
 
 _COLUMNS: tuple[Column[EstimateReport], ...] = (
     Column(header="SYSTEMS", cell=lambda row: str(row.systems)),
@@ -15,22 +18,22 @@ _COLUMNS: tuple[Column[EstimateReport], ...] = (
         header="MICRO-BATCH",
         cell=lambda row: f"{row.micro_batch} x {row.num_micro_batches}",
     ),
-    Column(header="STEP-S", cell=lambda row: f"{row.simulated_step_seconds:.4g}"),
-    Column(header="SAMPLES/S", cell=lambda row: f"{row.simulated_samples_per_second:,.1f}"),
-    Column(header="TOKENS/S", cell=lambda row: f"{row.simulated_tokens_per_second:,.0f}"),
-    Column(header="UTILIZATION", cell=lambda row: f"{row.simulated_utilization:.1%}"),
+    Column(header="STEP", cell=lambda row: duration(row.simulated_step_seconds)),
+    Column(header="SAMPLES/S", cell=lambda row: figure(row.simulated_samples_per_second)),
+    Column(header="TOKENS/S", cell=lambda row: count(row.simulated_tokens_per_second)),
+    Column(header="UTILIZATION", cell=lambda row: percent(row.simulated_utilization)),
     Column(header="BOUND", cell=lambda row: row.bound),
-    Column(header="WAFER-MEMORY", cell=lambda row: f"{_filled(row):.0%}"),
-    Column(header="DAYS", cell=lambda row: f"{row.simulated_days:,.3g}"),
-    Column(header="ENERGY-KWH", cell=lambda row: f"{row.simulated_energy_kwh:,.0f}"),
+    Column(header="WAFER-MEMORY", cell=lambda row: percent(_filled(row))),
+    Column(header="TIME", cell=lambda row: duration(row.simulated_days * _DAY_SECONDS)),
+    Column(header="ENERGY", cell=lambda row: quantity(row.simulated_energy_kwh * 1000, "Wh")),
 )
 
 
 _WEAK: Column[EstimateReport] = Column(
-    header="SPEEDUP", cell=lambda row: f"{row.weak_scaling[-1].simulated_speedup:.2f}"
+    header="SPEEDUP", cell=lambda row: f"{figure(row.weak_scaling[-1].simulated_speedup)} x"
 )
 _STRONG: Column[EstimateReport] = Column(
-    header="SPEEDUP", cell=lambda row: f"{row.strong_scaling[-1].simulated_speedup:.2f}"
+    header="SPEEDUP", cell=lambda row: f"{figure(row.strong_scaling[-1].simulated_speedup)} x"
 )
 
 
@@ -51,47 +54,25 @@ def estimate_text(estimates: Sequence[EstimateReport], *, is_batch_fixed: bool) 
     first = estimates[0]
     head = (
         f"{first.model} on {first.machine}, {first.execution}: "
-        f"{_count(first.num_parameters)} parameters, "
-        f"{_count(first.tokens)} tokens, {_count(first.training_flops)}FLOP, "
-        f"MemoryX {_bytes(first.memoryx_bytes)}. All times are simulated."
+        f"{count(first.num_parameters)} parameters, "
+        f"{count(first.tokens)} tokens, {quantity(first.training_flops, 'FLOP')}, "
+        f"MemoryX {size(first.memoryx_bytes)}. All times are simulated."
     )
     parts = [head, render((*_COLUMNS, _STRONG if is_batch_fixed else _WEAK), estimates)]
     if first.expected_loss is not None:
         parts.append(
-            f"Expected loss {first.expected_loss:.4f} nats per token, if this compute goes to a "
-            "model of the best size, 20 tokens per parameter (Cerebras-GPT scaling law)."
+            f"Expected loss {figure(first.expected_loss)} nats per token, if this compute goes to "
+            "a model of the best size, 20 tokens per parameter (Cerebras-GPT scaling law)."
         )
     if first.mup is not None:
         parts.append(
-            f"muP: learning rate {first.mup.matrix_learning_rate:.2e} for matrices and "
-            f"{first.mup.embedding_learning_rate:.2e} for embeddings, initial deviation "
-            f"{first.mup.matrix_deviation:.4f}, logits x {first.mup.output_multiplier:.4f}, "
-            f"scores x {first.mup.attention_scale:.5f}."
+            f"muP: learning rate {figure(first.mup.matrix_learning_rate)} for matrices and "
+            f"{figure(first.mup.embedding_learning_rate)} for embeddings, initial deviation "
+            f"{figure(first.mup.matrix_deviation)}, logits x "
+            f"{figure(first.mup.output_multiplier)}, scores x {figure(first.mup.attention_scale)}."
         )
     return "\n\n".join(parts)
 
 
 def _filled(row: EstimateReport) -> float:
     return row.memory.bytes_per_pe / row.memory.pe_capacity_bytes
-
-
-def _count(number: float) -> str:
-    for size, letter in (
-        (1e24, "Y"),
-        (1e21, "Z"),
-        (1e18, "E"),
-        (1e15, "P"),
-        (1e12, "T"),
-        (1e9, "B"),
-        (1e6, "M"),
-    ):
-        if number >= size:
-            return f"{number / size:,.4g} {letter}"
-    return f"{number:,.0f} "
-
-
-def _bytes(number: float) -> str:
-    for size, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
-        if number >= size:
-            return f"{number / size:,.4g} {unit}"
-    return f"{number:,.0f} B"

@@ -114,14 +114,52 @@ def test_the_shell_says_what_its_switch_does_and_what_is_not_there(
 
 def test_the_planner_answers(trained: tuple[str, str], opener: Opener) -> None:
     page = opener(trained[0]).open("/planner")
+    main = page.locator("main")
+    expect(main).to_contain_text("transformer 1.32 B on 16 x CS-2")
     page.get_by_label("Layers", exact=True).fill("12")
     page.get_by_role("button", name="Estimate").click()
-    expect(page.get_by_role("img", name=re.compile("Speed-up over one system"))).to_be_visible()
-    expect(page.locator("main")).to_contain_text("16 x CS-2")
+    for picture in ("Speed-up over one system", "Samples per second over", "Loss over compute"):
+        expect(page.get_by_role("img", name=re.compile(picture))).to_be_visible()
+    expect(main).not_to_contain_text("1.32 B")
     page.get_by_label("Decoder layers (T5)").fill("12")
     page.get_by_label("Target length (T5)").fill("128")
     page.get_by_role("button", name="Estimate").click()
-    expect(page.locator("main")).to_contain_text("encoder-decoder")
+    expect(main).to_contain_text("encoder-decoder")
+    expect(main).to_contain_text("The scaling law holds for decoders alone.")
+
+
+def test_a_published_model_is_planned_and_its_address_can_be_sent(
+    trained: tuple[str, str], opener: Opener
+) -> None:
+    page = opener(trained[0]).open("/planner")
+    page.get_by_label("Systems").fill("4")
+    page.get_by_role("button", name="Estimate").click()
+    expect(page).to_have_url(re.compile("systems=4"))
+    model = page.get_by_role("combobox", name="Published model")
+    model.select_option("Llama 2 70B")
+    expect(page.locator("main")).to_contain_text("transformer 69 B on 4 x CS-2")
+    expect(page.get_by_label("gated FFN")).to_be_checked()
+
+    sent = opener(trained[0]).open(page.url.removeprefix(trained[0]))
+    expect(sent.locator("main")).to_contain_text("transformer 69 B on 4 x CS-2")
+    expect(sent.get_by_role("combobox", name="Published model")).to_have_value("Llama 2 70B")
+
+    page.go_back()
+    expect(model).to_have_value("Cerebras-GPT 1.3B")
+    expect(page.locator("main")).to_contain_text("transformer 1.32 B on 4 x CS-2")
+
+
+def test_a_question_that_is_refused_leaves_no_older_answer(
+    trained: tuple[str, str], opener: Opener
+) -> None:
+    watched = opener(trained[0])
+    page = watched.open("/planner")
+    expect(page.locator("main")).to_contain_text("transformer 1.32 B")
+    page.get_by_label("Attention heads").fill("7")
+    page.get_by_role("button", name="Estimate").click()
+    expect(page.get_by_role("alert")).to_contain_text("2048 is no multiple of its 7 heads")
+    expect(page.locator("main")).not_to_contain_text("transformer 1.32 B")
+    watched.complaints.clear()  # the browser reports the 400 too
 
 
 def test_what_happens_is_on_the_page_at_once(idle: ApplianceProcess, opener: Opener) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from appliance.wafer.planner.planner import Estimate
-from appliance.wafer.planner.scaling_law import compute_optimal_loss
+from appliance.wafer.planner.scaling_law import compute_optimal_loss, loss_curve
 
 _WIDTH, _HEIGHT = 640, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 48, 62
@@ -75,8 +75,7 @@ def scaling_picture(plan: Estimate) -> str:
 
 def loss_picture(flops: float) -> str:
     """Return the compute-optimal loss around one amount of compute, which is marked."""
-    exponents = [math.log10(flops) + offset / 4 for offset in range(-12, 9)]
-    line = [(10**exponent, compute_optimal_loss(10**exponent)) for exponent in exponents]
+    line = [(point.training_flops, point.loss) for point in loss_curve(flops)]
     return _picture(
         title="Expected loss at 20 tokens per parameter (Cerebras-GPT)",
         x_label="training FLOPs",

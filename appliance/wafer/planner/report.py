@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from appliance.wafer.planner.phases import PhaseTimes
 from appliance.wafer.planner.planner import Estimate, ScalingPoint
-from appliance.wafer.planner.scaling_law import MupAdvice
+from appliance.wafer.planner.scaling_law import LossPoint, MupAdvice, loss_curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,7 @@ class EstimateReport:
             as the Cerebras-GPT paper counts them, else two for each multiply-add.
         expected_loss: Pile test loss if this compute were spent compute-optimally; null for a
             program, whose family is unknown, and for models other than decoders.
+        loss_curve: The scaling law around this compute; empty where there is no expected loss.
         mup: Hyper-parameter advice; null for a program.
         simulated_phases_seconds: Times around the steps.
         weak_scaling: The batch grows with the systems.
@@ -125,6 +126,7 @@ class EstimateReport:
     simulated_energy_kwh: float
     training_flops: float
     expected_loss: float | None
+    loss_curve: tuple[LossPoint, ...]
     mup: MupAdvice | None
     simulated_phases_seconds: PhaseTimes
     weak_scaling: tuple[PointReport, ...]
@@ -156,6 +158,7 @@ def report(estimate: Estimate) -> EstimateReport:
         simulated_energy_kwh=estimate.energy_kwh,
         training_flops=estimate.flops,
         expected_loss=estimate.loss,
+        loss_curve=() if estimate.loss is None else loss_curve(estimate.flops),
         mup=estimate.mup,
         simulated_phases_seconds=estimate.phases,
         weak_scaling=tuple(map(PointReport.of, estimate.weak_scaling)),

@@ -32,6 +32,25 @@ def compute_optimal_loss(flops: float) -> float:
     return math.pow(flops / _FLOPS_SCALE, _EXPONENT) + _IRREDUCIBLE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossPoint:
+    """One point of the law's curve.
+
+    Attributes:
+        training_flops: Floating-point operations of a training.
+        loss: Pile test loss, nats per token.
+    """
+
+    training_flops: float
+    loss: float
+
+
+def loss_curve(flops: float) -> tuple[LossPoint, ...]:
+    """Return the law from a thousandth of `flops` to a hundred times as much, by rising compute."""
+    around = (flops * 10 ** (quarter / 4) for quarter in range(-12, 9))
+    return tuple(LossPoint(training_flops=each, loss=compute_optimal_loss(each)) for each in around)
+
+
 def training_flops_per_token(model: Transformer) -> float:
     """Return the floating-point operations for each token, as the law's authors count them.
 

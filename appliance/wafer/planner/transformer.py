@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 from appliance.core.errors import UserError
+from appliance.core.quantities import count
 
 HEAD_WIDTH = 128
 """Features of an attention head where a user does not say: what most published models use."""
@@ -199,7 +200,7 @@ def described_transformer(
         decoder_layers=decoder_layers,
         decoder_sequence=decoder_sequence,
     )
-    return replace(described, name=f"{_kind(described)} {_size_text(described.num_parameters)}")
+    return replace(described, name=f"{_kind(described)} {count(described.num_parameters)}")
 
 
 def _density(sparsity: float, density: float) -> float:
@@ -221,13 +222,6 @@ def _kind(model: Transformer) -> str:
     return "transformer" if model.is_causal else "encoder"
 
 
-def _size_text(number: int) -> str:
-    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
-        if number >= size:
-            return f"{number / size:.3g}{letter}"
-    return str(number)
-
-
 def _usual_heads(hidden: int) -> int:
     wanted = max(1, hidden // HEAD_WIDTH)
-    return next(count for count in range(wanted, 0, -1) if hidden % count == 0)
+    return next(number for number in range(wanted, 0, -1) if hidden % number == 0)

@@ -1,4 +1,5 @@
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def test_a_table_has_a_row_for_each_number_of_systems(capsys: pytest.CaptureFixt
     rows = [line.split() for line in lines[header + 1 : header + 4]]
     assert [row[0] for row in rows] == ["1", "4", "16"]
     assert [row[1] for row in rows] == ["64"] * 3
+
+
+def test_numbers_have_units_and_three_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "--layers", "24", "--hidden", "2048"]) == 0
+    text = capsys.readouterr().out
+    assert "transformer 1.32 B on CS-2, weight-streaming: 1.32 B parameters, 26.3 B tokens" in text
+    header, row = (line for line in text.splitlines() if line.startswith(("SYSTEMS", "1 ")))
+    cells = dict(zip(re.split(r"  +", header), re.split(r"  +", row), strict=True))
+    for column, unit in (("STEP", "s"), ("TIME", "h"), ("ENERGY", "kWh"), ("TOKENS/S", "k")):
+        assert cells[column].split()[-1] == unit, cells
+    assert not re.search(r"\d{4}", " ".join(cells.values())), cells
 
 
 def test_json_and_yaml_say_the_same_and_call_times_simulated(

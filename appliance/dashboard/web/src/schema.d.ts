@@ -1351,6 +1351,7 @@ export interface components {
          *             as the Cerebras-GPT paper counts them, else two for each multiply-add.
          *         expected_loss: Pile test loss if this compute were spent compute-optimally; null for a
          *             program, whose family is unknown, and for models other than decoders.
+         *         loss_curve: The scaling law around this compute; empty where there is no expected loss.
          *         mup: Hyper-parameter advice; null for a program.
          *         simulated_phases_seconds: Times around the steps.
          *         weak_scaling: The batch grows with the systems.
@@ -1365,6 +1366,8 @@ export interface components {
             execution: string;
             /** Expected Loss */
             expected_loss: number | null;
+            /** Loss Curve */
+            loss_curve: components["schemas"]["LossPoint"][];
             /** Machine */
             machine: string;
             memory: components["schemas"]["MemoryReport"];
@@ -1769,6 +1772,20 @@ export interface components {
             needs_login: boolean;
             /** Provider */
             provider: string;
+        };
+        /**
+         * LossPoint
+         * @description One point of the law's curve.
+         *
+         *     Attributes:
+         *         training_flops: Floating-point operations of a training.
+         *         loss: Pile test loss, nats per token.
+         */
+        LossPoint: {
+            /** Loss */
+            loss: number;
+            /** Training Flops */
+            training_flops: number;
         };
         /**
          * Maintenance

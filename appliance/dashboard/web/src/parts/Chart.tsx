@@ -29,6 +29,10 @@ interface Props {
   height?: number;
   isLog?: boolean;
   isLogX?: boolean;
+  /** How x is written, where it counts neither steps nor time. */
+  formatX?: (value: number) => string;
+  /** The values of x that are named; those that fit if left out. */
+  xTicks?: number[];
   /** Fixed ends of the y axis. */
   range?: [number, number];
 }
@@ -45,9 +49,13 @@ function resolved(name: string): string {
   return color || css(name);
 }
 
+/** Ends of a logarithmic axis just beyond what is drawn; uPlot's own go on to the next power of ten. */
+const closely = (_: uPlot, least: number | null, most: number | null): [number, number] => [(least ?? 1) / 1.1, (most ?? 1) * 1.1];
+
 function options(props: Props, width: number): uPlot.Options {
   const quiet = resolved("--quiet");
   const line = resolved("--line");
+  const formatX = props.formatX ?? String;
   const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
   return {
     width,
@@ -55,7 +63,7 @@ function options(props: Props, width: number): uPlot.Options {
     cursor: { drag: { x: true, y: false } },
     legend: { live: true },
     scales: {
-      x: { time: props.isTime ?? false, distr: props.isLogX ? 3 : 1 },
+      x: { time: props.isTime ?? false, distr: props.isLogX ? 3 : 1, ...(props.isLogX ? { range: closely } : {}) },
       y: { distr: props.isLog ? 3 : 1, ...(props.range ? { range: props.range } : {}) },
     },
     axes: [
@@ -66,11 +74,13 @@ function options(props: Props, width: number): uPlot.Options {
         size: props.isTime ? 46 : 34,
         space: props.isTime ? 64 : 50,
         ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => axisTimes(ticks.map((tick) => tick * 1000), Date.now()) } : {}),
+        ...(props.formatX ? { values: (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? "" : formatX(tick))) } : {}),
+        ...(props.xTicks ? { splits: () => props.xTicks ?? [], values: (_: uPlot, ticks: number[]) => ticks.map(formatX), filter: (_: uPlot, ticks: number[]) => ticks } : {}),
       },
       { ...axis, size: 64, space: 32, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : props.format(tick))) },
     ],
     series: [
-      { label: props.xLabel, ...(props.isTime ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : clock(at * 1000)) } : {}) },
+      { label: props.xLabel, ...(props.formatX ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : formatX(at)) } : {}), ...(props.isTime ? { value: (_: uPlot, at: number | null) => (at === null ? "-" : clock(at * 1000)) } : {}) },
       ...props.series.map((each, index) => ({
         label: each.name,
         stroke: each.color ?? seriesColor(index),
