@@ -79,12 +79,22 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The latest known time at which a grant is released; ordered by time, then by job."""
+    """The latest known time at which something is released; ordered by time, then by job.
+
+    Attributes:
+        at_seconds: The time, on the snapshot's scale.
+        job: What ends then: a job, or a workflow that retains something.
+        held: What becomes free.
+        grant: Of the job; None if it is not a job.
+        is_open: Whether nobody knows the time: a workflow retains what it has as long as its client
+            likes. `at_seconds` then serves to plan by, and nobody is told of it.
+    """
 
     at_seconds: float
     job: str
     held: Placement
     grant: Grant | None
+    is_open: bool = False
 
     def __lt__(self, other: "Ending") -> bool:
         return (self.at_seconds, self.job) < (other.at_seconds, other.job)
@@ -138,6 +148,7 @@ class CycleState:
                     job=reservation.workflow,
                     held=mine,
                     grant=None,
+                    is_open=reservation.until_seconds is None,
                 )
             )
         return idle

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from appliance.scheduler.admission import Admit, CycleState
+from appliance.scheduler.admission import Admit, CycleState, Promise
 from appliance.scheduler.demand import SYSTEMS
 from appliance.scheduler.placement import Placement
 from appliance.scheduler.queue import PendingJob
@@ -85,7 +85,10 @@ class ExpectedStarts:
         if not self._waiting.cycle.may_start[slot] or job.id in self._waiting.cycle.stuck:
             return None
         planned = self._planned.get(slot)
-        if (promise := self._waiting.promises.get(job.id)) is not None:
+        promise = self._waiting.promises.get(job.id)
+        if promise is not None and self._rests_on_a_guess(promise):
+            promise = None
+        if promise is not None:
             at, last = promise.start_seconds, promise.last
             is_sure = last is None or last.has_time_limit or last.is_ending
             is_planned = planned is not None and not self._waiting.cycle.frame.windows
@@ -96,7 +99,7 @@ class ExpectedStarts:
             return ExpectedStart(
                 at_seconds=planned[0], basis=self._basis_of_plan(planned[1]), is_promised=False
             )
-        if not self._waiting.cycle.can_ever[slot] or not job.num_systems:
+        if not self._waiting.cycle.can_ever[slot] or not job.num_systems or self._is_retained(slot):
             return None
         num_systems = max(self._waiting.cycle.frame.placeable_systems.bit_count(), 1)
         wait = float(self._work_ahead[slot]) / num_systems
@@ -105,6 +108,25 @@ class ExpectedStarts:
             basis="work of all jobs ahead, spread over all systems",
             is_promised=False,
         )
+
+    def _rests_on_a_guess(self, promise: Promise) -> bool:
+        """Whether a promised place has to be given up by a workflow, nobody knows when."""
+        mine = promise.placement
+        return any(
+            ending.is_open
+            and (ending.held.systems & mine.systems or ending.held.groups & mine.groups)
+            for ending in self._waiting.cycle.endings
+        )
+
+    def _is_retained(self, slot: int) -> bool:
+        """Whether a job needs what workflows retain, even if all that runs had ended."""
+        cycle = self._waiting.cycle
+        available = cycle.free.copy()
+        for ending in cycle.endings:
+            if not ending.is_open:
+                available.give(ending.held)
+        columns = available.columns()[self._waiting.used]
+        return bool((self._waiting.demand[:, slot] > columns).any())
 
     @cached_property
     def _work_ahead(self) -> NDArray[np.float64]:
@@ -136,6 +158,8 @@ class ExpectedStarts:
             back = cycle.frame.columns_of(Placement(systems=bit & away))
             profile.give(end, back[self._waiting.used], "")
         for ending in cycle.endings:
+            if ending.is_open:
+                continue
             at = ending.at_seconds
             if ending.grant is not None:
                 at = snapshot.end_expected(ending.grant)

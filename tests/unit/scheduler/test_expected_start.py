@@ -6,7 +6,9 @@ import pytest
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.run import RunProgress
+from appliance.core.ids import WorkflowId
 from appliance.scheduler.run_time import Basis, Estimate
+from appliance.scheduler.snapshot import WorkflowReservation
 from tests.support.scheduling import HOUR, cluster, cycle, execute, held
 
 NOW = 1000.0
@@ -66,6 +68,26 @@ def test_without_steps_history_or_limit_the_default_is_no_promise():
     start = start_behind(held("r", "s0", started_seconds=NOW)).expected_start
     assert start.basis == "end of r, by default"
     assert not start.is_promised
+
+
+def test_nobody_is_told_when_a_workflow_gives_up_what_it_retains():
+    retained = WorkflowReservation(workflow=WorkflowId("w"), systems=("s0",))
+    jobs = [execute(f"j{number}", 1, sequence=number) for number in range(3)]
+    waits = cycle(cluster(1, now_seconds=NOW, reservations=(retained,)), jobs).waits
+    assert [wait.expected_start for wait in waits.values()] == [None] * 3
+    assert all("expected to start" not in wait.reason for wait in waits.values())
+    until = replace(retained, until_seconds=NOW + HOUR)
+    waits = cycle(cluster(1, now_seconds=NOW, reservations=(until,)), jobs).waits
+    assert waits["j0"].expected_start.at_seconds == NOW + HOUR
+
+
+def test_beside_what_a_workflow_retains_starts_are_expected_as_ever():
+    retained = WorkflowReservation(workflow=WorkflowId("w"), systems=("s0",))
+    running = held("r", "s1", started_seconds=NOW - 80, progress=progress(169))
+    snapshot = cluster(2, running, now_seconds=NOW, reservations=(retained,))
+    waits = cycle(snapshot, [execute("one", 1, sequence=1), execute("two", 2, sequence=2)]).waits
+    assert waits["one"].expected_start.at_seconds == pytest.approx(NOW + 431 * 0.4)
+    assert waits["two"].expected_start is None
 
 
 def test_those_who_end_first_by_their_steps_are_named_first():
