@@ -54,7 +54,7 @@ def test_an_encoder_decoder_is_described_as_any_other_model(ask) -> None:
     status, got = ask(**shape, **both, systems=2)
     want = estimate(described_transformer(**shape, **both), machine=CS2, num_systems=2)
     assert status == 200
-    assert got["model"] == "encoder-decoder 2.85B"
+    assert got["model"] == "encoder-decoder 2.85 B"
     assert got["simulated_step_seconds"] == want.step.seconds
     assert got["expected_loss"] is None
 

@@ -67,7 +67,7 @@ def test_a_decoder_without_cross_attention_would_be_an_encoder_of_its_length() -
 
 def test_t5_is_estimated_like_any_other_model() -> None:
     plan = estimate(t5(), machine=CS2, num_systems=4)
-    assert plan.name == "encoder-decoder 2.85B"
+    assert plan.name == "encoder-decoder 2.85 B"
     assert plan.step.memory.fits
     assert plan.tokens_per_second == pytest.approx(plan.step.samples_per_second * 626)
     assert plan.mup is not None
