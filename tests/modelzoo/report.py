@@ -9,8 +9,8 @@ from tests.modelzoo.verdicts import Verdict
 
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 HEAD = (
-    "| case | losses, first to last | from the CPU backend's | exact | ms a step | verdict |",
-    "|---|---|---|---|---|---|",
+    "| case | losses, first to last | systems | from CPU | exact | ms a step | verdict |",
+    "|---|---|---|---|---|---|---|",
 )
 PROCESSOR = Path("/proc/cpuinfo")
 
@@ -32,12 +32,17 @@ def rows(verdicts: Mapping[str, Verdict]) -> list[str]:
 def row(name: str, verdict: Verdict) -> str:
     """Return a case's row."""
     if verdict.message:
-        return f"| {name} | {verdict.message.replace('|', '/')} | | | | {verdict.word} |"
+        message = verdict.message.partition(" at /")[0].replace("|", "/")
+        return f"| {name} | {message} | | | | | {verdict.word} |"
     losses = f"{verdict.losses[0]:.5f} to {verdict.losses[-1]:.5f}"
+    if name.startswith("generate/"):
+        losses = "tokens"
     exact = "" if verdict.exact is None else f"{verdict.exact:.1e}"
     milliseconds = f"{verdict.step_seconds * 1000:.0f}"
     difference = f"{verdict.difference:.1e}"
-    return f"| {name} | {losses} | {difference} | {exact} | {milliseconds} | {verdict.word} |"
+    systems = ", ".join(map(str, verdict.systems))
+    cells = (name, losses, systems, difference, exact, milliseconds, verdict.word)
+    return f"| {' | '.join(cells)} |"
 
 
 def processor() -> str:

@@ -14,6 +14,8 @@ EXACT_TOLERANCES = {"float16": 2**-10, "cbfloat16": 2**-9, "bfloat16": 2**-8}
 
 
 RUNS = ("cpu", "csx-1", "csx-2", "exact")
+ON = (("csx-1", 1), ("csx-2", 2))
+"""Runs that compute in float32, and their systems."""
 KINDS = ("train", "eval", "converted", "tokens")
 """Of losses, in their order."""
 
@@ -26,6 +28,7 @@ class Verdict:
         word: `pass`, `fail`, `untraced` (the client refuses it, as the table says) or `missing`.
         difference: Largest relative difference of a loss from the CPU backend's.
         exact: The same with `--precision exact`; None if that was not run.
+        systems: Of the runs that were compared without rounding.
         step_seconds: Median wall time of a step on one system.
         losses: Of training on one system.
         message: Of a failure.
@@ -34,6 +37,7 @@ class Verdict:
     word: str
     difference: float = math.nan
     exact: float | None = None
+    systems: tuple[int, ...] = ()
     step_seconds: float = math.nan
     losses: tuple[float, ...] = ()
     message: str = ""
@@ -56,7 +60,7 @@ def judge(case: Case, answers: Mapping[str, Mapping[str, Any]]) -> Verdict:
         return Verdict(word="missing")
     found = {run: losses_of(answer) for run, answer in answers.items()}
     want = found["cpu"]
-    differences = [difference(found[run], want) for run in ("csx-1", "csx-2") if run in found]
+    differences = [difference(found[run], want) for run, _ in ON if run in found]
     exact = difference(found["exact"], want) if "exact" in found else None
     largest = max(differences, default=math.nan)
     is_right = largest <= case.tolerance and (exact is None or exact <= exact_tolerance(case))
@@ -66,6 +70,7 @@ def judge(case: Case, answers: Mapping[str, Mapping[str, Any]]) -> Verdict:
         word="pass" if is_right else "fail",
         difference=largest,
         exact=exact,
+        systems=tuple(systems for run, systems in ON if run in found),
         step_seconds=steps,
         losses=tuple(losses_of(shown)),
     )
