@@ -15,7 +15,7 @@ from tests.support.appliance_process import ROOT, running_appliance
 _SOURCE = ROOT / "deploy" / "csctl"
 _NO_INDEX = ("No matching distribution found", "Could not find a version")
 _MOST_BYTES = 150e6
-"""Of the whole environment without pip; the appliance's takes ten times as much."""
+"""Of the whole environment without pip."""
 
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
