@@ -196,7 +196,7 @@ class Admissions:
         self._dispatcher.hold_back(job, request.by)
         reason, message = ("Held", f"held by {request.by}") if request.by else ("Released", "")
         self._transitions.tell(job, reason, message, is_warning=False)
-        if request.by and live.grant is not None:
+        if request.stops and request.by and live.grant is not None:
             self._transitions.suspend(live, request.by, request.why)
         self._turn.answer(request.committed)
         self._turn.job_changed(job)
