@@ -1,0 +1,1 @@
+"""Tensors that are mostly zero: where they are not, and how that is written down."""
