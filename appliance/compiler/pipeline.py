@@ -1,7 +1,7 @@
 """The compiler's one entry: program text and options in, `Plan` out.
 
     import -> support -> normalise -> formats -> canonicalise -> batch sharding -> partition
-           -> updates -> plan -> memory
+           -> updates -> plan -> sparse weights -> memory
 
 The graph is verified after every pass; a dump of each can be had for debugging.
 """
@@ -28,8 +28,9 @@ from appliance.core.ir.ops import verify_ops
 from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
 from appliance.core.plans.plan import Plan, Precision
 from appliance.core.plans.plan import verify as verify_plan
+from appliance.core.plans.sparse.marking import mark_sparse
 
-COMPILER_VERSION: Final = 5
+COMPILER_VERSION: Final = 6
 """Part of every plan's key; raised when the same text would give another plan."""
 
 _KEY_BYTES: Final = 8
@@ -120,6 +121,7 @@ def compile_graph(
     )
     if precision is Precision.F32:
         plan = replace(plan, narrow=narrow_values(normal, plan))
+    plan = mark_sparse(plan)
     verify_plan(plan)
     return plan
 

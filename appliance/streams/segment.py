@@ -22,6 +22,7 @@ from appliance.core.errors import ClusterError
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYNC_FILE_RANGE_WRITE = 2
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 """From the kernel's linux/fs.h; Python has no name for it."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """Fix the size: a peer that shrank the file would kill whoever reads beyond its end."""
@@ -105,6 +106,28 @@ def write_behind(descriptor: int, memory: NDArray[np.uint8], start: int, end: in
     whole = (end - start - rest) // mmap.PAGESIZE * mmap.PAGESIZE
     if whole > 0:
         _LIBC.madvise(ctypes.c_void_p(address + rest), ctypes.c_size_t(whole), mmap.MADV_DONTNEED)
+
+
+def give_back(descriptor: int, start: int, end: int) -> None:
+    """Return the memory, or the disk's room, of whole pages of a segment; they read as zeros.
+
+    Args:
+        descriptor: The segment.
+        start: First byte that is not needed any more.
+        end: Byte after the last one.
+
+    Raises:
+        OSError: The system refuses.
+    """
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    num_bytes = end // mmap.PAGESIZE * mmap.PAGESIZE - first
+    if num_bytes <= 0:
+        return
+    flags = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    span = ctypes.c_int64(first), ctypes.c_int64(num_bytes)
+    if _LIBC.fallocate(descriptor, ctypes.c_int(flags), *span) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def map_segment(descriptor: int, *, is_read_only: bool = False) -> NDArray[np.uint8]:

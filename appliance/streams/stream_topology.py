@@ -2,9 +2,9 @@
 
 | stream          | from              | to                | one slot for each                  |
 |-----------------|-------------------|-------------------|------------------------------------|
-| `announce-<s>`  | weight-s          | broadcastreduce-0 | layer step; empty: loads are ready |
+| `announce-<s>`  | weight-s          | broadcastreduce-0 | layer step: counts of sparse loads |
 | `broadcast-<p>` | broadcastreduce-p | its children      | layer step: its values (`ring`), or|
-|                 |                   |                   | empty: they may be read (`mapped`) |
+|                 |                   |                   | counts: it may be read (`mapped`)  |
 | `gradients-<i>` | chief-<i>         | the pod above it  | layer step: system i's partial sums|
 | `sums-<p>`      | broadcastreduce-p | the pod above it  | layer step: sums of its systems    |
 | `totals-<s>`    | broadcastreduce-0 | weight-s          | layer step: its sums that shard s  |
@@ -18,14 +18,15 @@ is computed in micro-batches, every pod but the root sums each of them by itself
 
 The two ends of a stream meet in shared memory on one node and over the network on two; see
 `appliance.streams.endpoint`. Beside them weight-s serves `store-<s>`. Its segment `state` holds the
-state tensors of shard s, `computed` the other values that layer steps load from it. Every slot of
-`gradients`, `sums` and `totals` doubles as the doorbell "this layer step is done", so a layer step
-that sends nothing has one too. Where one system computes its whole share at once and MemoryX has
-one shard there is nothing to add up: `gradients-0` then goes to weight-0, and `totals-0` is not
-there. A shard's layouts are those of its own plan, `appliance.core.plans.shard_plans`.
+state tensors of shard s, `computed` the other values that layer steps load from it, `patterns`
+where sparse weights are not zero. Every slot of `gradients`, `sums` and `totals` doubles as the
+doorbell "this layer step is done", so a layer step that sends nothing has one too. Where one system
+computes its whole share at once and MemoryX has one shard there is nothing to add up: `gradients-0`
+then goes to weight-0, and `totals-0` is not there. A shard's layouts are those of its own plan,
+`appliance.core.plans.shard_plans`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from appliance.core.errors import InternalError
 from appliance.core.ids import Role
@@ -33,13 +34,17 @@ from appliance.core.ir.sharding import BatchShard
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import num_micro_batches
 from appliance.core.plans.plan import LayerStep, Plan
+from appliance.core.plans.sparse.execution import matrix_shapes
 from appliance.core.pods.pod_spec import member_name
+from appliance.core.sparsity.encodings import Encoding, pattern_bytes
 from appliance.streams.slot_layout import SlotLayout
+from appliance.streams.sparse_slots import SparseSlots
 
 OUTPUTS = "outputs"
 
 STATE_SEGMENT = "state"
 COMPUTED_SEGMENT = "computed"
+PATTERN_SEGMENT = "patterns"
 
 NUM_ANNOUNCE_SLOTS = 8
 _NUM_RING_SLOTS = 3
@@ -176,6 +181,32 @@ def computed_layout(plan: Plan) -> SlotLayout:
     state = {tensor.value for tensor in plan.state}
     loads = dict.fromkeys(name for step in plan.layer_steps for name in step.loads)
     return SlotLayout.of((name, plan.types[name]) for name in loads if name not in state)
+
+
+def pattern_layout(plan: Plan) -> SlotLayout:
+    """Return where the patterns of sparse weights lie in the store, by value name of the weight.
+
+    Another encoding than a bit for each element is chosen only if it takes fewer bytes.
+    """
+    return SlotLayout.of(
+        (weight, TensorType((pattern_bytes(shape, Encoding.BITMAP, 0),), DType.U8))
+        for weight, shape in matrix_shapes(plan).items()
+    )
+
+
+def load_slots(plan: Plan, rows: Sequence[Sequence[str]]) -> SparseSlots:
+    """Return the layouts of slots of `broadcast`, given the names of values of each row."""
+    shapes = matrix_shapes(plan)
+    loads = {name: shapes[sparse.weight] for sparse in plan.sparse for name in sparse.loads}
+    types = tuple(tuple((name, plan.types[name]) for name in row) for row in rows)
+    return SparseSlots(types, loads, has_patterns=True)
+
+
+def sum_slots(plan: Plan) -> SparseSlots:
+    """Return the layouts of slots of `gradients`, `sums` and `totals`, by layer step."""
+    shapes = matrix_shapes(plan)
+    totals = {name: shapes[sparse.weight] for sparse in plan.sparse for name in sparse.totals}
+    return SparseSlots(tuple(map(plan.sum_types, plan.layer_steps)), totals, has_patterns=False)
 
 
 def output_layout(plan: Plan) -> SlotLayout:

@@ -1,12 +1,18 @@
 """Loads of layer steps for a CS-2 that computes directly on MemoryX's memory."""
 
+from dataclasses import replace
+
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.streams.protocol import Store
+from appliance.streams.slot_layout import SlotLayout
+from appliance.streams.sparse_slots import pattern_of
 from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
+    PATTERN_SEGMENT,
     STATE_SEGMENT,
     computed_layout,
+    pattern_layout,
     state_layout,
 )
 from appliance.streams.torch_views import Tensors, tensors_of
@@ -21,12 +27,19 @@ class MappedLoads:
     """
 
     def __init__(self, plan: Plan, num_shards: int) -> None:
-        self._names = tuple(step.loads for step in plan.layer_steps)
-        loaded = {name for names in self._names for name in names}
+        copies = {name: each.weight for each in plan.sparse for name in each.copies}
+        patterns = {name: _pattern(each.weight) for each in plan.sparse for name in each.loads}
+        self._names = tuple(
+            {name: copies.get(name, name) for name in step.loads}
+            | {pattern_of(name): patterns[name] for name in step.loads if name in patterns}
+            for step in plan.layer_steps
+        )
+        loaded = {name for names in self._names for name in names.values()}
         self._layouts = tuple(
             {
                 STATE_SEGMENT: state_layout(shard.plan).of_only(loaded),
                 COMPUTED_SEGMENT: computed_layout(shard.plan),
+                PATTERN_SEGMENT: _named_patterns(pattern_layout(shard.plan)),
             }
             for shard in shard_plans(plan, num_shards)
         )
@@ -43,5 +56,18 @@ class MappedLoads:
             self._tensors |= tensors_of(layout, memory.attach(segment))
 
     def loads(self, layer_step: int) -> Tensors:
-        """Return what a layer step loads, by name."""
-        return {name: self._tensors[name] for name in self._names[layer_step]}
+        """Return what a layer step loads, by name, and the patterns of what is sparse of it.
+
+        What is sparse has its values at the beginning of where the whole tensor would lie.
+        """
+        return {name: self._tensors[place] for name, place in self._names[layer_step].items()}
+
+
+def _pattern(weight: str) -> str:
+    return pattern_of(f"state {weight}")
+
+
+def _named_patterns(layout: SlotLayout) -> SlotLayout:
+    """Return the layout of patterns by names that no tensor has."""
+    items = tuple(replace(item, name=_pattern(item.name)) for item in layout.items)
+    return replace(layout, items=items)

@@ -12,6 +12,7 @@ from appliance.core.ir.graph_text import parse_type
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
+from appliance.core.plans.sparse.execution import as_executed
 from appliance.core.pods.pod_options import ChiefPodOptions, StreamMode
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.devices import find_device
@@ -88,6 +89,7 @@ class CsxRole:
         asks_where = mode is StreamMode.MAPPED and num_shards > 1
         plan = parse_plan(request.plan.decode(), runs_updates=asks_where)
         verify(plan)
+        plan = as_executed(plan, request.num_shards or 1)
         if not spec.index < num_systems <= plan.batch_size:
             raise InternalError(
                 f"{spec.name} cannot take part in {num_systems} systems with a batch of "

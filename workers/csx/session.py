@@ -77,7 +77,7 @@ class CsxSession:
         self._deliveries, self._load_bytes = part.deliveries, part.load_bytes
         self._sum_bytes = part.sum_bytes
         self._loads, self._batches = part.loads, part.batch
-        self._residents, self._mapped = part.residents, part.mapped
+        self._residents, self._mapped, self._sparse = part.residents, part.mapped, part.sparse
         self._account = MemoryAccount()
         self._simulated = simulated
         self._pace = Pace(simulated.paced_step_seconds, context.clock)
@@ -85,12 +85,15 @@ class CsxSession:
         self._pace_wait_seconds = 0.0
         context.progress.record(readings=simulated.readings(0))
         self._held: deque[NDArray[np.uint8]] = deque()
+        self._sum_slots: deque[NDArray[np.uint8]] = deque()
         self._num_begun = 0
         self._first_step = 0
         self._starved_steps = 0
         self._input_wait_seconds = 0.0
         self._weight_wait_seconds = 0.0
         sum_bytes = part.largest_sum_bytes
+        if part.sparse is not None:
+            sum_bytes = max(sum_bytes, part.sparse.largest_sum_bytes)
         self._streams = contextlib.ExitStack()
         self._gradients = self._streams.enter_context(
             context.serve_ring(
@@ -219,16 +222,24 @@ class CsxSession:
                 f"Stream {self._broadcast_stream!r} ended before the weights of {name!r}."
             )
         self._held.append(slot)
-        self._account.take_weights(self._load_bytes[self._deliveries.row(step, number)])
+        row = self._deliveries.row(step, number)
+        num_bytes = self._load_bytes[row]
+        if self._sparse is not None and self._sparse.is_sparse(row):
+            num_bytes = self._sparse.load_bytes(row, slot)
+        self._account.take_weights(num_bytes)
 
     def _begin(self, step: int, number: int, slot: NDArray[np.uint8]) -> None:
         visit = self._visits[number]
+        row, arrived = self._deliveries.row(step, number), self._held[self._num_begun]
+        self._sum_slots.append(slot)
         if self._mapped is not None:
             loads = self._mapped.loads(visit.layer_step)
+        elif self._sparse is not None and self._sparse.is_sparse(row):
+            loads = self._sparse.sent(row, arrived)
         else:
-            slot_of_loads = self._held[self._num_begun]
-            arrived = self._loads.of(slot_of_loads, self._deliveries.row(step, number))
-            loads = self._residents.loads(visit.layer_step, arrived)
+            loads = self._residents.loads(visit.layer_step, self._loads.of(arrived, row))
+        if self._sparse is not None:
+            loads, slot = self._sparse.begin(row, visit.layer_step, arrived, loads, slot)
         self._executor.begin(visit, loads, slot)
         self._num_begun += 1
 
@@ -243,7 +254,9 @@ class CsxSession:
     def _finish(self, step: int, number: int) -> None:
         self._executor.finish()
         self._num_begun -= 1
-        self._gradients.publish(self._sum_bytes[self._visits[number].layer_step])
+        layer_step, slot = self._visits[number].layer_step, self._sum_slots.popleft()
+        num_bytes = None if self._sparse is None else self._sparse.finish(layer_step, slot)
+        self._gradients.publish(self._sum_bytes[layer_step] if num_bytes is None else num_bytes)
         if step == 0:
             # Shapes are static: every later step holds the same.
             self._account.count_activations(self._executor.activations())

@@ -15,6 +15,7 @@ from appliance.streams.torch_views import SlotTensors
 from workers.csx.mapped_loads import MappedLoads
 from workers.csx.residents import Residents
 from workers.csx.samples.micro_batches import ShareProgram, share_parts
+from workers.csx.sparse_values import SparseValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class SystemPlan:
         batch: Tensors of a slot of the batch stream.
         residents: Loads that stay.
         mapped: Loads where MemoryX's memory is mapped; None where they are sent.
+        sparse: Sparse loads and sums; None where there are none.
     """
 
     step_names: tuple[str, ...]
@@ -50,6 +52,7 @@ class SystemPlan:
     batch: SlotTensors
     residents: Residents
     mapped: MappedLoads | None
+    sparse: SparseValues | None
 
 
 def system_part(
@@ -74,6 +77,7 @@ def system_part(
     sent = deliveries(plan, num_systems)
     load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
     sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
+    sums = SlotTensors(sum_layouts)
     return SystemPlan(
         step_names=tuple(step.name for step in plan.layer_steps),
         visits=visits(plan, num_systems),
@@ -90,10 +94,11 @@ def system_part(
         sum_spans=_spans(sum_layouts),
         largest_sum_bytes=largest(sum_layouts),
         loads=SlotTensors(load_layouts),
-        sums=SlotTensors(sum_layouts),
+        sums=sums,
         batch=SlotTensors((batch_layout(plan, share),)),
         residents=Residents(plan),
         mapped=MappedLoads(plan, num_shards) if mode is StreamMode.MAPPED else None,
+        sparse=SparseValues(plan, sent.rows, sums) if plan.sparse else None,
     )
 
 

@@ -13,6 +13,7 @@ from appliance.core.errors import ConflictError, WscError
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
 from appliance.core.plans.shard_plans import shard_plans
+from appliance.core.plans.sparse.execution import as_executed
 from appliance.core.pods.pod_options import WeightPodOptions
 from appliance.pods.allocator import return_freed_memory
 from appliance.pods.role_context import PodContext
@@ -51,6 +52,7 @@ class WeightRole:
         """Create the store and the streams of a session."""
         plan = parse_plan(request.plan.decode())
         verify(plan)
+        plan = as_executed(plan, request.num_shards or 1)
         index = self._context.spec.index
         shard = shard_plans(plan, request.num_shards or 1)[index]
         with self._lock:

@@ -8,9 +8,11 @@ updating loop also sends the others the values that they need (`workers.memoryx.
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 
 from appliance.core.cluster.readings import MEMORYX_EXCHANGE_WAIT, MEMORYX_SUMS_WAIT, MEMORYX_UPDATE
@@ -19,10 +21,12 @@ from appliance.core.errors import StreamClosedError
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.core.plans.shard_plans import ShardPlan
+from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.state_shards import HOME
 from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader
+from appliance.streams.sparse_slots import COUNTS, Counts
 from appliance.streams.stream_topology import (
     NUM_ANNOUNCE_SLOTS,
     NUM_OUTPUT_SLOTS,
@@ -31,8 +35,9 @@ from appliance.streams.stream_topology import (
     adds_up,
     announce,
     gradients,
+    load_slots,
     output_layout,
-    sum_layout,
+    sum_slots,
     totals,
 )
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
@@ -119,20 +124,21 @@ class WeightSession:
         self._store, self._num_threads = store, num_threads
         self._readiness = Readiness(plan)
         self._layer_steps = steps.layer_steps
-        self._updates = Updates(
-            plan,
-            state=store.state,
-            computed=store.computed,
-            deferred_sums=store.deferred_sums,
-            sent={update: shard.messages[number] for update, number in shard.sends.items()},
-        )
+        self._sent = {update: shard.messages[number] for update, number in shard.sends.items()}
+        self._load_slots = load_slots(plan, [step.loads for step in plan.layer_steps])
+        self._weight_of = {
+            name: sparse.weight
+            for sparse in plan.sparse
+            for name in (*sparse.loads, *sparse.totals)
+        }
+        self._updates = self._make_updates(plan)
         self._has_outputs = shard.index == HOME
         self._overwritten = tuple(
             tuple(commit.state for commit in update.commits) for update in plan.updates
         )
         self._output_layout = output_layout(plan)
         self._sums_stream = totals(shard.index) if steps.adds_up else gradients(0)
-        self._sum_tensors = SlotTensors(tuple(sum_layout(plan, step) for step in plan.layer_steps))
+        self._sum_tensors = self._make_sum_tensors()
         self._events = EventCount()
         self._update_seconds = self._sums_wait_seconds = 0.0
         self._idle = threading.Event()
@@ -141,7 +147,10 @@ class WeightSession:
         with contextlib.ExitStack() as stack:
             self._announce = stack.enter_context(
                 context.serve_ring(
-                    number, announce(shard.index), num_slots=NUM_ANNOUNCE_SLOTS, slot_bytes=0
+                    number,
+                    announce(shard.index),
+                    num_slots=NUM_ANNOUNCE_SLOTS,
+                    slot_bytes=self._load_slots.largest_header_bytes,
                 )
             )
             self._exchange = Exchange(context, number, shard)
@@ -169,6 +178,8 @@ class WeightSession:
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to the sums and return the two loops."""
         self._store.require_complete()
+        if self._plan.sparse:
+            self._hold_nonzeros()
         sums = self._streams.enter_context(
             self._context.connect_ring(self._number, self._sums_stream)
         )
@@ -178,6 +189,51 @@ class WeightSession:
             "announce": lambda: self._announce_loads(schedule.num_steps),
             "update": lambda: self._update(schedule, sums),
         }
+
+    def _make_updates(self, plan: Plan) -> Updates:
+        store, narrowed = self._store, self._store.sparse.narrowed
+        return Updates(
+            plan,
+            state=narrowed(store.state, plan),
+            computed=narrowed(store.computed, plan),
+            deferred_sums=narrowed(store.deferred_sums, plan),
+            sent=self._sent,
+            gathers=self._gathers(plan),
+        )
+
+    def _gathers(self, plan: Plan) -> Mapping[str, Callable[[torch.Tensor], torch.Tensor]]:
+        """Return what cuts the sums that arrive whole, but of which only non-zeros are used."""
+        sparse = self._store.sparse
+        masked = {name: each.weight for each in self._plan.sparse for name in each.masked_totals}
+        return {
+            name: partial(sparse.gather, weight)
+            for name, weight in masked.items()
+            if name not in self._weight_of and weight in sparse.counts
+        }
+
+    def _make_sum_tensors(self) -> SlotTensors:
+        slots = sum_slots(self._plan)
+        return SlotTensors(
+            tuple(
+                slots.layout(index, self._counts(slots.names(index)))
+                for index in range(len(self._plan.layer_steps))
+            )
+        )
+
+    def _counts(self, names: Sequence[str]) -> Counts:
+        """Return how many values there are of loads or sums; 0 as long as nobody knows."""
+        held = self._store.sparse.held
+        weights = [self._weight_of[name] for name in names]
+        return tuple(held[each].num_values if each in held else 0 for each in weights)
+
+    def _hold_nonzeros(self) -> None:
+        """Make ready for the values that the masks let through, now that the masks are known."""
+        sparse = self._store.sparse
+        sparse.hold()
+        plan = on_nonzeros(self._plan, sparse.counts)
+        self._readiness = Readiness(plan)
+        self._updates = self._make_updates(plan)
+        self._sum_tensors = self._make_sum_tensors()
 
     def wait_until_idle(self) -> None:
         """Wait until no step changes the state any more."""
@@ -196,8 +252,11 @@ class WeightSession:
                     self._paging.before_announcing(position)
                 if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
                     return
-                self._announce.reserve()
-                self._announce.publish()
+                slot = self._announce.reserve()
+                counts = self._counts(self._load_slots.names(layer_step))
+                num_bytes = self._load_slots.header_bytes(layer_step)
+                slot[:num_bytes].view(np.int64)[...] = counts
+                self._announce.publish(num_bytes)
         self._announce.end()
 
     def _update(self, schedule: RunSchedule, sums: RingReader) -> None:
@@ -257,7 +316,7 @@ class WeightSession:
             MEMORYX_UPDATE: self._update_seconds,
             MEMORYX_SUMS_WAIT: self._sums_wait_seconds,
             MEMORYX_EXCHANGE_WAIT: self._exchange.wait_seconds,
-            "wsc_memoryx_state_bytes": float(self._store.layout.num_bytes),
+            "wsc_memoryx_state_bytes": float(self._store.num_state_bytes),
             "wsc_memoryx_state_on_disk": float(self._store.backing.is_on_disk),
             "wsc_memoryx_snapshot_copied_bytes": float(self._store.snapshots.num_bytes_copied),
         }
@@ -271,7 +330,9 @@ class WeightSession:
             raise StreamClosedError(
                 f"Stream {self._sums_stream!r} ended before the sums of {name!r}."
             )
-        return self._sum_tensors.of(slot, layer_step)
+        sums_there = self._sum_tensors.of(slot, layer_step)
+        sums_there.pop(COUNTS, None)
+        return sums_there
 
     def _reserve_outputs(self, step: int) -> Mapping[str, torch.Tensor]:
         tensors = tensors_of(self._output_layout, self._outputs.reserve())

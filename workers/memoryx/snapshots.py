@@ -9,7 +9,7 @@ passed the oldest.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,13 +46,21 @@ class Snapshots:
         layout: Where each state tensor lies.
         state: The state's bytes.
         directory: Where the files of copies are made.
+        whole: Returns a tensor, given by value name, that does not lie in the state as it is; None
+            for one that does.
     """
 
     def __init__(
-        self, server: StoreServer, layout: SlotLayout, state: NDArray[np.uint8], directory: Path
+        self,
+        server: StoreServer,
+        layout: SlotLayout,
+        state: NDArray[np.uint8],
+        directory: Path,
+        *,
+        whole: Callable[[str], NDArray[np.generic] | None] = lambda _: None,
     ) -> None:
         self._server, self._layout, self._state = server, layout, state
-        self._directory = directory
+        self._directory, self._whole = directory, whole
         self._items = {item.name: item for item in layout.items}
         self._kept: dict[int, _Snapshot] = {}
         self._released: set[int] = set()
@@ -110,7 +118,8 @@ class Snapshots:
             snapshot = self._kept.get(number)
             if snapshot is None:
                 raise NotFoundError(f"The state after step {number} is not kept.")
-            if self._is_settled and name not in snapshot.saved:
+            is_there = self._is_settled and name not in snapshot.saved
+            if is_there and self._whole(name) is None:
                 return STATE_SEGMENT
             self._save(number, snapshot, name)
             return snapshot_segment(number)
@@ -144,7 +153,7 @@ class Snapshots:
                 snapshot_segment(number), self._layout, directory=self._directory
             )
         item = self._items[name]
-        part = slice(item.offset, item.offset + item.type.num_bytes)
-        snapshot.memory[part] = self._state[part]
+        whole = self._whole(name)
+        item.view(snapshot.memory)[...] = item.view(self._state) if whole is None else whole
         snapshot.saved.add(name)
         self._num_bytes_copied += item.type.num_bytes

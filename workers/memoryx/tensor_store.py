@@ -4,6 +4,7 @@ State is in memory or in a file (`workers.memoryx.backing`), together with defer
 """
 
 import contextlib
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,15 @@ from numpy.typing import NDArray
 from appliance.core.errors import ConflictError, NotFoundError
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.plan import Plan, StateTensor
+from appliance.streams.segment import give_back
 from appliance.streams.slot_layout import LayoutItem, SlotLayout
 from appliance.streams.store import StoreServer
 from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
+    PATTERN_SEGMENT,
     STATE_SEGMENT,
     computed_layout,
+    pattern_layout,
     persistent_segment,
     state_layout,
 )
@@ -24,6 +28,7 @@ from appliance.streams.torch_views import tensors_of
 from workers.memoryx.backing import Backing
 from workers.memoryx.readiness import deferred_sum_layout
 from workers.memoryx.snapshots import Snapshots
+from workers.memoryx.sparse_state import SparseState
 
 _DEFERRED_SUMS = "deferred-sums"
 
@@ -57,7 +62,17 @@ class TensorStore:
         self.deferred_sums = tensors_of(
             late, server.add_segment(_DEFERRED_SUMS, late, directory=backing.state_directory)
         )
-        self.snapshots = Snapshots(server, self._layout, self._bytes, backing.directory)
+        patterns = pattern_layout(plan)
+        self.sparse = SparseState(
+            plan,
+            layout=self._layout,
+            memory=self._bytes,
+            patterns=patterns.views(server.add_segment(PATTERN_SEGMENT, patterns)),
+            give_back=partial(give_back, server.descriptor(STATE_SEGMENT)),
+        )
+        self.snapshots = Snapshots(
+            server, self._layout, self._bytes, backing.directory, whole=self.sparse.whole
+        )
         computed = computed_layout(plan)
         self.computed = tensors_of(computed, server.add_segment(COMPUTED_SEGMENT, computed))
 
@@ -65,6 +80,12 @@ class TensorStore:
     def memory(self) -> NDArray[np.uint8]:
         """The bytes of the state."""
         return self._bytes
+
+    @property
+    def num_state_bytes(self) -> int:
+        """Bytes that the state takes."""
+        patterns = sum(how.pattern_bytes for how in self.sparse.held.values())
+        return self.layout.num_bytes - self.sparse.num_bytes_given_back + patterns
 
     @property
     def descriptor(self) -> int:
@@ -103,7 +124,7 @@ class TensorStore:
         return self._items[self._tensor(resource_name).value]
 
     def read(self, resource_name: str) -> NDArray[np.generic]:
-        """Return a state tensor's present value as a view.
+        """Return a state tensor's present value; as a view, if it is held as it is.
 
         Raises:
             NotFoundError: The plan has no such state tensor.
@@ -111,10 +132,19 @@ class TensorStore:
         """
         if self._tensor(resource_name).resource_name in self._missing:
             raise ConflictError(f"State tensor {resource_name!r} has no value yet.")
-        return self.item(resource_name).view(self._bytes)
+        item = self.item(resource_name)
+        whole = self.sparse.whole(item.name)
+        return item.view(self._bytes) if whole is None else whole
 
     def write(self, resource_name: str, value: NDArray[np.generic]) -> None:
-        """Give a state tensor a value of its own shape and type."""
+        """Give a state tensor a value of its own shape and type.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+            ConflictError: It is held by its non-zeros, as the steps have begun.
+        """
+        if self.sparse.whole(self.item(resource_name).name) is not None:
+            raise ConflictError(f"State tensor {resource_name!r} was given a value after a step.")
         self.item(resource_name).view(self._bytes)[...] = value
         self._missing.discard(resource_name)
 

@@ -5,7 +5,7 @@ commit overwrites them in place; whatever outlives its update and may be a view 
 about to be reused (a state tensor, a slot of the sums ring) is copied first.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,6 +49,7 @@ class Updates:
         computed: Computed loads in the store, by value name.
         deferred_sums: Where to keep the sums that an update needs after a later layer step.
         sent: For each update, the values that `values` is asked for after it.
+        gathers: What makes of a sum, by the name of the total, the vector that the plan knows.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class Updates:
         computed: Tensors,
         deferred_sums: Tensors,
         sent: Mapping[int, Sequence[str]] = {},
+        gathers: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {},
     ) -> None:
         self._plan, self._state, self._computed = plan, state, computed
-        self._kept = deferred_sums
+        self._kept, self._gathers = deferred_sums, gathers
         self._constants: Tensors = {}
         self._constants = self._run_constants()
         self._read_later = _names_read_after(plan, sent)
@@ -90,7 +92,9 @@ class Updates:
         """Take in a layer step's sums; they may be reused after the updates that follow at once."""
         if self._plan.precision is Precision.EXACT:
             self._round(sums)
-        for name, tensor in sums.items():
+        for name, arrived in sums.items():
+            gather = self._gathers.get(name)
+            tensor = arrived if gather is None else gather(arrived)
             if name in self._computed:
                 self._computed[name].copy_(tensor)
             kept = self._kept.get(name)

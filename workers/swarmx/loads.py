@@ -6,8 +6,21 @@ from typing import Protocol
 
 from appliance.core.errors import StreamClosedError
 from appliance.streams.protocol import RingReader, Store
+from workers.swarmx.broadcast_rows import BroadcastRows
 from workers.swarmx.reduction import Slot
-from workers.swarmx.slot_copies import Copy
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What came into a slot.
+
+    Attributes:
+        num_bytes: Bytes of the slot that are used.
+        num_copied: Bytes that were copied, padding apart.
+    """
+
+    num_bytes: int
+    num_copied: int
 
 
 class Loads(Protocol):
@@ -21,12 +34,15 @@ class Loads(Protocol):
         """
         ...
 
-    def copy(self, row: int, slot: Slot) -> None:
+    def copy(self, row: int, slot: Slot) -> Copied:
         """Copy them.
 
         Args:
             row: What the visit is sent; see `appliance.core.plans.residency.Deliveries`.
             slot: Receives them, from its first byte.
+
+        Returns:
+            What came into the slot.
         """
         ...
 
@@ -43,38 +59,48 @@ class ShardLoads:
         name: Name of the stream in which it announces.
         announce: Says that its loads of a visit are ready.
         store: Its memory.
-        copies: For each row, which bytes of the store go where.
     """
 
     name: str
     announce: RingReader
     store: Store
-    copies: Sequence[Sequence[Copy]]
 
 
 class StoredLoads:
     """What MemoryX holds and announces; for the root of the tree.
 
     Args:
-        shards: The shards of MemoryX.
+        shards: The shards of MemoryX; the first one announces how many values of sparse loads
+            there are.
+        rows: What slots hold.
     """
 
-    def __init__(self, shards: Sequence[ShardLoads]) -> None:
-        self._shards = tuple(shards)
+    def __init__(self, shards: Sequence[ShardLoads], rows: BroadcastRows) -> None:
+        self._shards, self._rows = tuple(shards), rows
+        self._announced: Slot | None = None
 
     def wait(self) -> None:
         """Wait until all of MemoryX has announced the next visit; raises as `Loads.wait` does."""
-        for shard in self._shards:
-            if shard.announce.acquire() is None:
+        for shard in reversed(self._shards):
+            self._announced = shard.announce.acquire()
+            if self._announced is None:
                 raise _ended(shard.name)
 
-    def copy(self, row: int, slot: Slot) -> None:
+    def copy(self, row: int, slot: Slot) -> Copied:
         """Read what the row says from the stores."""
-        for shard in self._shards:
-            shard.store.read([copy.into(slot) for copy in shard.copies[row]])
+        assert self._announced is not None
+        counts = self._rows.counts(row, self._announced)
+        header = self._rows.header_bytes(row)
+        slot[:header] = self._announced[:header]
+        num_copied = 0
+        for shard, copies in zip(self._shards, self._rows.copies(row, counts), strict=True):
+            shard.store.read([copy.into(slot) for copy in copies])
+            num_copied += sum(copy.num_bytes for copy in copies)
+        return Copied(self._rows.num_bytes(row, counts), num_copied)
 
     def release(self) -> None:
         """Let MemoryX go on."""
+        self._announced = None
         for shard in self._shards:
             shard.announce.release()
 
@@ -84,12 +110,12 @@ class RelayedLoads:
 
     Args:
         broadcast: The stream of the pod above.
-        row_bytes: Size of each row.
+        rows: What slots hold.
         name: Name of the stream.
     """
 
-    def __init__(self, broadcast: RingReader, row_bytes: Sequence[int], *, name: str) -> None:
-        self._broadcast, self._row_bytes, self._name = broadcast, row_bytes, name
+    def __init__(self, broadcast: RingReader, rows: BroadcastRows, *, name: str) -> None:
+        self._broadcast, self._rows, self._name = broadcast, rows, name
         self._arrived: Slot | None = None
 
     def wait(self) -> None:
@@ -98,11 +124,12 @@ class RelayedLoads:
         if self._arrived is None:
             raise _ended(self._name)
 
-    def copy(self, row: int, slot: Slot) -> None:
+    def copy(self, row: int, slot: Slot) -> Copied:
         """Copy the slot that has come."""
         assert self._arrived is not None
-        num_bytes = self._row_bytes[row]
+        num_bytes = self._rows.num_bytes(row, self._rows.counts(row, self._arrived))
         slot[:num_bytes] = self._arrived[:num_bytes]
+        return Copied(num_bytes, num_bytes)
 
     def release(self) -> None:
         """Give the slot back."""

@@ -133,11 +133,11 @@ class Accumulation:
     """Adds up the sums of a layer step over its micro-batches, one after the other.
 
     Args:
-        layouts: Slot layout of each layer step; memory is taken only where there are micro-batches.
+        sizes: Largest slot of each layer step; memory is taken only where there are micro-batches.
     """
 
-    def __init__(self, layouts: Sequence[SlotLayout]) -> None:
-        self._sizes = tuple(layout.num_bytes for layout in layouts)
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = tuple(sizes)
         self._sums: dict[int, Slot] = {}
         self._scratch: Slot = np.empty(0, dtype=np.uint8)
 

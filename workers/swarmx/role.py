@@ -5,6 +5,7 @@ import grpc
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
+from appliance.core.plans.sparse.execution import as_executed
 from appliance.pods.role_context import PodContext
 from protos.wsc.v1 import pods_pb2
 from workers.swarmx.session import BroadcastReduceSession
@@ -25,6 +26,7 @@ class BroadcastReduceRole:
         num_shards = request.num_shards or 1
         plan = parse_plan(request.plan.decode(), runs_updates=num_shards > 1)
         verify(plan)
+        plan = as_executed(plan, request.num_shards or 1)
         return BroadcastReduceSession(
             self._context,
             number=request.session,

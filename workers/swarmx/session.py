@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import TreeChild, swarmx_tree
@@ -11,42 +10,24 @@ from appliance.core.plans.micro_batches import Visit, visits
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.residency import deliveries
 from appliance.core.plans.shard_plans import shard_plans
-from appliance.core.pods.pod_options import StreamMode, SwarmxPodOptions
+from appliance.core.pods.pod_options import SwarmxPodOptions
 from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader, RingWriter
-from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.stream_topology import (
     adds_up,
     announce,
     broadcast,
     gradients,
-    largest,
-    load_layout,
     num_ring_slots,
     store,
-    sum_layout,
     sums,
     totals,
 )
+from workers.swarmx.broadcast_rows import BroadcastRows
 from workers.swarmx.loads import Loads, RelayedLoads, ShardLoads, StoredLoads
-from workers.swarmx.reduction import Accumulation, Pending, PlacedSpan, Reduction, Slot, parts
-from workers.swarmx.slot_copies import broadcast_copies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
-    """Where sums go.
-
-    Attributes:
-        ring: The stream.
-        parts: For each layer step, which of its sums go there.
-        num_bytes: Size of the slot of each layer step.
-    """
-
-    ring: RingWriter
-    parts: tuple[tuple[PlacedSpan, ...], ...]
-    num_bytes: tuple[int, ...]
+from workers.swarmx.reduction import Accumulation, Pending, Reduction, Slot
+from workers.swarmx.sum_parts import SumParts
 
 
 class BroadcastReduceSession:
@@ -76,47 +57,35 @@ class BroadcastReduceSession:
         self._visits = visits(plan, num_systems)
         self._deliveries = deliveries(plan, num_systems)
         mode = context.spec.options_of(SwarmxPodOptions).streams
-        rows = self._deliveries.rows if mode is StreamMode.RING else ()
         shards = [shard.plan for shard in shard_plans(plan, num_shards)]
-        self._copies = broadcast_copies(plan, shards, rows)
-        self._row_bytes = tuple(load_layout(plan, row).num_bytes for row in rows)
+        self._rows = BroadcastRows(plan, shards, self._deliveries.rows, mode)
         self._adds_up = adds_up(plan, num_systems, num_shards)
         self._reduction = Reduction(len(self._place.children))
-        layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
-        self._whole = tuple(parts(layout, layout) for layout in layouts)
-        self._accumulation = Accumulation(layouts)
+        self._sums = SumParts(plan, shards)
+        self._accumulation = Accumulation(self._sums.largest_bytes)
         self._num_bytes_copied = 0
         with contextlib.ExitStack() as stack:
             self._broadcast = self._serve(
                 stack,
                 broadcast(self._place.index),
-                max(self._row_bytes, default=0),
+                self._rows.largest_bytes,
                 num_readers=len(self._place.children),
             )
-            self._targets = self._serve_sums(stack, layouts, shards) if self._adds_up else ()
+            self._targets = self._serve_sums(stack) if self._adds_up else ()
             self._streams = stack.pop_all()
 
     @property
     def _is_root(self) -> bool:
         return self._place.parent is None
 
-    def _serve_sums(
-        self, stack: contextlib.ExitStack, layouts: tuple[SlotLayout, ...], shards: Sequence[Plan]
-    ) -> tuple["_Target", ...]:
+    def _serve_sums(self, stack: contextlib.ExitStack) -> tuple[RingWriter, ...]:
         """Serve what goes up: to the pod above, or to each shard what it needs."""
-        wanted = {sums(self._place.index): layouts}
-        if self._is_root:
-            wanted = {
-                totals(shard): tuple(sum_layout(own, step) for step in own.layer_steps)
-                for shard, own in enumerate(shards)
-            }
+        if not self._is_root:
+            largest = max(self._sums.largest_bytes, default=0)
+            return (self._serve(stack, sums(self._place.index), largest),)
         return tuple(
-            _Target(
-                ring=self._serve(stack, stream, largest(slots)),
-                parts=tuple(parts(*pair) for pair in zip(layouts, slots, strict=True)),
-                num_bytes=tuple(slot.num_bytes for slot in slots),
-            )
-            for stream, slots in wanted.items()
+            self._serve(stack, totals(shard), self._sums.largest_of(shard))
+            for shard in range(self._num_shards)
         )
 
     def _serve(
@@ -153,31 +122,25 @@ class BroadcastReduceSession:
     def _connect_loads(self) -> Loads:
         if self._place.parent is not None:
             name = broadcast(self._place.parent)
-            return RelayedLoads(self._connect(name), self._row_bytes, name=name)
-        return StoredLoads([self._connect_shard(shard) for shard in range(self._num_shards)])
+            return RelayedLoads(self._connect(name), self._rows, name=name)
+        shards = [self._connect_shard(shard) for shard in range(self._num_shards)]
+        return StoredLoads(shards, self._rows)
 
     def _connect_shard(self, shard: int) -> ShardLoads:
         attached = self._context.attach_store(self._number, store(shard), is_read_only=True)
-        rows = self._copies
         return ShardLoads(
             name=announce(shard),
             announce=self._connect(announce(shard)),
             store=self._streams.enter_context(attached),
-            copies=tuple(tuple(c for c in row if c.shard == shard) for row in rows),
         )
 
     def _broadcast_loads(self, num_steps: int, loads: Loads) -> None:
         for step in range(num_steps):
             for number in range(len(self._visits)):
                 loads.wait()
-                slot = self._broadcast.reserve()
-                num_bytes = 0
-                if self._row_bytes:
-                    row = self._deliveries.row(step, number)
-                    num_bytes = self._row_bytes[row]
-                    loads.copy(row, slot)
-                    self._num_bytes_copied += sum(copy.num_bytes for copy in self._copies[row])
-                self._broadcast.publish(num_bytes)
+                copied = loads.copy(self._deliveries.row(step, number), self._broadcast.reserve())
+                self._num_bytes_copied += copied.num_copied
+                self._broadcast.publish(copied.num_bytes)
                 loads.release()
             if not self._adds_up:
                 self._record(step + 1)
@@ -199,7 +162,7 @@ class BroadcastReduceSession:
                     contribution.release()
             self._record(step + 1)
         for target in self._targets:
-            target.ring.end()
+            target.end()
 
     def _reduce_visit(self, visit: Visit, take: Callable[[int], Slot]) -> None:
         """Add up what the children send for a visit, and send it on where it is complete.
@@ -207,16 +170,23 @@ class BroadcastReduceSession:
         Only the root adds micro-batches up, each over all systems, so that a sum's order is the
         same however many pods there are.
         """
-        whole = self._whole[visit.layer_step]
-        pending: Pending | None = self._reduction.run(whole, take)
+        first = take(0)
+        layout = self._sums.of(visit.layer_step, first)
+
+        def again(child: int) -> Slot:
+            return take(child) if child else first
+
+        pending: Pending | None = self._reduction.run(layout.whole, again)
         if self._is_root and pending is not None:
-            pending = self._accumulation.add(visit, whole, pending)
+            pending = self._accumulation.add(visit, layout.whole, pending)
         if pending is None:
             return
-        for target in self._targets:
-            slot = target.ring.reserve()
-            pending.write(slot, target.parts[visit.layer_step])
-            target.ring.publish(target.num_bytes[visit.layer_step])
+        wanted = layout.by_shard if self._is_root else (layout.up,)
+        for target, part in zip(self._targets, wanted, strict=True):
+            slot = target.reserve()
+            pending.write(slot, part.parts)
+            slot[: layout.header_bytes] = first[: layout.header_bytes]
+            target.publish(part.num_bytes)
 
     def _record(self, num_steps: int) -> None:
         self._context.progress.record(

@@ -9,15 +9,18 @@ from numpy.typing import NDArray
 from appliance.core.plans.plan import Plan
 from appliance.streams.protocol import Piece
 from appliance.streams.slot_layout import ALIGNMENT_BYTES, LayoutItem, SlotLayout
+from appliance.streams.sparse_slots import COUNTS, pattern_of
 from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
+    PATTERN_SEGMENT,
     STATE_SEGMENT,
     computed_layout,
     load_layout,
+    pattern_layout,
     state_layout,
 )
 
-_Place = tuple[int, str, int]
+Place = tuple[int, str, int]
 """Shard, segment and first byte of a value."""
 
 
@@ -55,17 +58,37 @@ def broadcast_copies(
         shards: The plan of each MemoryX shard.
         rows: What slots hold; see `appliance.core.plans.residency.Deliveries`.
     """
-    places: dict[str, _Place] = {}
+    places = places_of(plan, shards)
+    return tuple(copies_of(load_layout(plan, names), places) for names in rows)
+
+
+def places_of(plan: Plan, shards: Sequence[Plan]) -> Mapping[str, Place]:
+    """Return where every value and pattern lies.
+
+    Args:
+        plan: A verified plan.
+        shards: The plan of each MemoryX shard.
+    """
+    places: dict[str, Place] = {}
     for shard, own in enumerate(shards):
         layouts = {STATE_SEGMENT: state_layout(own), COMPUTED_SEGMENT: computed_layout(own)}
         for segment, layout in layouts.items():
             places |= {item.name: (shard, segment, item.offset) for item in layout.items}
-    return tuple(_copies(load_layout(plan, names), places) for names in rows)
+    patterns = {item.name: item.offset for item in pattern_layout(plan).items}
+    for sparse in plan.sparse:
+        places |= dict.fromkeys(sparse.copies, places[sparse.weight])
+        shard, _, _ = places[sparse.weight]
+        pattern = shard, PATTERN_SEGMENT, patterns[sparse.weight]
+        places |= {pattern_of(name): pattern for name in sparse.loads}
+    return places
 
 
-def _copies(layout: SlotLayout, places: Mapping[str, _Place]) -> tuple[Copy, ...]:
+def copies_of(layout: SlotLayout, places: Mapping[str, Place]) -> tuple[Copy, ...]:
+    """Return the copies that fill a slot; the counts of sparse values are not among them."""
     found: list[Copy] = []
     for item in layout.items:
+        if item.name == COUNTS:
+            continue
         copy = _whole(item, *places[item.name])
         if found and _continues(found[-1], copy):
             last = found.pop()

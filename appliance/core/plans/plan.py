@@ -20,6 +20,7 @@ from appliance.core.errors import InternalError
 from appliance.core.ir.graph import Direction, Node
 from appliance.core.ir.ops import VIEW_OPS
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.sparse.weights import SparseWeight
 
 STEP_START = -1
 """`Update.after` of an update that needs no sum: it runs when the step begins."""
@@ -180,6 +181,7 @@ class Plan:
         types: Type of every value of the plan, by name, for the global batch.
         narrow: Values that are 16 bits wide in the program as written and are carried as float32.
         execution: How the wafer is used.
+        sparse: Weights that the program masks; see `appliance.core.plans.sparse`.
     """
 
     key: str
@@ -197,6 +199,7 @@ class Plan:
     micro_batch_size: int | None = None
     narrow: frozenset[str] = frozenset()
     execution: Execution = Execution.WEIGHT_STREAMING
+    sparse: tuple[SparseWeight, ...] = ()
 
     def load_types(self, step: LayerStep) -> tuple[tuple[str, TensorType], ...]:
         """Return name and type of what a layer step loads, in slot order."""
@@ -237,6 +240,7 @@ def verify(plan: Plan) -> None:
     _verify_wafer(plan, available_after)
     _verify_crossings(plan)
     _verify_commits(plan)
+    _verify_sparse(plan)
     for output in plan.outputs:
         if output.value not in available_after:
             raise InternalError(f"Output {output.output_name!r} reads undefined %{output.value}.")
@@ -361,3 +365,27 @@ def _verify_commit(plan: Plan, commit: Commit, memory: Mapping[str, str]) -> Non
         raise InternalError(
             f"%{commit.state} is overwritten by %{commit.value}, which shares memory with state."
         )
+
+
+def _verify_sparse(plan: Plan) -> None:
+    """A mask is state that stays as it is while its weight is held by its non-zeros."""
+    state = {tensor.value: tensor.type for tensor in plan.state}
+    loads = {name for step in plan.layer_steps for name in step.loads}
+    written = {c.state for update in plan.updates for c in update.commits if c.value != c.state}
+    held: set[str] = set()
+    for sparse in plan.sparse:
+        mask = state.get(sparse.mask)
+        if mask is None or mask.dtype is not DType.I1:
+            raise InternalError(f"%{sparse.mask}, the mask of %{sparse.weight}, is no such state.")
+        for name in (sparse.weight, *sparse.loads, *sparse.members, *sparse.totals):
+            if name not in plan.types or plan.types[name].shape != mask.shape:
+                raise InternalError(f"%{name} and its mask %{sparse.mask} differ in shape.")
+        if not (loads.issuperset(sparse.loads) and {*sparse.loads}.issuperset(sparse.copies)):
+            raise InternalError(
+                f"No layer step loads {sparse.loads}, of the weight {sparse.weight!r}."
+            )
+        if sparse.members and sparse.mask in written:
+            raise InternalError(f"%{sparse.mask} changes, but %{sparse.weight} is held by it.")
+        if not (held.isdisjoint(sparse.members) and state.keys() >= {*sparse.members}):
+            raise InternalError(f"State of %{sparse.weight} is no state or held by two masks.")
+        held.update(sparse.members)

@@ -7,6 +7,7 @@ full.
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from appliance.core.errors import InternalError
@@ -31,6 +32,7 @@ from appliance.core.plans.plan import (
     Sum,
     Update,
 )
+from appliance.core.plans.sparse.weights import SparseWeight
 
 FORMAT = 3
 """Version of the text; another one is refused."""
@@ -80,6 +82,8 @@ def _lines(plan: Plan, locations: LocationCodec | None) -> Iterator[str]:
         commits = [[commit.state, commit.value] for commit in update.commits]
         yield f"update {json.dumps({'after': update.after, 'commits': commits})}"
         yield from _node_lines(update.nodes, locations)
+    for sparse in plan.sparse:
+        yield f"sparse {json.dumps(asdict(sparse))}"
     yield f"sharded {json.dumps(dict(plan.sharded))}"
     yield f"narrow {json.dumps(sorted(plan.narrow))}"
     yield f"types {json.dumps({name: str(type_) for name, type_ in plan.types.items()})}"
@@ -112,6 +116,8 @@ def parse_plan(text: str, *, runs_updates: bool = True) -> Plan:
 
 
 _UPDATE_SECTIONS = frozenset({"update", "update_constants"})
+
+_SPARSE_NAMES = ("loads", "members", "copies", "masked_totals", "totals")
 
 
 class _PlanReader:
@@ -195,7 +201,17 @@ class _PlanReader:
                 self._names.get(name, name): axis for name, axis in self._only("sharded")[0].items()
             },
             types=self._types,
+            sparse=tuple(self._sparse(fields) for fields, _ in self._entries.get("sparse", ())),
         )
+
+    def _sparse(self, fields: dict[str, Any]) -> SparseWeight:
+        names = {
+            key: self._known(fields[key])
+            for key in ("loads", "members", "copies", "masked_totals", "totals")
+        }
+        weight, mask = self._known((fields["weight"], fields["mask"]))
+        because = str(fields["dense_because"])
+        return SparseWeight(weight=weight, mask=mask, dense_because=because, **names)
 
     def _tensors(self, kind: str) -> Iterator[tuple[str, str, TensorType, DType]]:
         for (name, value, type_, wire_dtype), _ in self._entries.get(kind, ()):

@@ -1,0 +1,30 @@
+"""What a plan says of a weight that its program masks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseWeight:
+    """A weight of which every layer step loads no more than a mask lets through.
+
+    Attributes:
+        weight: `StateTensor.value` of the weight.
+        mask: `StateTensor.value` of the mask, which is true where a value is let through.
+        loads: Values that layer steps load; all are zero wherever the mask is false.
+        members: State that is zero wherever the mask is false, and of which the update part uses
+            nothing else: the weight and its optimizer state. Empty if that is not proven.
+        copies: Those of `loads` that are the weight itself, once it is zero where the mask is
+            false; no layer step loads one after the weight is overwritten.
+        masked_totals: Sums of which the update part uses only what the mask lets through.
+        totals: Those of layer steps that load the weight, and so know the pattern.
+        dense_because: Why there are no members, for people; empty if there are.
+    """
+
+    weight: str
+    mask: str
+    loads: tuple[str, ...]
+    members: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    masked_totals: tuple[str, ...] = ()
+    totals: tuple[str, ...] = ()
+    dense_because: str = ""

@@ -1,0 +1,1 @@
+"""From what a mask lets through to the whole tensor, and back."""

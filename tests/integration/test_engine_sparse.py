@@ -1,0 +1,80 @@
+"""Masked weights on real processes: by their non-zeros they give the numbers of the whole."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from appliance.core.plans.plan import Precision
+from tests.support.engine import make_engine, separate_hosts
+from tests.support.masked_plans import dense, masked_data, masked_plan
+from tests.support.two_strands import TWO_STRANDS
+
+pytestmark = pytest.mark.slow
+
+
+def run_both(directory, plan, data, **options):
+    """Return what sessions of the plan yield: as it is, and as if it named no sparse weight."""
+    state, batches = data
+    with make_engine(directory, **options) as engine:
+        results = [
+            engine.run(each, state, batches, session=number, checkpoint_steps=[1, len(batches)])
+            for number, each in enumerate((plan, dense(plan)), start=1)
+        ]
+        assert engine.job.coordinator.failures.empty()
+    return results
+
+
+def assert_same_numbers(found, wanted):
+    for one, other in zip(found.outputs, wanted.outputs, strict=True):
+        for name, value in other.items():
+            np.testing.assert_allclose(one[name], value, rtol=1e-6, err_msg=name)
+    for step, state in wanted.snapshots.items():
+        for name, value in state.items():
+            got = found.snapshots[step][name]
+            np.testing.assert_allclose(got, value, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("num_systems", [1, 2])
+def test_nonzeros_give_the_numbers_of_the_whole(tmp_path, num_systems, density):
+    plan = masked_plan()
+    assert [sparse.dense_because for sparse in plan.sparse] == ["", ""]
+    data = masked_data(plan, density=density)
+    found, wanted = run_both(tmp_path, plan, data, num_systems=num_systems)
+    assert_same_numbers(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"streams": "mapped"},
+        {"num_systems": 2, "streams": "network"},
+        {"num_systems": 3, "fan_out": 2},
+        TWO_STRANDS,
+        {"num_shards": 2},
+        {"memory_bytes": "1"},
+    ],
+    ids=["mapped", "network", "tree", "strands", "shards", "disk"],
+)
+def test_however_pods_are_joined_the_numbers_are_those_of_the_whole(tmp_path, options):
+    plan = masked_plan()
+    options = {"num_systems": 1, **options}
+    if options.get("streams") == "network":
+        options["hosts"] = separate_hosts(options["num_systems"])
+        del options["streams"]
+    found, wanted = run_both(tmp_path, plan, masked_data(plan, density=0.2), **options)
+    assert_same_numbers(found, wanted)
+
+
+def test_micro_batches_of_masked_weights_add_up(tmp_path):
+    plan = dataclasses.replace(masked_plan(), micro_batch_size=1)
+    data = masked_data(plan, density=0.2)
+    found, wanted = run_both(tmp_path, plan, data, num_systems=2)
+    assert_same_numbers(found, wanted)
+
+
+def test_rounded_programs_give_the_numbers_of_the_whole(tmp_path):
+    plan = masked_plan(Precision.EXACT)
+    found, wanted = run_both(tmp_path, plan, masked_data(plan, density=0.2), num_systems=1)
+    assert_same_numbers(found, wanted)

@@ -1,0 +1,85 @@
+"""What is proven of masked weights, and the update part that computes with non-zeros."""
+
+import dataclasses
+
+import pytest
+
+from appliance.core.errors import InternalError
+from appliance.core.plans.plan import Commit, Execution, verify
+from appliance.core.plans.plan_text import parse_plan, print_plan
+from appliance.core.plans.sparse.execution import as_executed, dense_reasons
+from appliance.core.plans.sparse.marking import mark_sparse
+from appliance.core.plans.sparse.nonzeros import on_nonzeros
+from tests.support.masked_plans import masked_plan
+
+
+def resources(plan, names):
+    found = {tensor.value: tensor.resource_name for tensor in plan.state}
+    return {found[name] for name in names}
+
+
+def test_a_weight_under_a_constant_mask_is_held_with_its_optimizer_state():
+    plan = masked_plan()
+    first, second = plan.sparse
+    assert resources(plan, first.members) == {
+        "state.model.fc1.weight",
+        "state.optimizer.state.0.exp_avg",
+        "state.optimizer.state.0.exp_avg_sq",
+    }
+    assert first.copies == first.loads
+    assert second.totals == second.masked_totals
+    assert len(first.masked_totals) == 1
+
+
+def test_a_plan_with_sparse_weights_comes_back_from_its_text():
+    plan = masked_plan()
+    assert parse_plan(print_plan(plan)) == plan
+
+
+def test_the_update_part_on_non_zeros_reads_no_mask_and_nothing_whole():
+    plan = masked_plan()
+    counts = {sparse.weight: 7 for sparse in plan.sparse}
+    narrow = on_nonzeros(plan, counts)
+    masks = {sparse.mask for sparse in plan.sparse}
+    shapes = {plan.types[weight].shape for weight in counts}
+    for update in narrow.updates:
+        for node in update.nodes:
+            assert masks.isdisjoint(node.operands)
+            assert shapes.isdisjoint(type_.shape for type_ in node.types)
+
+
+def test_a_weight_that_is_written_without_its_mask_stays_whole():
+    plan = masked_plan()
+    sparse = plan.sparse[0]
+    last = plan.updates[-1]
+    commit = next(commit for commit in last.commits if commit.state == sparse.weight)
+    unmasked = next(node for node in last.nodes if node.results == (commit.value,)).operands[0]
+    commits = tuple(
+        Commit(state=commit.state, value=unmasked) if each == commit else each
+        for each in last.commits
+    )
+    updates = (*plan.updates[:-1], dataclasses.replace(last, commits=commits))
+    found = mark_sparse(dataclasses.replace(plan, updates=updates)).sparse[0]
+    assert found.members == ()
+    assert found.dense_because == f"%{sparse.weight} is not masked when it is written"
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_shards", "reason"),
+    [
+        ({}, 2, "MemoryX has several shards"),
+        ({"execution": Execution.PIPELINED}, 1, "all weights stay on the systems"),
+    ],
+)
+def test_where_a_session_cannot_it_runs_the_plan_whole_and_says_why(changes, num_shards, reason):
+    plan = dataclasses.replace(masked_plan(), **changes)
+    assert as_executed(plan, num_shards).sparse == ()
+    assert set(dense_reasons(plan, num_shards).values()) == {reason}
+
+
+def test_a_mask_of_another_shape_is_refused():
+    plan = masked_plan()
+    first, second = plan.sparse
+    wrong = dataclasses.replace(first, mask=second.mask)
+    with pytest.raises(InternalError, match="differ in shape"):
+        verify(dataclasses.replace(plan, sparse=(wrong,)))
