@@ -16,6 +16,7 @@ from appliance.core.errors import InternalError
 from appliance.numerics.devices import to_device
 from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.program import Program
+from appliance.numerics.sparse.weight_products import parts_of
 from appliance.streams.torch_views import Tensors
 from workers.csx.wafer_program import LayerStepProgram, WaferProgram
 
@@ -72,8 +73,10 @@ class Executor:
 
         Args:
             layer_step: Its index; they run in order.
-            loads: What it loads, by name; may be reused once this returns.
-            sums: Where to write what it sends, by the name of the total.
+            loads: What it loads, by name, of sparse weights their parts; may be reused once this
+                returns.
+            sums: Where to write what it sends, by the name of the total; of a sum that is given at
+                a pattern a vector of its values.
 
         Raises:
             InternalError: An operation failed.
@@ -81,6 +84,9 @@ class Executor:
         ready, table = self._layers[layer_step], self._table
         layer = ready.part
         values = self._there({inner: loads[name] for name, inner in layer.loads})
+        for name, inner in layer.sparse_loads:
+            parts = zip(parts_of(inner), parts_of(name), strict=True)
+            values.update({there: loads[here] for there, here in parts})
         for name, inner in layer.reads:
             values[inner] = table[name]
         for name, inner in layer.takes:

@@ -108,6 +108,7 @@ class CsxRole:
             num_shards=num_shards,
             mode=mode,
             num_strands=strands,
+            is_on_processor=is_on_cpu,
         )
         return Packed((part, SimulatedTime.of(plan, spec, num_systems)))
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections import deque
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -238,9 +239,10 @@ class CsxSession:
             loads = self._sparse.sent(row, arrived)
         else:
             loads = self._residents.loads(visit.layer_step, self._loads.of(arrived, row))
+        sizes: Mapping[str, int] = {}
         if self._sparse is not None:
-            loads, slot = self._sparse.begin(row, visit.layer_step, arrived, loads, slot)
-        self._executor.begin(visit, loads, slot)
+            loads, slot, sizes = self._sparse.begin(row, visit.layer_step, arrived, loads, slot)
+        self._executor.begin(visit, loads, slot, sizes)
         self._num_begun += 1
 
     def _begin_ahead(self, step: int, number: int) -> bool:

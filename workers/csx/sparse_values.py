@@ -1,12 +1,14 @@
-"""Sparse loads made whole in a system's memory, and sums of which only non-zeros are sent.
+"""Sparse loads as programs take them, and sums of which only non-zeros are sent.
 
-A load is made whole when its layer step begins and is gone when that ends, like any other; so what
-a system holds of weights does not grow with depth. A pattern comes with every load and is not kept
-for the next one, for the same reason.
+A load whose readers multiply non-zeros stays as it came, with its pattern in rows. Any other is
+made whole when its layer step begins and is gone when that ends, like any other; so what a system
+holds of weights does not grow with depth. A pattern comes with every load and is not kept for the
+next one, for the same reason.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,14 +17,22 @@ from numpy.typing import NDArray
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.sparse.execution import matrix_shapes
-from appliance.core.sparsity.encodings import Encoding
+from appliance.core.sparsity.encodings import Encoded, Encoding, MatrixShape
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.masks.places import Places, gather, places_of, scatter
 from appliance.numerics.programs.pool import TensorPool
+from appliance.numerics.sparse.matrices import (
+    Pattern,
+    full_pattern,
+    index_type,
+    pattern_of_bits,
+)
+from appliance.numerics.sparse.weight_products import parts_of
 from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.sparse_slots import COUNTS, pattern_of
 from appliance.streams.stream_topology import load_slots, sum_layout, sum_slots
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
+from workers.csx.sparse_forms import SparseForms
 
 Slot = NDArray[np.uint8]
 
@@ -34,9 +44,13 @@ class SparseValues:
         plan: A verified plan.
         rows: The names of values of each row of the broadcast stream.
         sums: Tensors of all sums of a layer step, by layer step.
+        forms: Which loads programs take, and which sums they give, as non-zeros.
     """
 
-    def __init__(self, plan: Plan, rows: Sequence[Sequence[str]], sums: SlotTensors) -> None:
+    def __init__(
+        self, plan: Plan, rows: Sequence[Sequence[str]], sums: SlotTensors, forms: SparseForms
+    ) -> None:
+        self._forms = forms
         self._loads, self._sums = load_slots(plan, rows), sum_slots(plan)
         self._whole_sums = sums
         shapes = matrix_shapes(plan)
@@ -55,7 +69,7 @@ class SparseValues:
         numbers = range(len(plan.layer_steps))
         self.largest_sum_bytes = max(map(self._sums.most_bytes, numbers), default=0)
         self._pool = TensorPool()
-        self._begun: deque[tuple[Mapping[str, Places | None], torch.Tensor | None]] = deque()
+        self._begun: deque[tuple[Mapping[str, _Arrived], torch.Tensor | None]] = deque()
 
     def is_sparse(self, row: int) -> bool:
         """Whether a row of the broadcast stream holds sparse values."""
@@ -65,7 +79,8 @@ class SparseValues:
         """Return what the loads of a row take: as they come, and what is made of them."""
         names = self._loads.names(row)
         arrived = self._layout(row, slot).num_bytes
-        return arrived + sum(self._types[name].num_bytes for name in names)
+        whole = (name for name in names if name not in self._forms.loads)
+        return arrived + sum(self._types[name].num_bytes for name in whole)
 
     def sent(self, row: int, slot: Slot) -> Tensors:
         """Return the values that a slot holds, sparse ones as they come."""
@@ -73,7 +88,7 @@ class SparseValues:
 
     def begin(
         self, row: int, layer_step: int, slot: Slot, arrived: Tensors, sums: Slot
-    ) -> tuple[Tensors, Slot]:
+    ) -> tuple[Tensors, Slot, Mapping[str, int]]:
         """Begin a visit.
 
         Args:
@@ -84,19 +99,24 @@ class SparseValues:
             sums: The slot of the gradient stream.
 
         Returns:
-            The loads, all of them whole, and where the sums are to be written.
+            The loads, as programs take them; where the sums are to be written; and of which sums
+            not the whole is, but so many values at the beginning of their places.
         """
         loads = {name: tensor for name, tensor in arrived.items() if name not in self._shapes}
         loads.pop(COUNTS, None)
-        patterns: dict[str, Places | None] = {}
+        found: dict[str, _Arrived] = {}
         counts = self._loads.counts(row, slot)
         for name, count in zip(self._loads.names(row), counts, strict=True):
-            loads[name], patterns[self._weight_of[name]] = self._whole(name, count, arrived)
+            take = self._parts if name in self._forms.loads else self._whole
+            found[self._weight_of[name]], tensors = take(name, count, arrived)
+            loads.update(tensors)
         room: torch.Tensor | None = None
         if self._sums.names(layer_step):
             room = self._pool.empty((self._room_bytes,), torch.uint8)
-        self._begun.append((patterns, room))
-        return loads, sums if room is None else room.numpy()
+        self._begun.append((found, room))
+        given = self._forms.gradients.get(layer_step, {})
+        sizes = {total: found[self._weight_of[total]].count for total in given}
+        return loads, sums if room is None else room.numpy(), sizes
 
     def finish(self, layer_step: int, slot: Slot) -> int | None:
         """Finish the visit that was begun first.
@@ -108,21 +128,22 @@ class SparseValues:
         Returns:
             How many bytes of the slot were written here; None if the sums lie there already.
         """
-        patterns, room = self._begun.popleft()
+        found, room = self._begun.popleft()
         if room is None:
             return None
         whole = self._whole_sums.of(room.numpy(), layer_step)
-        places = [patterns[self._weight_of[name]] for name in self._sums.names(layer_step)]
-        counts = tuple(
-            self._shapes[name].num_elements if found is None else len(found)
-            for name, found in zip(self._sums.names(layer_step), places, strict=True)
-        )
+        names = self._sums.names(layer_step)
+        counts = tuple(found[self._weight_of[name]].count for name in names)
         layout = self._sums.layout(layer_step, counts)
         sent = tensors_of(layout, slot)
         sent.pop(COUNTS).numpy()[...] = counts
-        for name, found in zip(self._sums.names(layer_step), places, strict=True):
-            if found is not None:
-                gather(whole.pop(name), found, sent.pop(name))
+        given = self._forms.gradients.get(layer_step, {})
+        for name, count in zip(names, counts, strict=True):
+            places = found[self._weight_of[name]].places
+            if name in given:
+                sent.pop(name).view(-1).copy_(whole.pop(name).view(-1)[:count])
+            elif (wanted := places()) is not None:
+                gather(whole.pop(name), wanted, sent.pop(name))
         for name, tensor in whole.items():
             sent[name].view(tensor.shape).copy_(tensor)
         return layout.num_bytes
@@ -130,14 +151,55 @@ class SparseValues:
     def _layout(self, row: int, slot: Slot) -> SlotLayout:
         return self._loads.layout(row, self._loads.counts(row, slot))
 
-    def _whole(self, name: str, count: int, arrived: Tensors) -> tuple[torch.Tensor, Places | None]:
-        """Return a load with its zeros, and where it has none; None if it came whole."""
+    def _parts(self, name: str, count: int, arrived: Tensors) -> tuple["_Arrived", Tensors]:
+        """Return a load as programs take its non-zeros."""
+        how, shape = self._loads.encoded(name, count), self._shapes[name]
+        values = arrived[name].reshape(-1)[: how.num_values]
+        if how.encoding is Encoding.DENSE:
+            pattern = full_pattern(shape.rows, shape.columns)
+        else:
+            packed = arrived[pattern_of(name)][: how.pattern_bytes]
+            pattern = _pattern(packed, shape, how)
+        parts = dict(zip(parts_of(name), (values, pattern.offsets, pattern.columns), strict=True))
+        return _Arrived(count=how.num_values, places=pattern.places), parts
+
+    def _whole(self, name: str, count: int, arrived: Tensors) -> tuple["_Arrived", Tensors]:
+        """Return a load with its zeros."""
         how, type_ = self._loads.encoded(name, count), self._types[name]
         values = arrived[name].reshape(-1)[: how.num_values]
         if how.encoding is Encoding.DENSE:
-            return values.view(type_.shape), None
+            whole = {name: values.view(type_.shape)}
+            return _Arrived(count=how.num_values, places=lambda: None), whole
         packed = arrived[pattern_of(name)].numpy()[: how.pattern_bytes]
         places = places_of(packed, self._shapes[name], how.encoding)
-        whole = self._pool.empty(type_.shape, torch_dtype(type_.dtype))
-        scatter(values, places, whole)
-        return whole, places
+        whole = {name: self._pool.empty(type_.shape, torch_dtype(type_.dtype))}
+        scatter(values, places, whole[name])
+        return _Arrived(count=how.num_values, places=lambda: places), whole
+
+
+def _pattern(packed: torch.Tensor, shape: MatrixShape, how: Encoded) -> Pattern:
+    """Return the pattern that bytes of MemoryX's say; of rows without a copy."""
+    if how.encoding is Encoding.BITMAP:
+        return pattern_of_bits(
+            packed, num_rows=shape.rows, num_columns=shape.columns, num_values=how.num_values
+        )
+    end = 8 * (shape.rows + 1)
+    return Pattern(
+        num_rows=shape.rows,
+        num_columns=shape.columns,
+        offsets=packed[:end].view(torch.int64),
+        columns=packed[end:].view(index_type(shape.columns)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrived:
+    """A sparse load that has arrived.
+
+    Attributes:
+        count: Its values.
+        places: Returns where they lie; None if it came whole.
+    """
+
+    count: int
+    places: Callable[[], Places | None]

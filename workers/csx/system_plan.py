@@ -15,6 +15,7 @@ from appliance.streams.torch_views import SlotTensors
 from workers.csx.mapped_loads import MappedLoads
 from workers.csx.residents import Residents
 from workers.csx.samples.micro_batches import ShareProgram, share_parts
+from workers.csx.sparse_forms import NO_FORMS, sparse_forms
 from workers.csx.sparse_values import SparseValues
 
 
@@ -63,6 +64,7 @@ def system_part(
     num_shards: int,
     mode: StreamMode,
     num_strands: int = 1,
+    is_on_processor: bool = True,
 ) -> SystemPlan:
     """Return the part that a system needs.
 
@@ -73,7 +75,9 @@ def system_part(
         num_shards: Shards of MemoryX.
         mode: How layer steps get what they load.
         num_strands: Strands that divide the share.
+        is_on_processor: Whether programs run there, where alone they take non-zeros.
     """
+    forms = sparse_forms(plan) if is_on_processor else NO_FORMS
     sent = deliveries(plan, num_systems)
     load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
     sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
@@ -87,6 +91,7 @@ def system_part(
             count=num_micro_batches(plan, num_systems),
             num_strands=num_strands,
             mode=mode,
+            forms=forms,
         ),
         deliveries=replace(sent, rows=()),
         load_bytes=_sizes(load_layouts),
@@ -98,7 +103,7 @@ def system_part(
         batch=SlotTensors((batch_layout(plan, share),)),
         residents=Residents(plan),
         mapped=MappedLoads(plan, num_shards) if mode is StreamMode.MAPPED else None,
-        sparse=SparseValues(plan, sent.rows, sums) if plan.sparse else None,
+        sparse=SparseValues(plan, sent.rows, sums, forms) if plan.sparse else None,
     )
 
 

@@ -13,6 +13,7 @@ from appliance.core.plans.plan import LayerStep, Plan
 from appliance.numerics.programs.program import compute_once
 from appliance.numerics.programs.shared_programs import ProgramSource, ProgramTable
 from appliance.streams.torch_views import Tensors
+from workers.csx.sparse_forms import NO_FORMS, SparseForms
 
 Renaming = tuple[tuple[str, str], ...]
 """Pairs of names: of a value in the plan, and in the part that several layer steps share."""
@@ -25,7 +26,8 @@ class LayerStepProgram:
     Attributes:
         name: Of the layer step.
         part: Index of its nodes in `WaferProgram.parts`.
-        loads: What it reads of its loads.
+        loads: What it reads of its loads, those apart that come as non-zeros.
+        sparse_loads: What it reads of those; see `weight_products.parts_of`.
         reads: What it reads of the table of activations and others read later.
         takes: What it is the last one to read.
         results: What it leaves in the table.
@@ -36,6 +38,7 @@ class LayerStepProgram:
     name: str
     part: int
     loads: Renaming
+    sparse_loads: Renaming
     reads: Renaming
     takes: Renaming
     results: Renaming
@@ -85,14 +88,15 @@ class Constants:
         return self._tensors
 
 
-def wafer_part(plan: Plan, shard: BatchShard) -> WaferProgram:
+def wafer_part(plan: Plan, shard: BatchShard, forms: SparseForms = NO_FORMS) -> WaferProgram:
     """Return the part that a system needs.
 
     Args:
         plan: A verified plan.
         shard: The system's share of the batch.
+        forms: Which loads come, and which sums go, as non-zeros.
     """
-    builder = _Builder(plan, shard)
+    builder = _Builder(plan, shard, forms)
     layers = [builder.layer_part(index, step) for index, step in enumerate(plan.layer_steps)]
     return WaferProgram(constants=builder.constants, parts=builder.parts, layers=tuple(layers))
 
@@ -112,8 +116,8 @@ def are_computed_alike(plan: Plan, first: BatchShard, second: BatchShard) -> boo
 class _Builder:
     """Makes the parts of one share."""
 
-    def __init__(self, plan: Plan, shard: BatchShard) -> None:
-        self._plan, self._shard = plan, shard
+    def __init__(self, plan: Plan, shard: BatchShard, forms: SparseForms) -> None:
+        self._plan, self._shard, self._forms = plan, shard, forms
         self._last_use = _last_uses(plan)
         self.constants = self._constants()
         self._table = ProgramTable(self.constants.compute())
@@ -135,13 +139,20 @@ class _Builder:
         sums, repeated = _sums(step)
         mentioned = {name for node in nodes for name in node.operands} | defined | sums.keys()
         lasting = {name for name in mentioned if self._last_use.get(name, -1) > index}
-        part = self._part(nodes, lasting - set(step.loads), tuple(sums))
+        sparse = frozenset(name for name in step.loads if name in self._forms.loads & mentioned)
+        given = self._forms.gradients.get(index, {})
+        part = replace(
+            self._part(nodes, lasting - set(step.loads), tuple(sums)),
+            sparse=sparse,
+            gradients={partial: given[sum_] for partial, sum_ in sums.items() if sum_ in given},
+        )
         number, inner = self._table.add(part)
         outside = [name for name in inner if name not in defined and name not in step.loads]
         return LayerStepProgram(
             name=step.name,
             part=number,
-            loads=tuple((name, inner[name]) for name in step.loads if name in inner),
+            loads=tuple((n, inner[n]) for n in step.loads if n in inner and n not in sparse),
+            sparse_loads=tuple((name, inner[name]) for name in step.loads if name in sparse),
             reads=tuple((name, inner[name]) for name in outside if name in lasting),
             takes=tuple((name, inner[name]) for name in outside if name not in lasting),
             results=tuple((name, inner[name]) for name in inner if name in defined & lasting),

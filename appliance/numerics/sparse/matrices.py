@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from appliance.numerics.sparse.native.native_calls import (
+    BitmapWork,
     ConversionWork,
     MatrixRecord,
     TransposeWork,
@@ -139,6 +140,49 @@ class Pattern:
             columns=self.columns.data_ptr(),
             values=None if values is None else values.data_ptr(),
         )
+
+
+def pattern_of_bits(
+    bits: torch.Tensor, *, num_rows: int, num_columns: int, num_values: int
+) -> Pattern:
+    """Return the pattern of a bitmap.
+
+    Args:
+        bits: uint8, a bit for each element, row by row, the lowest bit of a byte first.
+        num_rows: Of the matrix.
+        num_columns: Of the matrix.
+        num_values: How many bits are set.
+
+    Raises:
+        ValueError: Another number of bits is set, or there are too few bytes.
+    """
+    if bits.numel() < -(-num_rows * num_columns // 8) or not bits.is_contiguous():
+        raise ValueError(f"a bitmap of {num_rows} x {num_columns} has {bits.numel()} bytes")
+    offsets = torch.empty(num_rows + 1, dtype=torch.int64)
+    columns = torch.empty(num_values, dtype=index_type(num_columns))
+    work = BitmapWork(
+        num_rows=num_rows,
+        num_columns=num_columns,
+        num_values=num_values,
+        is_long=columns.dtype is torch.uint32,
+        bits=bits.data_ptr(),
+        offsets=offsets.data_ptr(),
+        columns=columns.data_ptr(),
+    )
+    if not functions().unpack(work):
+        raise ValueError(f"a bitmap has not the {num_values} ones that it was said to have")
+    return Pattern(num_rows=num_rows, num_columns=num_columns, offsets=offsets, columns=columns)
+
+
+def full_pattern(num_rows: int, num_columns: int) -> Pattern:
+    """Return the pattern of a matrix without zeros."""
+    columns = torch.arange(num_columns, dtype=torch.int32).to(index_type(num_columns))
+    return Pattern(
+        num_rows=num_rows,
+        num_columns=num_columns,
+        offsets=torch.arange(num_rows + 1) * num_columns,
+        columns=columns.repeat(num_rows),
+    )
 
 
 def pattern_of(matrix: torch.Tensor) -> Pattern:

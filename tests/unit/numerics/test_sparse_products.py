@@ -9,7 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.numerics.sparse.matrices import Pattern, SparseMatrix, pattern_of, sparse_matrix
+from appliance.numerics.sparse.matrices import (
+    Pattern,
+    SparseMatrix,
+    full_pattern,
+    pattern_of,
+    pattern_of_bits,
+    sparse_matrix,
+)
 from appliance.numerics.sparse.native import build
 from appliance.numerics.sparse.sparse_products import product, sampled_product
 from tests.unit.numerics.cases import examples, numbers, seeds
@@ -71,6 +78,30 @@ def test_a_matrix_comes_back_from_its_values_and_transposed_twice(seed, rows, co
     other.pattern.verify()
     torch.testing.assert_close(other.dense(), w.T, rtol=0, atol=0)
     torch.testing.assert_close(other.transposed().values, matrix.values, rtol=0, atol=0)
+
+
+@some
+@given(seed=seeds, rows=features, columns=features, density=densities)
+def test_a_bitmap_and_a_full_matrix_have_patterns(seed, rows, columns, density):
+    w = masked(seed, (rows, columns), density)
+    wanted = pattern_of(w)
+    packed = torch.from_numpy(np.packbits((w != 0).numpy().reshape(-1), bitorder="little"))
+    shape = {"num_rows": rows, "num_columns": columns}
+    found = pattern_of_bits(packed, num_values=wanted.num_values, **shape)
+    assert torch.equal(found.offsets, wanted.offsets)
+    assert torch.equal(found.columns, wanted.columns)
+    full, all_of_it = full_pattern(rows, columns), pattern_of(torch.ones(rows, columns))
+    assert torch.equal(full.offsets, all_of_it.offsets)
+    assert torch.equal(full.columns, all_of_it.columns)
+
+
+def test_a_bitmap_with_other_ones_than_it_was_said_to_have_is_refused():
+    bits = torch.tensor([0b1011, 0], dtype=torch.uint8)
+    for count in (2, 4):
+        with pytest.raises(ValueError, match=f"not the {count} ones"):
+            pattern_of_bits(bits, num_rows=4, num_columns=4, num_values=count)
+    with pytest.raises(ValueError, match="has 2 bytes"):
+        pattern_of_bits(bits, num_rows=4, num_columns=5, num_values=3)
 
 
 def test_results_are_added_to_what_is_there():

@@ -20,6 +20,7 @@ from workers.csx.executor import Executor
 from workers.csx.generation.loop_executor import LoopExecutor
 from workers.csx.generation.loop_program import LoopProgram, has_loop, loop_program
 from workers.csx.generation.stage import KeptLoads
+from workers.csx.sparse_forms import NO_FORMS, SparseForms
 from workers.csx.wafer_program import WaferProgram, are_computed_alike, wafer_part
 
 Part = WaferProgram | LoopProgram
@@ -50,6 +51,7 @@ def share_parts(
     count: int,
     num_strands: int = 1,
     mode: StreamMode = StreamMode.RING,
+    forms: SparseForms = NO_FORMS,
 ) -> tuple[ShareProgram, ...]:
     """Return the parts that a system needs for each of its strands.
 
@@ -59,10 +61,11 @@ def share_parts(
         count: Number of micro-batches.
         num_strands: Number of strands, which divide every micro-batch.
         mode: How layer steps get what they load.
+        forms: Which loads come, and which sums go, as non-zeros.
     """
     by_micro_batch = [split_share(shard, num_strands) for shard in split_share(share, count)]
     by_strand = tuple(zip(*by_micro_batch, strict=True))
-    parts = _parts(plan, [shard for shards in by_strand for shard in shards], mode)
+    parts = _parts(plan, [shard for shards in by_strand for shard in shards], mode, forms)
     return tuple(
         ShareProgram(
             types={tensor.value: tensor.type for tensor in plan.inputs},
@@ -138,7 +141,9 @@ class MicroBatches:
         return found
 
 
-def _parts(plan: Plan, shards: Sequence[BatchShard], mode: StreamMode) -> Iterator[Part | None]:
+def _parts(
+    plan: Plan, shards: Sequence[BatchShard], mode: StreamMode, forms: SparseForms
+) -> Iterator[Part | None]:
     """Yield one for each micro-batch, the same one where nothing differs."""
     made: tuple[Part, BatchShard] | None = None
     is_loop = has_loop(plan)
@@ -147,8 +152,10 @@ def _parts(plan: Plan, shards: Sequence[BatchShard], mode: StreamMode) -> Iterat
             yield None
             continue
         if made is None or not are_computed_alike(plan, made[1], shard):
-            part = loop_program(plan, shard, mode=mode) if is_loop else wafer_part(plan, shard)
-            made = (part, shard)
+            if is_loop:
+                made = (loop_program(plan, shard, mode=mode), shard)
+            else:
+                made = (wafer_part(plan, shard, forms), shard)
         yield made[0]
 
 

@@ -13,7 +13,7 @@ A single strand needs no thread: it runs on the loop's own.
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
@@ -64,8 +64,8 @@ class Strands:
             for _ in range(num_ring_slots(largest_sum_bytes) - 1)
         )
         self._threads: tuple[ThreadPoolExecutor, ...] = ()
-        # What is left to do of each visit that was begun, the slots of its sums, its layer step.
-        self._begun: deque[tuple[Callable[[], None], tuple[Slot, ...], int]] = deque()
+        # What is left to do of each visit that was begun: computing, and adding up its sums.
+        self._begun: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
 
     @property
     def runs_ahead(self) -> bool:
@@ -113,27 +113,33 @@ class Strands:
         for strand in self._strands:
             strand.end()
 
-    def begin(self, visit: Visit, loads: Tensors, slot: Slot) -> None:
+    def begin(
+        self, visit: Visit, loads: Tensors, slot: Slot, sizes: Mapping[str, int] | None = None
+    ) -> None:
         """Begin a layer step for one micro-batch.
 
         Args:
             visit: Which.
             loads: What it loads, by name; may be reused once the visit is finished.
             slot: Receives the sums.
+            sizes: Sums that are vectors of so many values, at the beginning of their places.
         """
         slots = (slot, *self._rooms[0])
         self._rooms.rotate()
-        sums = [self._sums.of(each, visit.layer_step) for each in slots]
+        sums = [_cut(self._sums.of(each, visit.layer_step), sizes or {}) for each in slots]
         calls = [
             functools.partial(strand.compute, visit, loads, out)
             for strand, out in zip(self._strands, sums, strict=True)
         ]
+        add = functools.partial(_add, slots, self._spans[visit.layer_step])
+        if sizes:
+            add = functools.partial(_add_tensors, sums)
         if self._threads:
             pairs = zip(self._threads, calls, strict=True)
             futures = tuple([thread.submit(call) for thread, call in pairs])
-            self._begun.append((functools.partial(_ended, futures), slots, visit.layer_step))
+            self._begun.append((functools.partial(_ended, futures), add))
         else:
-            self._begun.append((calls[0], slots, visit.layer_step))
+            self._begun.append((calls[0], add))
 
     def finish(self) -> None:
         """Finish the visit that was begun first.
@@ -141,10 +147,9 @@ class Strands:
         Raises:
             InternalError: An operation failed.
         """
-        compute, slots, layer_step = self._begun.popleft()
+        compute, add = self._begun.popleft()
         compute()
-        if len(slots) > 1:
-            _add(slots, self._spans[layer_step])
+        add()
 
     def _thread(self, number: int) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(
@@ -160,6 +165,22 @@ def _ended(futures: Sequence["Future[None]"]) -> None:
     wait(futures)
     for future in futures:
         future.result()
+
+
+def _cut(sums: Tensors, sizes: Mapping[str, int]) -> Tensors:
+    """Return the tensors of a slot, some of them as vectors of so many values."""
+    return {
+        name: tensor.view(-1)[: sizes[name]] if name in sizes else tensor
+        for name, tensor in sums.items()
+    }
+
+
+def _add_tensors(sums: Sequence[Tensors]) -> None:
+    """Do what `_add` does where not the whole of every tensor is written."""
+    with np.errstate(all="ignore"):
+        for name, total in sums[0].items():
+            for other in sums[1:]:
+                np.add(total.numpy(), other[name].numpy(), out=total.numpy())
 
 
 def _add(slots: Sequence[Slot], spans: Sequence[Span]) -> None:

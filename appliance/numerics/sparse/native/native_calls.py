@@ -77,6 +77,21 @@ class ConversionWork(ctypes.Structure):
     _fields_ = (("matrix", MatrixRecord), ("values", _ADDRESS), ("dense", _ADDRESS))
 
 
+class BitmapWork(ctypes.Structure):
+    """`struct bitmap_work` of products.h."""
+
+    _fields_ = (
+        ("num_rows", _INTEGER),
+        ("num_columns", _INTEGER),
+        ("num_values", _INTEGER),
+        ("is_long", _INTEGER),
+        ("bits", _ADDRESS),
+        ("offsets", _ADDRESS),
+        ("columns", _ADDRESS),
+        ("is_whole", _INTEGER),
+    )
+
+
 _FUNCTIONS = (
     "sparse_product",
     "sparse_pack",
@@ -84,6 +99,7 @@ _FUNCTIONS = (
     "sparse_transpose",
     "sparse_fill",
     "sparse_take",
+    "sparse_unpack",
 )
 
 
@@ -95,7 +111,7 @@ class Functions:
         addresses = compile_bitcode(bitcode, _FUNCTIONS)
         self._product, self._pack, self._sampled, *alone = addresses
         self._call = ctypes.CFUNCTYPE(None, _ADDRESS)
-        self._transpose, self._fill, self._take = map(self._call, alone)
+        self._transpose, self._fill, self._take, self._unpack = map(self._call, alone)
 
     def product(self, work: ProductWork, num_threads: int) -> None:
         """Compute what is described, block by block of samples."""
@@ -120,6 +136,11 @@ class Functions:
     def take(self, work: ConversionWork) -> None:
         """Read the values out of the dense matrix."""
         self._take(ctypes.addressof(work))
+
+    def unpack(self, work: BitmapWork) -> bool:
+        """Write offsets and columns of a bitmap; return whether it has as many ones as it ought."""
+        self._unpack(ctypes.addressof(work))
+        return bool(work.is_whole)
 
     def _share(self, address: int, work: ctypes.Structure, num_threads: int) -> None:
         share = share_work() if num_threads > 1 else None

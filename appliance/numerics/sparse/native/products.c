@@ -343,3 +343,39 @@ void sparse_take(struct conversion_work *work)
 	else
 		CONVERTED(uint16_t, work->values[i] = row[columns[i]]);
 }
+
+/* Offsets and columns of the ones of a bitmap, row by row, the lowest bit of a byte first. */
+
+#define UNPACKED(INDEX)                                                                            \
+	do {                                                                                       \
+		INDEX *columns = work->columns;                                                    \
+		for (int64_t first = 0; first < num_bytes; first += 8) {                           \
+			int64_t left = num_bytes - first < 8 ? num_bytes - first : 8;              \
+			uint64_t word = 0;                                                         \
+			for (int64_t i = 0; i < left; i++)                                         \
+				word |= (uint64_t)work->bits[first + i] << (8 * i);                \
+			for (; word; word &= word - 1) {                                           \
+				int64_t place = 8 * first + __builtin_ctzll(word);                 \
+				if (count == work->num_values || place >= size)                    \
+					return;                                                    \
+				for (; place >= row_end; row_end += work->num_columns)             \
+					offsets[++row] = count;                                    \
+				columns[count++] = (INDEX)(place - (row_end - work->num_columns)); \
+			}                                                                          \
+		}                                                                                  \
+	} while (0)
+
+void sparse_unpack(struct bitmap_work *work)
+{
+	int64_t size = work->num_rows * work->num_columns, num_bytes = (size + 7) / 8;
+	int64_t row = 0, row_end = work->num_columns, count = 0, *offsets = work->offsets;
+	offsets[0] = 0;
+	work->is_whole = 0;
+	if (work->is_long)
+		UNPACKED(uint32_t);
+	else
+		UNPACKED(uint16_t);
+	while (row < work->num_rows)
+		offsets[++row] = count;
+	work->is_whole = count == work->num_values;
+}

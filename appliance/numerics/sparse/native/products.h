@@ -79,4 +79,13 @@ struct conversion_work {
 	float *dense;	      /* row by row */
 };
 
+struct bitmap_work {
+	int64_t num_rows, num_columns, num_values;
+	int64_t is_long;
+	const uint8_t *bits; /* one for each element, row by row */
+	int64_t *offsets;
+	void *columns;	  /* room for the values that there ought to be */
+	int64_t is_whole; /* set if there were as many */
+};
+
 #endif
