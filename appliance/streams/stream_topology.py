@@ -34,7 +34,7 @@ from appliance.core.ir.sharding import BatchShard
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.micro_batches import num_micro_batches
 from appliance.core.plans.plan import LayerStep, Plan
-from appliance.core.plans.sparse.execution import matrix_shapes
+from appliance.core.plans.sparse.eligibility import matrix_shapes
 from appliance.core.pods.pod_spec import member_name
 from appliance.core.sparsity.encodings import Encoding, pattern_bytes
 from appliance.streams.slot_layout import SlotLayout

@@ -1,6 +1,7 @@
 """Where the values of a masked tensor lie in it, and moving them there and back.
 
-`appliance.core.sparsity.patterns` defines what a pattern's bytes mean; what is here agrees with it.
+`appliance.core.sparsity.mask_patterns` defines what a pattern's bytes mean; what is here agrees
+with it.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ import pytest
 from appliance.core.errors import InternalError
 from appliance.core.plans.plan import Commit, Execution, verify
 from appliance.core.plans.plan_text import parse_plan, print_plan
-from appliance.core.plans.sparse.execution import as_executed, dense_reasons
+from appliance.core.plans.sparse.eligibility import as_executed, dense_reasons
 from appliance.core.plans.sparse.marking import mark_sparse
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from tests.support.masked_plans import masked_plan

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.core.sparsity.encodings import Encoding, MatrixShape, encoded, pattern_bytes
-from appliance.core.sparsity.patterns import Pattern, unpack
+from appliance.core.sparsity.mask_patterns import Pattern, unpack
 
 SPARSE = (Encoding.BITMAP, Encoding.ROWS)
 
