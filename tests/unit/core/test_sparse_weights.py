@@ -53,9 +53,11 @@ def test_a_weight_that_is_written_without_its_mask_stays_whole():
     sparse = plan.sparse[0]
     last = plan.updates[-1]
     commit = next(commit for commit in last.commits if commit.state == sparse.weight)
-    unmasked = next(node for node in last.nodes if node.results == (commit.value,)).operands[0]
+    shape = plan.types[sparse.weight].shape
+    (root,) = (n for n in last.nodes if n.op == "Sqrt" and n.types[0].shape == shape)
+    (above_zero,) = (n for n in last.nodes if n.operands[:1] == root.results)
     commits = tuple(
-        Commit(state=commit.state, value=unmasked) if each == commit else each
+        Commit(state=commit.state, value=above_zero.results[0]) if each == commit else each
         for each in last.commits
     )
     updates = (*plan.updates[:-1], dataclasses.replace(last, commits=commits))

@@ -119,7 +119,7 @@ def test_an_overflow_is_a_sum_like_any_other():
 
 @pytest.mark.parametrize("num_micro_batches", [1, 2, 4])
 def test_the_sums_of_micro_batches_are_added_anew_in_every_step(num_micro_batches):
-    accumulation = Accumulation([LAYOUT, LAYOUT])
+    accumulation = Accumulation([LAYOUT.num_bytes] * 2)
     total = np.zeros(LAYOUT.num_bytes, dtype=np.uint8)
     for step in range(2):
         for micro_batch in range(num_micro_batches):
