@@ -47,6 +47,10 @@ class BroadcastRows:
             return self._slots.header_bytes(row)
         return self._slots.layout(row, counts).num_bytes
 
+    def value_bytes(self, row: int, counts: Counts) -> int:
+        """Return the bytes of the values in a slot, padding apart."""
+        return sum(copy.num_bytes for shard in self.copies(row, counts) for copy in shard)
+
     def copies(self, row: int, counts: Counts) -> tuple[tuple[Copy, ...], ...]:
         """Return what to copy from each shard; that of the latest counts is remembered."""
         if not self._is_sent:

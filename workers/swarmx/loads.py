@@ -92,11 +92,9 @@ class StoredLoads:
         counts = self._rows.counts(row, self._announced)
         header = self._rows.header_bytes(row)
         slot[:header] = self._announced[:header]
-        num_copied = 0
         for shard, copies in zip(self._shards, self._rows.copies(row, counts), strict=True):
             shard.store.read([copy.into(slot) for copy in copies])
-            num_copied += sum(copy.num_bytes for copy in copies)
-        return Copied(self._rows.num_bytes(row, counts), num_copied)
+        return Copied(self._rows.num_bytes(row, counts), self._rows.value_bytes(row, counts))
 
     def release(self) -> None:
         """Let MemoryX go on."""
@@ -127,9 +125,10 @@ class RelayedLoads:
     def copy(self, row: int, slot: Slot) -> Copied:
         """Copy the slot that has come."""
         assert self._arrived is not None
-        num_bytes = self._rows.num_bytes(row, self._rows.counts(row, self._arrived))
+        counts = self._rows.counts(row, self._arrived)
+        num_bytes = self._rows.num_bytes(row, counts)
         slot[:num_bytes] = self._arrived[:num_bytes]
-        return Copied(num_bytes, num_bytes)
+        return Copied(num_bytes, self._rows.value_bytes(row, counts))
 
     def release(self) -> None:
         """Give the slot back."""
