@@ -18,11 +18,13 @@ import torch
 from appliance.core.cluster.readings import MEMORYX_EXCHANGE_WAIT, MEMORYX_SUMS_WAIT, MEMORYX_UPDATE
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import StreamClosedError
+from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.core.plans.shard_plans import ShardPlan
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.state_shards import HOME
+from appliance.numerics.elements import torch_dtype
 from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader
@@ -196,10 +198,25 @@ class WeightSession:
             plan,
             state=narrowed(store.state, plan),
             computed=narrowed(store.computed, plan),
-            deferred_sums=narrowed(store.deferred_sums, plan),
+            deferred_sums={
+                **self._later_sums(plan),
+                **narrowed(store.deferred_sums, plan),
+            },
             sent=self._sent,
             gathers=self._gathers(plan),
         )
+
+    def _later_sums(self, plan: Plan) -> Tensors:
+        """Return memory for the sums that only a plan of non-zeros reads after a later layer step.
+
+        Where the whole plan masks a sum when it arrives and reads the product later, that plan
+        reads the sum itself, since masking changes nothing any more.
+        """
+        return {
+            name: torch.empty(plan.types[name].shape, dtype=torch_dtype(plan.types[name].dtype))
+            for name in deferred_sums(plan)
+            if name not in self._store.deferred_sums
+        }
 
     def _gathers(self, plan: Plan) -> Mapping[str, Callable[[torch.Tensor], torch.Tensor]]:
         """Return what cuts the sums that arrive whole, but of which only non-zeros are used."""
