@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 
 @contextmanager
 def small_disk(path: Path, *, mib: int) -> Iterator[Path]:
@@ -26,8 +28,17 @@ def small_disk(path: Path, *, mib: int) -> Iterator[Path]:
 
 
 def remount(path: Path, options: str) -> None:
-    """Change how a small disk is mounted, as in `ro`."""
-    subprocess.run(["mount", "-o", f"remount,{options}", str(path)], check=True)
+    """Change how a small disk is mounted, as in `ro`; waits for processes that end and write there."""
+    command = ["mount", "-o", f"remount,{options}", str(path)]
+    answers: list[str] = []
+
+    def is_done() -> bool:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answers.append(answer.stderr.strip())
+        assert answer.returncode == 0 or "busy" in answer.stderr, answer.stderr
+        return answer.returncode == 0
+
+    wait_until(is_done, seconds=60, what=f"{path} to be remounted", seen=lambda: answers[-1])
 
 
 def fill(path: Path, *, leave_bytes: int = 0) -> Path:
