@@ -28,7 +28,7 @@ def small_disk(path: Path, *, mib: int) -> Iterator[Path]:
 
 
 def remount(path: Path, options: str) -> None:
-    """Change how a small disk is mounted, as in `ro`; waits for processes that end and write there."""
+    """Change how a small disk is mounted, as in `ro`, once nobody writes there."""
     command = ["mount", "-o", f"remount,{options}", str(path)]
     answers: list[str] = []
 
