@@ -68,7 +68,7 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
   );
 }
 
-const WAITING_HEIGHTS = { desk: 72, tablet: 188, phone: 290 };
+const WAITING_HEIGHTS = { desktop: 72, tablet: 188, phone: 290 };
 
 function Waiting({ queue, labels }: { queue: Window<Entry, QueueView>; labels: JobLabels }): JSX.Element {
   const columns: Column<Entry>[] = [
@@ -207,7 +207,7 @@ const SCOPES: Record<string, string> = {
   all: "&all_states=true&order=newest",
 };
 
-const JOBS_HEIGHTS = { desk: 54, tablet: 132, phone: 204 };
+const JOBS_HEIGHTS = { desktop: 54, tablet: 132, phone: 204 };
 
 function Jobs(): JSX.Element {
   const address = useAddress();
@@ -245,7 +245,7 @@ function Jobs(): JSX.Element {
             value={text}
             onInput={(event) => address.set({ text: event.currentTarget.value })}
           />
-          {screenSize.value !== "desk" && <SortChoice columns={columns} order={order} onOrder={setOrder} />}
+          {screenSize.value !== "desktop" && <SortChoice columns={columns} order={order} onOrder={setOrder} />}
           <span class="quiet small numbers count">{jobs.total.toLocaleString("en-US")} jobs</span>
         </>
       }

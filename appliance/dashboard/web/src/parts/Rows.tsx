@@ -45,7 +45,7 @@ export function Rows<T>(props: {
   const [span, setSpan] = useState<Span>({ first: 0, end: 40 });
   const { total, columns, onSpan } = props;
   const rowHeight = props.heights[screenSize.value];
-  const isCards = screenSize.value !== "desk";
+  const isCards = screenSize.value !== "desktop";
   const template = isCards ? undefined : columns.map((each) => each.width).join(" ");
   const end = Math.min(span.end, total);
   const first = Math.min(span.first, end);

@@ -2,12 +2,12 @@
 
 import { signal } from "@preact/signals";
 
-export type Screen = "phone" | "tablet" | "desk";
+export type Screen = "phone" | "tablet" | "desktop";
 
 export const PHONE = 700;
 export const TABLET = 1100;
 
-export const screenOf = (width: number): Screen => (width < PHONE ? "phone" : width < TABLET ? "tablet" : "desk");
+export const screenOf = (width: number): Screen => (width < PHONE ? "phone" : width < TABLET ? "tablet" : "desktop");
 
 export const screenSize = signal<Screen>(screenOf(window.innerWidth));
 
