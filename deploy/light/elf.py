@@ -1,4 +1,4 @@
-"""Shared libraries of x86-64 Linux: what one needs of others, and one whose functions only fail.
+"""Shared libraries of x86-64 Linux: what one needs of others, and ones that stand in for others.
 
 Only what the loader reads is read and written: the dynamic section, dynamic symbols and their
 versions. Source of the formats: System V ABI, gabi 4.1, chapters 4 and 5; for the GNU extension of
@@ -8,6 +8,7 @@ anything is installed.
 
 import mmap
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +16,15 @@ _DYNAMIC, _DYNSYM, _VERNEED, _VERSYM = 6, 11, 0x6FFFFFFE, 0x6FFFFFFF
 _NEEDED, _SONAME, _RPATH, _RUNPATH = 1, 14, 15, 29
 _WEAK = 2
 _FIRST_NAMED_VERSION = 2
+_RELATIVE = 8
 _PAGE = 0x1000
 _FAILING = b"\xb8\x01\x00\x00\x00\xc3"
 """`mov eax, 1; ret`: 1 is an error in every interface of CUDA's libraries."""
+_POINTING = b"\x48\x8d\x05%s\xc3"
+"""`lea rax, [rip + ...]; ret`: the address of some zeros, which may be written."""
+_TYPE, _VTABLE = "_ZTI", "_ZTV"
+"""How names of a C++ type's description and table of functions begin (Itanium C++ ABI, 5.1.4)."""
+_TYPE_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -133,61 +140,122 @@ def failing_library(soname: str, functions: dict[str, str]) -> bytes:
         soname: Its name.
         functions: Version of each function by its name; empty for one without a version.
     """
-    strings = _Strings()
-    own = strings.offset(soname)
-    # The first version is the library itself; none of its functions is asked for under that one,
-    # so that a version of the same name, as CUDA's libraries have, is another.
-    versions = [soname, *sorted({version for version in functions.values() if version})]
-    rows = [(strings.offset(name), name, version) for name, version in sorted(functions.items())]
-    definitions = _version_definitions(versions, strings)
+    return _Library(soname, functions).write(lambda _: _FAILING)
 
-    num_symbols = 1 + len(rows)
-    symbols_at = _aligned(64 + 56 * 4)
-    hash_at = _aligned(symbols_at + 24 * num_symbols)
-    numbers_at = _aligned(hash_at + 4 * (2 + 2 * num_symbols))
-    definitions_at = _aligned(numbers_at + 2 * num_symbols)
-    strings_at = _aligned(definitions_at + len(definitions))
-    code_at = _aligned(strings_at + len(strings.data))
-    code_end = code_at + len(_FAILING)
-    dynamic_at = _aligned(code_end, _PAGE)
-    dynamic = b"".join(
-        struct.pack("<qQ", tag, value)
-        for tag, value in (
-            (_SONAME, own),
-            (4, hash_at),
-            (5, strings_at),
-            (6, symbols_at),
-            (10, len(strings.data)),
-            (11, 24),
-            (0x6FFFFFF0, numbers_at),
-            (0x6FFFFFFC, definitions_at),
-            (0x6FFFFFFD, len(versions)),
-            (0, 0),
+
+def inert_library(soname: str, names: set[str]) -> bytes:
+    """Return a shared library of C++ that can be loaded, and does nothing.
+
+    Its functions return the address of zeros, which is what some that are called while a library is
+    loaded have to: a reference to a variable. Descriptions of types have their names.
+
+    Args:
+        soname: Its name.
+        names: Functions and types, as the linker knows them.
+    """
+    return _Library(soname, dict.fromkeys(names, ""), data_bytes=_PAGE).write(
+        lambda to_data: _POINTING % struct.pack("<i", to_data)
+    )
+
+
+class _Library:
+    """A library that is to be written: symbols, their versions, one piece of code, some zeros."""
+
+    def __init__(self, soname: str, names: dict[str, str], *, data_bytes: int = 0) -> None:
+        self._strings = _Strings()
+        self._own = self._strings.offset(soname)
+        # The first version is the library itself; none of its functions is asked for under that
+        # one, so that a version of the same name, as CUDA's libraries have, is another.
+        self._versions = [soname, *sorted({version for version in names.values() if version})]
+        self._rows = [
+            (self._strings.offset(name), name, version) for name, version in sorted(names.items())
+        ]
+        self._types = [name for _, name, _ in self._rows if name.startswith(_TYPE)]
+        self._type_names = [self._strings.offset(name[len(_TYPE) :]) for name in self._types]
+        self._data_bytes = data_bytes
+        self._definitions = _version_definitions(self._versions, self._strings)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        num_symbols = 1 + len(self._rows)
+        self._symbols_at = _aligned(64 + 56 * 4)
+        self._hash_at = _aligned(self._symbols_at + 24 * num_symbols)
+        self._numbers_at = _aligned(self._hash_at + 4 * (2 + 2 * num_symbols))
+        self._definitions_at = _aligned(self._numbers_at + 2 * num_symbols)
+        self._strings_at = _aligned(self._definitions_at + len(self._definitions))
+        self._moves_at = _aligned(self._strings_at + len(self._strings.data))
+        self._code_at = _aligned(self._moves_at + 24 * len(self._types))
+        self._dynamic_at = _aligned(self._code_at + 16, _PAGE)
+        self._data_at = _aligned(self._dynamic_at + 16 * 13)
+        self._types_at = self._data_at + self._data_bytes
+        self._end = self._types_at + _TYPE_BYTES * len(self._types)
+
+    def write(self, code_for: Callable[[int], bytes]) -> bytes:
+        """Return the file.
+
+        Args:
+            code_for: Returns the code of all functions, from how far the zeros are behind what
+                follows its first instruction of seven bytes.
+        """
+        code = code_for(self._data_at - self._code_at - 7)
+        out = bytearray(self._end)
+        self._write_header(out, self._code_at + len(code))
+        self._write_symbols(out, len(code))
+        _write_hashes(out, self._hash_at, [name for _, name, _ in self._rows])
+        for index, name in enumerate(self._type_names):
+            place = self._types_at + _TYPE_BYTES * index + 8  # behind the table of functions
+            move = (place, _RELATIVE, self._strings_at + name)
+            struct.pack_into("<QQq", out, self._moves_at + 24 * index, *move)
+        for at, part in (
+            (self._definitions_at, self._definitions),
+            (self._strings_at, self._strings.data),
+            (self._code_at, code),
+            (self._dynamic_at, self._dynamic()),
+        ):
+            out[at : at + len(part)] = part
+        return bytes(out)
+
+    def _dynamic(self) -> bytes:
+        tags = {
+            _SONAME: self._own,
+            4: self._hash_at,
+            5: self._strings_at,
+            6: self._symbols_at,
+            10: len(self._strings.data),
+            11: 24,
+            0x6FFFFFF0: self._numbers_at,
+            0x6FFFFFFC: self._definitions_at,
+            0x6FFFFFFD: len(self._versions),
+        }
+        if self._types:
+            tags |= {7: self._moves_at, 8: 24 * len(self._types), 9: 24}
+        return b"".join(struct.pack("<qQ", tag, value) for tag, value in (*tags.items(), (0, 0)))
+
+    def _write_header(self, out: bytearray, code_end: int) -> None:
+        header = (b"\x7fELF\x02\x01\x01" + bytes(9), 3, 62, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+        struct.pack_into("<16sHHIQQQIHHHHHH", out, 0, *header)
+        dynamic_bytes = len(self._dynamic())
+        segments = (  # code; data; dynamic section; a stack that is not executable
+            (1, 5, 0, code_end, _PAGE),
+            (1, 6, self._dynamic_at, self._end - self._dynamic_at, _PAGE),
+            (2, 6, self._dynamic_at, dynamic_bytes, 8),
+            (0x6474E551, 6, 0, 0, 16),
         )
-    )
-    out = bytearray(dynamic_at + len(dynamic))
-    header = (b"\x7fELF\x02\x01\x01" + bytes(9), 3, 62, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
-    struct.pack_into("<16sHHIQQQIHHHHHH", out, 0, *header)
-    segments = (  # code; data; dynamic section; a stack that is not executable
-        (1, 5, 0, code_end, _PAGE),
-        (1, 6, dynamic_at, len(dynamic), _PAGE),
-        (2, 6, dynamic_at, len(dynamic), 8),
-        (0x6474E551, 6, 0, 0, 16),
-    )
-    for index, (kind, flags, at, size, step) in enumerate(segments):
-        segment = (kind, flags, at, at, at, size, size, step)
-        struct.pack_into("<IIQQQQQQ", out, 64 + 56 * index, *segment)
-    for index, (offset, _, version) in enumerate(rows, 1):
-        symbol = (offset, 0x12, 0, 1, code_at, len(_FAILING))  # a global function
-        struct.pack_into("<IBBHQQ", out, symbols_at + 24 * index, *symbol)
-        number = 2 + versions[1:].index(version) if version else 1
-        struct.pack_into("<H", out, numbers_at + 2 * index, number)
-    _write_hashes(out, hash_at, [name for _, name, _ in rows])
-    out[definitions_at : definitions_at + len(definitions)] = definitions
-    out[strings_at : strings_at + len(strings.data)] = strings.data
-    out[code_at:code_end] = _FAILING
-    out[dynamic_at:] = dynamic
-    return bytes(out)
+        for index, (kind, flags, at, size, step) in enumerate(segments):
+            segment = (kind, flags, at, at, at, size, size, step)
+            struct.pack_into("<IIQQQQQQ", out, 64 + 56 * index, *segment)
+
+    def _write_symbols(self, out: bytearray, code_bytes: int) -> None:
+        for index, (offset, name, version) in enumerate(self._rows, 1):
+            symbol = (offset, 0x12, 0, 1, self._code_at, code_bytes)  # a global function
+            if name in self._types:
+                place = self._types_at + _TYPE_BYTES * self._types.index(name)
+                symbol = (offset, 0x11, 0, 1, place, 16)  # a global object
+            elif name.startswith(_VTABLE):
+                symbol = (offset, 0x11, 0, 1, self._data_at, self._data_bytes)
+            struct.pack_into("<IBBHQQ", out, self._symbols_at + 24 * index, *symbol)
+            number = 2 + self._versions[1:].index(version) if version else 1
+            struct.pack_into("<H", out, self._numbers_at + 2 * index, number)
 
 
 class _Strings:

@@ -1,6 +1,7 @@
 """No layer of the images that are made here holds a secret."""
 
 import io
+import json
 import subprocess
 import tarfile
 
@@ -12,6 +13,7 @@ from tests.support.image_layers import Finding, search_images, secret_in
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 IMAGES = tuple(f"wsc-appliance/{name}" for name in ("appliance", "user-node", "input-node"))
+MOST_BYTES = {"user-node": 3_000_000_000, "input-node": 3_500_000_000}
 KEY = b"-----BEGIN EC PRIVATE KEY-----\n" + b"A" * 64 + b"\n-----END EC PRIVATE KEY-----\n"
 TOKEN = b"Bearer eyJhbGciOiJIUzI1NiJ9MTIz.eyJzdWIiOiJhZGEiLCJleHAi.c2lnbmF0dXJlLW9mLWl0"
 
@@ -55,6 +57,19 @@ def test_a_file_is_found_that_a_later_layer_removes() -> None:
     search = search_images(io.BytesIO(archive(layers)))
     assert search.findings == [Finding(place="1/layer.tar", path="tmp/notes", what="a private key")]
     assert search.paths == {"tmp/notes", "tmp/.wh.notes"}
+
+
+@pytest.mark.usefixtures("project")
+def test_images_are_small_and_share_the_clients_environment(engine: Engine) -> None:
+    found = {
+        name: json.loads(engine.docker("image", "inspect", f"wsc-appliance/{name}"))[0]
+        for name in MOST_BYTES
+    }
+    too_large = {n: i["Size"] for n, i in found.items() if i["Size"] >= MOST_BYTES[n]}
+    assert not too_large
+    first, second = (image["RootFS"]["Layers"] for image in found.values())
+    shared = [one for one, other in zip(first, second, strict=False) if one == other]
+    assert len(shared) >= 4  # the base, what every image has, what clients call, the client
 
 
 def test_no_layer_of_the_images_holds_a_secret(project: Compose, engine: Engine) -> None:
