@@ -9,7 +9,7 @@ processors count only if there are not enough quiet ones.
 import contextlib
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.engine_parties.environment import BaselineMissingError
 from benchmarks.engine_parties.party import Block, Party, measure, shared_bytes
@@ -33,10 +33,18 @@ class Comparison:
         self.missing: dict[str, str] = {}
         self._tokens_per_step = tokens_per_step
 
-    def add_rounds(self, parties: Sequence[Party], *, num_rounds: int, num_steps: int) -> None:
+    def add_rounds(
+        self,
+        parties: Sequence[Party],
+        *,
+        num_rounds: int,
+        num_steps: int,
+        before_end: Callable[[], None] = lambda: None,
+    ) -> None:
         """Bring parties up, have them take turns, and end them.
 
         A party that cannot run here is noted as missing with the reason, and the others go on.
+        `before_end` is called while they are still there.
         """
         with contextlib.ExitStack() as stack:
             present = []
@@ -58,6 +66,7 @@ class Comparison:
                 _progress(f"round {number + 1} of {num_rounds}")
             for party in present:
                 self.shared[party.name] = shared_bytes(party.processes())
+            before_end()
 
     def ratio(self, ours: str, other: str) -> float:
         """Return the throughput of one party over that of another, NaN if one is missing."""

@@ -27,20 +27,23 @@ FIRST_POWERS = {"beta1_power": BETAS[0], "beta2_power": BETAS[1]}
 """What the client's AdamW starts its bias correction from."""
 
 
-def program_text(shape: GptShape, half_dtype: str = "bfloat16") -> str:
+def program_text(shape: GptShape, half_dtype: str = "bfloat16", *, sparsity: float = 0.0) -> str:
     """Return the traced training step of a GPT with AdamW.
 
     Args:
         shape: Its sizes.
         half_dtype: The 16-bit format the program names; carried as f32 unless precision is exact.
+        sparsity: Part of each weight that a static mask hides; 0 for a program without masks.
 
     Raises:
         subprocess.CalledProcessError: The client could not trace; its output has been printed.
     """
-    path = _cache() / f"{shape.name}-{half_dtype}-{_source_hash('gpt.py', 'trace.py')}.mlir.gz"
+    masked = f"-sparse{sparsity:g}" if sparsity else ""
+    digest = _source_hash("gpt.py", "trace.py")
+    path = _cache() / f"{shape.name}-{half_dtype}{masked}-{digest}.mlir.gz"
     if not path.exists():
         arguments = {name.replace("_", "-"): value for name, value in asdict(shape).items()}
-        _trace("trace.py", {"half-dtype": half_dtype, **arguments}, path)
+        _trace("trace.py", {"half-dtype": half_dtype, "sparsity": sparsity, **arguments}, path)
     return gzip.decompress(path.read_bytes()).decode()
 
 

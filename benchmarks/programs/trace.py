@@ -29,8 +29,8 @@ def loader(shape: GptShape) -> list[dict[str, torch.Tensor]]:
     return batches(shape, 1)
 
 
-def trace(shape: GptShape, half_dtype: str, artifacts: Path) -> str:
-    """Return the program text of forward, backward and AdamW."""
+def trace(shape: GptShape, half_dtype: str, sparsity: float, artifacts: Path) -> str:
+    """Return the program text of forward, backward and AdamW; weights may be under static masks."""
     cstorch.backend("CSX", artifact_dir=str(artifacts), validate_only=True)
     cstorch.amp.set_half_dtype(half_dtype)
     torch.manual_seed(0)
@@ -39,6 +39,10 @@ def trace(shape: GptShape, half_dtype: str, artifacts: Path) -> str:
     optimizer = cstorch.optim.AdamW(
         module.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, weight_decay=WEIGHT_DECAY
     )
+    if sparsity:
+        masking = cstorch.sparse.configure({"algorithm": "static", "sparsity": sparsity})
+        module.apply(masking)
+        optimizer.apply(masking)
 
     @cstorch.trace
     def step(batch: dict[str, torch.Tensor]) -> None:
@@ -68,13 +72,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--half-dtype", default="bfloat16")
+    parser.add_argument("--sparsity", type=float, default=0.0, help="part of a weight masked out")
     for field in fields(GptShape):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
     options = vars(parser.parse_args())
     out, half_dtype = options.pop("out").resolve(), options.pop("half_dtype")
+    sparsity = options.pop("sparsity")
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
-        text = trace(GptShape(**options), half_dtype, Path(scratch) / "artifacts")
+        text = trace(GptShape(**options), half_dtype, sparsity, Path(scratch) / "artifacts")
         os.chdir("/")
     partial = out.with_suffix(".partial")
     partial.write_bytes(gzip.compress(text.encode(), mtime=0))

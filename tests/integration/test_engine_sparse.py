@@ -7,7 +7,7 @@ import pytest
 
 from appliance.core.plans.plan import Precision
 from tests.support.engine import make_engine, separate_hosts
-from tests.support.masked_plans import dense, masked_data, masked_plan
+from tests.support.masked_plans import TIED, dense, masked_data, masked_plan
 from tests.support.two_strands import TWO_STRANDS
 
 pytestmark = pytest.mark.slow
@@ -77,4 +77,15 @@ def test_micro_batches_of_masked_weights_add_up(tmp_path):
 def test_rounded_programs_give_the_numbers_of_the_whole(tmp_path):
     plan = masked_plan(Precision.EXACT)
     found, wanted = run_both(tmp_path, plan, masked_data(plan, density=0.2), num_systems=1)
+    assert_same_numbers(found, wanted)
+
+
+@pytest.mark.parametrize("num_systems", [1, 2])
+def test_a_tied_weight_whose_gradients_are_added_and_clipped_is_held_by_its_nonzeros(
+    tmp_path, num_systems
+):
+    plan = masked_plan(text=TIED)
+    assert [sparse.dense_because for sparse in plan.sparse] == ["", ""]
+    data = masked_data(plan, density=0.3)
+    found, wanted = run_both(tmp_path, plan, data, num_systems=num_systems)
     assert_same_numbers(found, wanted)

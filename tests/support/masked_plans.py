@@ -1,7 +1,8 @@
-"""A traced program with masked weights, and data for it.
+"""Traced programs with masked weights, and data for them.
 
 `masked_adamw.mlir` is what the client makes of two linear layers under `cstorch.sparse.Static` and
-AdamW, without places in the user's code.
+AdamW, without places in the user's code; `masked_tied.mlir` is an embedding that is the head too,
+with a linear layer between them and gradients clipped by their norm.
 """
 
 import dataclasses
@@ -14,11 +15,12 @@ from appliance.core.ir.tensors import DType
 from appliance.core.plans.plan import Plan, Precision
 
 TEXT = Path(__file__).with_name("masked_adamw.mlir")
+TIED = Path(__file__).with_name("masked_tied.mlir")
 BATCH_SIZE = 4
 
 
-def masked_plan(precision: Precision = Precision.F32) -> Plan:
-    return compile_program(TEXT.read_text(), batch_size=BATCH_SIZE, precision=precision)
+def masked_plan(precision: Precision = Precision.F32, text: Path = TEXT) -> Plan:
+    return compile_program(text.read_text(), batch_size=BATCH_SIZE, precision=precision)
 
 
 def dense(plan: Plan) -> Plan:

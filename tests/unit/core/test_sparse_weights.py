@@ -5,12 +5,13 @@ import dataclasses
 import pytest
 
 from appliance.core.errors import InternalError
+from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.plan import Commit, Execution, verify
 from appliance.core.plans.plan_text import parse_plan, print_plan
 from appliance.core.plans.sparse.eligibility import as_executed, dense_reasons
 from appliance.core.plans.sparse.marking import mark_sparse
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
-from tests.support.masked_plans import masked_plan
+from tests.support.masked_plans import TIED, masked_plan
 
 
 def resources(plan, names):
@@ -29,6 +30,22 @@ def test_a_weight_under_a_constant_mask_is_held_with_its_optimizer_state():
     assert first.copies == first.loads
     assert second.totals == second.masked_totals
     assert len(first.masked_totals) == 1
+
+
+def test_the_gradients_of_a_tied_weight_are_masked_after_they_are_added():
+    plan = masked_plan(text=TIED)
+    tied, _ = plan.sparse
+    assert len(tied.masked_totals) == 2
+    # The embedding's layer step loads no weight, so it does not know the pattern.
+    assert set(tied.totals) < set(tied.masked_totals)
+
+
+def test_a_plan_of_non_zeros_reads_sums_later_that_the_whole_one_masks_at_once():
+    plan = masked_plan(text=TIED)
+    narrow = on_nonzeros(plan, {sparse.weight: 5 for sparse in plan.sparse})
+    later = set(deferred_sums(narrow)) - set(deferred_sums(plan))
+    assert later <= {name for sparse in plan.sparse for name in sparse.masked_totals}
+    assert later
 
 
 def test_a_plan_with_sparse_weights_comes_back_from_its_text():

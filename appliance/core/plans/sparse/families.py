@@ -152,13 +152,13 @@ class _Proof:
         return self._family
 
     def _is_masked(self, name: str) -> bool:
-        """Whether nobody reads a value but to mask it."""
+        """Whether nobody reads a value but to mask it, or what it is added to."""
         readers = self._context.readers.get(name, ())
         return (
             bool(readers)
             and name not in self._shown
             and all(
-                (node.op == "Cast" and self._is_masked(node.results[0]))
+                (node.op in {"Cast", "Add"} and self._is_masked(node.results[0]))
                 or (
                     (node.op == "Select" and node.operands[:2] == (self._mask, name))
                     and node.operands[2] != name
