@@ -72,6 +72,8 @@ def parts() -> Iterator[Part]:
     yield Part(name="sparse-kernels", module="benchmarks.sparse_kernels", small=one_round)
     little = ("--width", "64", "--depth", "1", "--seq-len", "32", *one_round)
     yield Part(name="experts", module="benchmarks.experts", small=little)
+    little = ("--small", "--rounds", "1")
+    yield Part(name="sparsity", module="benchmarks.sparsity", small=little)
     yield Part(name="start-up", module="benchmarks.start_up", small=("--runs", "1"))
     small_weights = ("--layers", "2", "--width", "512")
     yield Part(name="weights-wire", module="benchmarks.weights_wire", small=small_weights)
