@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -22,6 +22,7 @@ class KubeAppliance:
         kubeconfig: Whom they are to the API server.
         lease_seconds: A leader that is gone is replaced after so long.
         cluster: What there is, as options of `appliance up`.
+        settings: Further settings of the launcher, as its file has them.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class KubeAppliance:
         *,
         lease_seconds: float = 3.0,
         cluster: Sequence[str] = ("--systems", "2"),
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.directory, self.data_dir = directory, directory / "data"
         self._kubeconfig, self._cluster = kubeconfig, cluster
@@ -45,6 +47,7 @@ class KubeAppliance:
                     "runtimeRoot": f"/tmp/wsc-k{os.getpid()}",
                     "groupId": os.getgid(),
                     "leaseSeconds": lease_seconds,
+                    **(settings or {}),
                 }
             )
         )
