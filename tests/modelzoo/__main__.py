@@ -36,7 +36,7 @@ SYSTEMS = {"csx-1": 1, "csx-2": 2, "exact": 1}
 
 
 class Table:
-    """The answers so far, in a file."""
+    """The answers so far, in a file; those to a case that has changed since do not count."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,17 +45,22 @@ class Table:
             self.answers = json.loads(path.read_text())
         self._lock = threading.Lock()
 
-    def put(self, case: str, run: str, answer: dict[str, Any]) -> None:
+    def put(self, case: Case, run: str, answer: dict[str, Any]) -> None:
         """Keep an answer."""
         with self._lock:
-            self.answers.setdefault(case, {})[run] = answer
+            self.answers.setdefault(case.name, {})[run] = {**answer, "digest": case.digest}
             new = self.path.with_suffix(".new")
             new.write_text(json.dumps(self.answers, indent=1, sort_keys=True))
             new.replace(self.path)
 
-    def has(self, case: str, run: str) -> bool:
+    def of(self, case: Case) -> dict[str, dict[str, Any]]:
+        """Return the answers to a case as it is now, by run."""
+        found = self.answers.get(case.name, {})
+        return {run: each for run, each in found.items() if each.get("digest") == case.digest}
+
+    def has(self, case: Case, run: str) -> bool:
         """Whether a run came to its end; others are tried again."""
-        return self.answers.get(case, {}).get(run, {}).get("status") == "done"
+        return self.of(case).get(run, {}).get("status") == "done"
 
 
 class Server:
@@ -108,7 +113,7 @@ def main() -> int:
         for run in options.runs:
             if SYSTEMS.get(run, 1) > case.systems:
                 continue
-            if options.again or not table.has(case.name, run):
+            if options.again or not table.has(case, run):
                 missing.put((case, run))
                 runs.add(run)
     with (
@@ -118,7 +123,7 @@ def main() -> int:
         if any(case.data for case in cases):
             make_data_sets(options)
         work(options, table, missing, addresses, Path(scratch))
-    verdicts = {case.name: judge(case, table.answers.get(case.name, {})) for case in cases}
+    verdicts = {case.name: judge(case, table.of(case)) for case in cases}
     for name, verdict in verdicts.items():
         print(line(name, verdict))
     if options.document:
@@ -203,7 +208,7 @@ def work(
             if run in addresses:
                 order["mgmt_address"] = addresses[run]
             answer = server.answer(order)
-            table.put(case.name, run, answer)
+            table.put(case, run, answer)
             print(f"{case.name} {run} {answer.get('message', answer['status'])}", flush=True)
         server.close()
 

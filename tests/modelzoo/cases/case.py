@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +69,12 @@ class Case:
             "generate": self.generate,
             "workers": self.workers,
         }
+
+    @property
+    def digest(self) -> str:
+        """Names what is run: another one for a case that has changed."""
+        text = json.dumps(self.order(), sort_keys=True, default=dict)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ids(length: int = LENGTH, high: int = VOCAB) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """What the runs of a Model Zoo case amount to."""
 
+import dataclasses
+
+from tests.modelzoo.__main__ import Table
 from tests.modelzoo.cases import CASES, Case
 from tests.modelzoo.verdicts import judge
 
@@ -33,3 +36,14 @@ def test_a_case_that_was_not_run_is_missing():
 
 def test_the_table_has_its_cases():
     assert len(CASES) >= 110
+
+
+def test_answers_to_a_case_that_has_changed_do_not_count(tmp_path):
+    table = Table(tmp_path / "results.json")
+    table.put(CASE, "cpu", {"status": "done"})
+    assert table.has(CASE, "cpu")
+    changed = dataclasses.replace(CASE, train_steps=CASE.train_steps + 1)
+    again = Table(tmp_path / "results.json")
+    assert again.has(CASE, "cpu")
+    assert not again.has(changed, "cpu")
+    assert again.of(changed) == {}
