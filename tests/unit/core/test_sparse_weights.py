@@ -6,7 +6,7 @@ import pytest
 
 from appliance.core.errors import InternalError
 from appliance.core.plans.deferred_sums import deferred_sums
-from appliance.core.plans.plan import Commit, Execution, verify
+from appliance.core.plans.plan import STEP_START, Commit, Execution, verify
 from appliance.core.plans.plan_text import parse_plan, print_plan
 from appliance.core.plans.sparse.eligibility import as_executed, dense_reasons
 from appliance.core.plans.sparse.marking import mark_sparse
@@ -46,6 +46,19 @@ def test_a_plan_of_non_zeros_reads_sums_later_that_the_whole_one_masks_at_once()
     later = set(deferred_sums(narrow)) - set(deferred_sums(plan))
     assert later <= {name for sparse in plan.sparse for name in sparse.masked_totals}
     assert later
+
+
+def test_a_load_that_is_no_longer_the_weight_keeps_the_weight_whole():
+    plan = masked_plan()
+    (load,) = plan.sparse[0].loads
+    early = tuple(
+        dataclasses.replace(update, after=STEP_START)
+        if any(commit.state == plan.sparse[0].weight for commit in update.commits)
+        else update
+        for update in plan.updates
+    )
+    marked = mark_sparse(dataclasses.replace(plan, updates=early, sparse=()))
+    assert f"%{load} is sent after" in marked.sparse[0].dense_because
 
 
 def test_a_plan_with_sparse_weights_comes_back_from_its_text():

@@ -59,11 +59,17 @@ def _with_family(context: Context, found: SparseWeight) -> SparseWeight:
     plan = context.plan
     state = [tensor.value for tensor in plan.state]
     loads = dict.fromkeys(n for step in plan.layer_steps for n in step.loads if n in family.zero)
+    copies = _copies(plan, family, found.weight, tuple(loads))
+    for name in loads:
+        # The plan of non-zeros does not compute what is the same as another value.
+        if name in family.alias and name not in copies:
+            changed = f"%{name} is sent after %{found.weight} has changed"
+            return replace(found, dense_because=changed)
     return replace(
         found,
         loads=tuple(loads),
         members=tuple(name for name in state if name in family.values),
-        copies=_copies(plan, family, found.weight, tuple(loads)),
+        copies=copies,
         masked_totals=_totals(plan.layer_steps, family),
         totals=_totals([s for s in plan.layer_steps if {*loads} & {*s.loads}], family),
     )
@@ -77,7 +83,10 @@ def _copies(plan: Plan, family: Family, weight: str, loads: tuple[str, ...]) -> 
         default=STEP_START,
     )
     overwritten = [
-        update.after for update in plan.updates for c in update.commits if c.state == weight
+        update.after
+        for update in plan.updates
+        for commit in update.commits
+        if commit.state == weight and family.resolve(commit.value) != weight
     ]
     return same if last_load <= min(overwritten, default=last_load) else ()
 
