@@ -11,7 +11,7 @@ from appliance.core.ir.attributes import flag, integers
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.kernels.kernel import Builders, Kernel, Values
-from appliance.numerics.onednn.products import Gemm, find_gemm
+from appliance.numerics.onednn.products import Gemm, find_gemm, load_gemm
 
 Axes = tuple[int, ...]
 
@@ -30,9 +30,9 @@ def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
 
     num_operations = 2 * math.prod(node.types[0].shape) * types[0].shape[0 if transpose_a else -1]
     if are_matrices and num_operations >= _LEAST_OPERATIONS_BY_ONEDNN:
-        gemm = find_gemm()
+        is_narrow = types[0].dtype is types[1].dtype is DType.BF16 and has_native_bfloat16()
+        gemm = load_gemm() if is_narrow else find_gemm()
         if gemm is not None:
-            is_narrow = types[0].dtype is types[1].dtype is DType.BF16 and has_native_bfloat16()
             return _by_onednn(gemm, transpose_a, transpose_b, is_narrow=is_narrow)
 
     def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -57,7 +57,7 @@ def _by_onednn(gemm: Gemm, transpose_a: bool, transpose_b: bool, *, is_narrow: b
         narrow = torch.bfloat16
         if is_narrow and gemm.try_into(out, left.to(narrow), right.to(narrow)):
             return
-        if not gemm.try_into(out, left, right):
+        if is_narrow or not gemm.try_into(out, left, right):
             torch.mm(left, right, out=out)
 
     def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,8 @@
-"""Products of matrices into float32 ones by oneDNN, where the processor is AMD's.
+"""Products of matrices into float32 ones by oneDNN.
 
-PyTorch computes them by MKL, whose best kernels are for Intel's processors; on an EPYC with AVX-512
+Those of bfloat16 matrices on every processor that multiplies these, since PyTorch's results have
+the operands' type. Those of float32 matrices where the processor is AMD's: PyTorch computes them by
+MKL, whose best kernels are for Intel's processors; on an EPYC with AVX-512
 oneDNN takes four fifths to nine tenths of the time; see
 docs/decisions/0045-onednn-for-matrix-products-on-amd.md.
 """

@@ -131,9 +131,7 @@ def bfloat16_numbers(seed, shape):
 @with_onednn
 @with_bfloat16
 @pytest.mark.parametrize("transpose_a", [False, True])
-def test_a_product_of_bfloat16_numbers_that_stays_float32_is_not_rounded(
-    on_amd, transpose_a
-) -> None:
+def test_a_product_of_bfloat16_numbers_that_stays_float32_is_not_rounded(transpose_a) -> None:
     rows, inner, columns = 130, 150, 170
     result = TensorType((rows, columns), DType.F32)
     a_shape = (inner, rows) if transpose_a else (rows, inner)
