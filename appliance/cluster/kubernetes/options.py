@@ -13,7 +13,7 @@ A YAML file with the fields of `KubernetesOptions`; `helm/wsc-appliance` writes 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -72,6 +72,24 @@ class UserVolume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNamespace:
+    """A namespace of its own for all that the jobs of one session have.
+
+    Attributes:
+        namespace: The namespace.
+        data_claim: There, the claim of the file system that is management's data volume, too; empty
+            for a claim of the same name.
+        user_volumes: There, the users' own files; None for the same as elsewhere.
+        kueue_queue: There, the LocalQueue of jobs whose wsjob names none; None for the same name.
+    """
+
+    namespace: str
+    data_claim: str = ""
+    user_volumes: Sequence[UserVolume] | None = None
+    kueue_queue: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesOptions:
     """How pods are run on a Kubernetes cluster.
 
@@ -114,6 +132,9 @@ class KubernetesOptions:
         kueue: Whether Kueue queues jobs before the appliance does.
         kueue_queue: LocalQueue of jobs whose wsjob names none; empty leaves these to the
             appliance's own queue.
+        sessions: Sessions with a namespace of their own, by name; the jobs of all others are in
+            `namespace`.
+        tell_unmapped: Whether wsjobs in namespaces that are no session's are told so in an event.
     """
 
     image: str
@@ -150,11 +171,45 @@ class KubernetesOptions:
     scheduling_gates: bool = True
     kueue: bool = False
     kueue_queue: str = ""
+    sessions: Mapping[str, SessionNamespace] = field(default_factory=dict)
+    tell_unmapped: bool = False
 
     @property
     def object_labels(self) -> Mapping[str, str]:
         """Labels of what shows jobs and systems: those of the release, by which it is removed."""
         return {k: v for k, v in self.labels.items() if k == INSTANCE_LABEL}
+
+    def of_session(self, session: str) -> "KubernetesOptions":
+        """Return the options of a session with a namespace of its own."""
+        own = self.sessions[session]
+        claim = own.data_claim or self.data_volume.claim
+        volumes, queue = own.user_volumes, own.kueue_queue
+        return replace(
+            self,
+            namespace=own.namespace,
+            data_volume=replace(self.data_volume, claim=claim),
+            user_volumes=self.user_volumes if volumes is None else volumes,
+            kueue_queue=self.kueue_queue if queue is None else queue,
+        )
+
+    def check_namespaces(self, namespace: str) -> None:
+        """Hold the sessions' namespaces to be different from each other and from ours.
+
+        Args:
+            namespace: Management's own.
+
+        Raises:
+            UserError: Two sessions have one namespace, or one has management's.
+        """
+        taken: dict[str, str] = {namespace: "the release"}
+        for session, own in self.sessions.items():
+            if other := taken.get(own.namespace):
+                raise UserError(
+                    f"Session {session!r} is mapped to namespace {own.namespace}, which is that of "
+                    f"{other}.",
+                    hint="Give each session of `sessions` a namespace of its own.",
+                )
+            taken[own.namespace] = f"session {session!r}"
 
     def __post_init__(self) -> None:
         if not self.image:
@@ -209,12 +264,25 @@ def _parsed(name: str, value: Any) -> Any:  # noqa: ANN401
             return DataVolume(claim=value["claim"], path=PurePosixPath(value["path"]))
         case "user_volumes":
             return tuple(map(_user_volume, value))
+        case "sessions":
+            return {str(session): _session_namespace(each) for session, each in value.items()}
         case "node_selectors" | "resources":
             return {Role(role): dict(each) for role, each in value.items()}
         case "runtime_root" | "standby_file":
             return PurePosixPath(value)
         case _:
             return value
+
+
+# `Any`: see above.
+def _session_namespace(fields: Mapping[str, Any]) -> SessionNamespace:
+    volumes = fields.get("userVolumes")
+    return SessionNamespace(
+        namespace=fields["namespace"],
+        data_claim=fields.get("dataClaim") or "",
+        user_volumes=None if volumes is None else tuple(map(_user_volume, volumes)),
+        kueue_queue=fields.get("kueueQueue"),
+    )
 
 
 # `Any`: see above.
