@@ -30,6 +30,9 @@ _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+|.+/.+")
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label with the name of the release that an object belongs to."""
 
+COMPONENT_LABEL = "app.kubernetes.io/component"
+"""Label with what it is to the release."""
+
 _EXAMPLE = "Its docstring in appliance/cluster/kubernetes/options.py has an example."
 
 
@@ -90,6 +93,33 @@ class SessionNamespace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoleOptions:
+    """What pods of one role have beside, or in place of, what those of all roles have.
+
+    Attributes:
+        labels: Further labels.
+        pod_annotations: Further annotations.
+        scheduler_name: Their scheduler; empty for that of all.
+        priority_class: Their PriorityClass; empty for that of all.
+        affinity: Their affinity, in place of that of all; None leaves it.
+        tolerations: Further taints that they bear.
+        extra_env: Further environment variables.
+        extra_volumes: Further volumes.
+        extra_mounts: Where these are.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    scheduler_name: str = ""
+    priority_class: str = ""
+    affinity: Mapping[str, Any] | None = None
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    extra_env: Sequence[Mapping[str, Any]] = ()
+    extra_volumes: Sequence[Mapping[str, Any]] = ()
+    extra_mounts: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesOptions:
     """How pods are run on a Kubernetes cluster.
 
@@ -134,6 +164,7 @@ class KubernetesOptions:
             appliance's own queue.
         sessions: Sessions with a namespace of their own, by name; the jobs of all others are in
             `namespace`.
+        roles: What pods of a role have of their own, by role.
         tell_unmapped: Whether wsjobs in namespaces that are no session's are told so in an event.
     """
 
@@ -172,12 +203,19 @@ class KubernetesOptions:
     kueue: bool = False
     kueue_queue: str = ""
     sessions: Mapping[str, SessionNamespace] = field(default_factory=dict)
+    roles: Mapping[Role, RoleOptions] = field(default_factory=dict)
     tell_unmapped: bool = False
 
     @property
     def object_labels(self) -> Mapping[str, str]:
         """Labels of what shows jobs and systems: those of the release, by which it is removed."""
         return {k: v for k, v in self.labels.items() if k == INSTANCE_LABEL}
+
+    @property
+    def _release_labels(self) -> Mapping[str, str]:
+        """Labels by which policies and budgets select pods of jobs."""
+        ours = (INSTANCE_LABEL, COMPONENT_LABEL)
+        return {name: self.labels[name] for name in ours if name in self.labels}
 
     def of_session(self, session: str) -> "KubernetesOptions":
         """Return the options of a session with a namespace of its own."""
@@ -190,6 +228,23 @@ class KubernetesOptions:
             data_volume=replace(self.data_volume, claim=claim),
             user_volumes=self.user_volumes if volumes is None else volumes,
             kueue_queue=self.kueue_queue if queue is None else queue,
+        )
+
+    def of_role(self, role: Role) -> "KubernetesOptions":
+        """Return the options of pods of one role."""
+        if (own := self.roles.get(role)) is None:
+            return self
+        return replace(
+            self,
+            labels={**self.labels, **own.labels, **self._release_labels},
+            pod_annotations={**self.pod_annotations, **own.pod_annotations},
+            scheduler_name=own.scheduler_name or self.scheduler_name,
+            priority_class=own.priority_class or self.priority_class,
+            affinity=self.affinity if own.affinity is None else own.affinity,
+            tolerations=(*self.tolerations, *own.tolerations),
+            extra_env=(*self.extra_env, *own.extra_env),
+            extra_volumes=(*self.extra_volumes, *own.extra_volumes),
+            extra_mounts=(*self.extra_mounts, *own.extra_mounts),
         )
 
     def check_namespaces(self, namespace: str) -> None:
@@ -266,12 +321,31 @@ def _parsed(name: str, value: Any) -> Any:  # noqa: ANN401
             return tuple(map(_user_volume, value))
         case "sessions":
             return {str(session): _session_namespace(each) for session, each in value.items()}
+        case "roles":
+            return {Role(role): _role_options(each) for role, each in value.items()}
         case "node_selectors" | "resources":
             return {Role(role): dict(each) for role, each in value.items()}
         case "runtime_root" | "standby_file":
             return PurePosixPath(value)
         case _:
             return value
+
+
+# `Any`: see above.
+def _role_options(fields: Mapping[str, Any]) -> RoleOptions:
+    """Return what the chart's values call as in `jobs`."""
+    names = {
+        "podLabels": "labels",
+        "podAnnotations": "pod_annotations",
+        "schedulerName": "scheduler_name",
+        "priorityClassName": "priority_class",
+        "affinity": "affinity",
+        "tolerations": "tolerations",
+        "extraEnv": "extra_env",
+        "extraVolumes": "extra_volumes",
+        "extraVolumeMounts": "extra_mounts",
+    }
+    return RoleOptions(**{names[name]: value for name, value in fields.items()})
 
 
 # `Any`: see above.
