@@ -14,6 +14,7 @@ import torch
 
 from appliance.core.errors import InternalError
 from appliance.numerics.devices import to_device
+from appliance.numerics.kernels.linear_algebra import has_native_bfloat16
 from appliance.numerics.programs.pool import TensorPool
 from appliance.numerics.programs.program import Program
 from appliance.numerics.sparse.weight_products import parts_of
@@ -48,7 +49,10 @@ class Executor:
     """
 
     def __init__(self, part: WaferProgram, device: torch.device | None = None) -> None:
-        self._device, self._pool = device, TensorPool() if device is None else None
+        self._device = device
+        self._pool: TensorPool | None = None
+        if device is None:
+            self._pool = TensorPool(is_narrow=has_native_bfloat16())
         self._constants = self._there(part.constants.tensors())
         programs = [
             each.program(known=self._constants, pool=self._pool, device=device)

@@ -28,6 +28,8 @@ class Kernel:
             operand; writes every result. None where results have to be computed first.
         reads_step: Whether the number of the training step follows the operands, as a scalar.
         is_rounded: Whether 16-bit results are already rounded to their format.
+        takes_bfloat16: Whether bfloat16 operands, and results that `into` writes, may be tensors of
+            that type instead of float32 containers.
     """
 
     call: Callable[..., Values]
@@ -35,6 +37,7 @@ class Kernel:
     fill: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], None] | None = None
     reads_step: bool = False
     is_rounded: bool = False
+    takes_bfloat16: bool = False
 
 
 Builder = Callable[[Node, Sequence[TensorType]], Kernel]

@@ -69,6 +69,7 @@ class Region:
         results: Names of the values to be stored.
         singles: Names of the values, of operands and nodes, that have one element only.
         types: Type of every value.
+        is_narrow: Whether bfloat16 values lie in two bytes each, instead of float32 containers.
     """
 
     operands: tuple[Operand, ...]
@@ -76,6 +77,11 @@ class Region:
     results: tuple[str, ...]
     singles: frozenset[str]
     types: Mapping[str, TensorType]
+    is_narrow: bool = False
+
+    def is_packed(self, dtype: DType) -> bool:
+        """Return whether values of a type lie in two bytes each."""
+        return self.is_narrow and dtype is DType.BF16
 
 
 def write_function(region: Region) -> str:
@@ -178,19 +184,27 @@ class _Writer:
             if (name in self._region.singles) is not single:
                 continue
             value = scope.known[name]
+            dtype = self._region.types[name].dtype
             stored, element = value.text, _MEMORY_TYPES[value.dtype]
+            if self._region.is_packed(dtype):
+                place = _Place(self, scope, self._region.nodes[0])
+                stored, element = rounding.packed_bfloat16(place, stored, scope.type("i16")), "i16"
             if value.dtype is DType.I1:
                 stored = self.assign(f"zext {scope.type('i1')} {stored} to {scope.type('i8')}")
             address = self._address(self._targets[name], element, index)
             self._line(f"store {scope.type(element)} {stored}, ptr {address}, align 1")
 
     def _load(self, scope: _Scope, operand: Operand, index: str) -> _Value:
-        element = _MEMORY_TYPES[operand.dtype]
+        is_packed = self._region.is_packed(operand.dtype)
+        element = "i16" if is_packed else _MEMORY_TYPES[operand.dtype]
         if operand.period:
             index = self.assign(f"urem i64 {index}, {operand.period}")
         address = self._address(self._pointers[operand.name], element, index)
-        size = _SIZES[operand.dtype]
+        size = 2 if is_packed else _SIZES[operand.dtype]
         loaded = self.assign(f"load {scope.type(element)}, ptr {address}, align {size}")
+        if is_packed:
+            place = _Place(self, scope, self._region.nodes[0])
+            loaded = rounding.unpacked_bfloat16(place, loaded, scope.type("i16"))
         if operand.dtype is DType.I1:
             loaded = self.assign(f"icmp ne {scope.type('i8')} {loaded}, zeroinitializer")
             if scope.width == 1:

@@ -6,7 +6,7 @@ import torch
 
 from appliance.core.ir.attributes import integers
 from appliance.core.ir.graph import Node
-from appliance.core.ir.tensors import TensorType
+from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.groups import Group, Uses
 from appliance.numerics.kernels import Kernel
@@ -23,8 +23,20 @@ def region_group(
     types: Mapping[str, TensorType],
     known: Mapping[str, torch.Tensor],
     uses: Uses,
+    *,
+    is_narrow: bool = False,
 ) -> Group:
-    """Return the group of a loop that `find_regions` has found."""
+    """Return the group of a loop that `find_regions` has found.
+
+    Args:
+        members: Positions of its nodes.
+        nodes: The computation, in order.
+        types: Type of every value.
+        known: Values that never change.
+        uses: Who reads what.
+        is_narrow: Whether bfloat16 values lie in two bytes each; a loop that is given float32
+            containers converts them before.
+    """
     inside = tuple(nodes[position] for position in members)
     defined = {node.results[0] for node in inside}
     size = max(types[name].num_elements for name in defined)
@@ -41,6 +53,7 @@ def region_group(
         results=tuple(node.results[0] for node in inside if node.results[0] in outside),
         singles=frozenset(name for name in (*read, *defined) if types[name].num_elements == 1),
         types=types,
+        is_narrow=is_narrow,
     )
     arguments = [operand.name for operand in region.operands if operand.value is None]
     passed = tuple(repeated.get(name, name) for name in arguments)
@@ -99,16 +112,27 @@ def _is_uniform(constant: torch.Tensor) -> bool:
     return constant.numel() > 0 and all(not step or length == 1 for step, length in steps)
 
 
+def _element_type(region: Region, name: str) -> torch.dtype:
+    """Return how a value's elements lie in the memory that a loop reads or writes."""
+    dtype = region.types[name].dtype
+    return torch.bfloat16 if region.is_narrow and dtype is DType.BF16 else torch_dtype(dtype)
+
+
 def _kernel(region: Region, passed: tuple[str, ...], size: int) -> Kernel:
     code = compile_text(write_function(region), len(passed) + len(region.results))
-    made = [(region.types[n].shape, torch_dtype(region.types[n].dtype)) for n in region.results]
+    made = [(region.types[n].shape, _element_type(region, n)) for n in region.results]
+    read = [_element_type(region, name) for name in passed]
     # A result of one element is written in front of the loop, by each thread that comes there.
     may_split = size >= _SMALLEST_SHARED and not region.singles & set(region.results)
 
     def fill(outs: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
-        whole = [x if x.is_contiguous() else x.contiguous() for x in operands]
+        pairs = zip(operands, read, strict=True)
+        whole = [x if x.is_contiguous() else x.contiguous() for x in (x.to(t) for x, t in pairs)]
         # A loop writes row by row, whatever the order of a result in memory.
-        rooms = [x if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype) for x in outs]
+        rooms = [
+            x if x.dtype is dtype and x.is_contiguous() else torch.empty(x.shape, dtype=dtype)
+            for x, (_, dtype) in zip(outs, made, strict=True)
+        ]
         pointers = [x.data_ptr() for x in (*whole, *rooms)]
         if may_split and (num_threads := torch.get_num_threads()) > 1:
             code.run_on_threads(size, pointers, num_threads)

@@ -11,6 +11,7 @@ from appliance.numerics.groups import Group, Uses, in_order, uses_of
 from appliance.numerics.kernels import compile_node
 from appliance.numerics.loops.region_kernels import region_group
 from appliance.numerics.loops.regions import find_regions
+from appliance.numerics.programs.narrow_values import narrow_group
 from appliance.numerics.programs.patterns import find_patterns
 from appliance.numerics.sparse.weight_products import sparse_group
 
@@ -24,6 +25,7 @@ def group_nodes(
     device: torch.device | None = None,
     sparse: Collection[str] = (),
     gradients: Mapping[str, str] | None = None,
+    is_narrow: bool = False,
 ) -> list[Group]:
     """Return the groups of a list of nodes, in an order in which they can run.
 
@@ -35,6 +37,7 @@ def group_nodes(
         device: Where they run; None is the processor, for which alone there are loops.
         sparse: Weights that come as their non-zeros; see `weight_products`.
         gradients: Results that are wanted at a pattern, and the weight that has it.
+        is_narrow: Whether bfloat16 results take two bytes each; see `narrow_values`.
 
     Raises:
         InternalError: A node has no kernel.
@@ -47,11 +50,14 @@ def group_nodes(
         regions = []
     taken = {position for part in (*patterns, *regions) for position in part}
     made = dict(patterns)
-    made.update({at: region_group(at, nodes, types, known, uses) for at in regions})
+    made.update(
+        {at: region_group(at, nodes, types, known, uses, is_narrow=is_narrow) for at in regions}
+    )
     for at, node in enumerate(nodes):
         if at not in taken:
             found = sparse_group(node, types, sparse=sparse, gradients=gradients or {})
-            made[(at,)] = found or single_group(node, types)
+            group = found or single_group(node, types)
+            made[(at,)] = narrow_group(group, types) if is_narrow else group
     needed = _needed([made[part] for part in in_order([*made], nodes)], uses)
     return needed if device is None else [on_device(group, device) for group in needed]
 

@@ -127,7 +127,7 @@ def compute_pooled(task: Task, types: Mapping[str, TensorType], pool: TensorPool
 
 def pooled(type_: TensorType, pool: TensorPool, order: Order | None = None) -> Target:
     """Return what makes room for a result, with its axes in some order in memory."""
-    shape, dtype = type_.shape, torch_dtype(type_.dtype)
+    shape, dtype = type_.shape, pool.element_type(type_.dtype)
     if order is None:
         return lambda _table: pool.empty(shape, dtype)
     lying = tuple(shape[axis] for axis in order)

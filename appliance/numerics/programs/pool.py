@@ -14,15 +14,24 @@ import weakref
 
 import torch
 
+from appliance.core.ir.tensors import DType
+from appliance.numerics.elements import torch_dtype
+
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 SMALLEST_BYTES = 1 << 14
 """What is smaller comes from the heap: a block takes whole pages."""
 
 
 class TensorPool:
-    """Hands out memory for tensors; used by one thread at a time."""
+    """Hands out memory for tensors; used by one thread at a time.
 
-    def __init__(self) -> None:
+    Args:
+        is_narrow: Whether bfloat16 values take two bytes each, instead of float32 containers; see
+            `narrow_values`.
+    """
+
+    def __init__(self, *, is_narrow: bool = False) -> None:
+        self.is_narrow = is_narrow
         self._free: dict[int, list[mmap.mmap]] = {}
         self._watched: dict[int, weakref.ref[memoryview]] = {}
 
@@ -44,6 +53,11 @@ class TensorPool:
         watched[key] = weakref.ref(view, give_back)
         # The tensor's storage holds the view, and nothing else does.
         return torch.frombuffer(view, dtype=dtype, count=count).view(shape)
+
+    def element_type(self, dtype: DType) -> torch.dtype:
+        """Return how elements of a type lie in this memory."""
+        is_narrow = self.is_narrow and dtype is DType.BF16
+        return torch.bfloat16 if is_narrow else torch_dtype(dtype)
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a contiguous copy."""

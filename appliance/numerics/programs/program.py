@@ -51,7 +51,8 @@ class Program:
         known: Values from outside that are the same tensors in every run.
         written: Names of the values, beyond those in `live_out`, that `run` may be asked to write
             to given tensors.
-        pool: Where results are computed; None leaves that to torch.
+        pool: Where results are computed, and how bfloat16 values lie there; None leaves that to
+            torch.
         device: Where it runs, and where `known` and all values from outside are; None is the
             processor. Elsewhere there is no pool.
         sparse: Weights from outside that come as their non-zeros, under the names of
@@ -93,6 +94,7 @@ class Program:
                 device=device,
                 sparse=sparse,
                 gradients=gradients,
+                is_narrow=pool is not None and pool.is_narrow,
             )
         self._types.update(part_types({*sparse, *(gradients or {}).values()}, self._types))
         self._groups = groups
@@ -356,7 +358,9 @@ def _elementwise(group: Group) -> frozenset[str]:
 def _inverse(
     group: Group, types: Mapping[str, TensorType]
 ) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    return None if len(group.nodes) != 1 else view_as_operand(group.nodes[0], types)
+    if len(group.nodes) != 1 or group.memory_of_its_own:
+        return None
+    return view_as_operand(group.nodes[0], types)
 
 
 def _mentioned(group: Group) -> tuple[str, ...]:
