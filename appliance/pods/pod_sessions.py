@@ -12,7 +12,7 @@ from typing import Protocol
 
 import grpc
 
-from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.run import RunSchedule, SimulatedStep
 from appliance.core.errors import ConflictError, StreamAbandonedError
 from appliance.pods.role_context import PodContext, failure_of
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
@@ -217,4 +217,14 @@ def schedule_of(request: pods_pb2.StartRequest) -> RunSchedule:
         output_interval=request.output_interval,
         checkpoint_steps=frozenset(request.checkpoint_steps),
         first_step=request.first_step,
+        simulated=_simulated(request.simulated) if request.HasField("simulated") else None,
+    )
+
+
+def _simulated(step: pods_pb2.SimulatedStep) -> SimulatedStep:
+    return SimulatedStep(
+        seconds=step.seconds,
+        utilization=step.utilization,
+        weight_bytes=step.weight_bytes,
+        gradient_bytes=step.gradient_bytes,
     )

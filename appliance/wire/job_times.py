@@ -1,4 +1,4 @@
-"""Simulated and wall time of a job and its progress, as properties of its csctl resource.
+"""Times of a job, its progress, and what masks save, as properties of its csctl resource.
 
 The `csctl.v1` messages have no place for readings, and their field numbers are not ours to add to;
 `meta.properties` is a map that is meant for such things. A job's own property has the bare name, a
@@ -6,12 +6,19 @@ system's has the pod in front, as in `chief-0/simulated_step_seconds`.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from appliance.core.cluster import readings
 from appliance.core.cluster.records import PodRecord
 from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
+from appliance.core.errors import UserError
 from appliance.core.ids import PodName, Role
 from appliance.core.plans.plan import Execution
+from appliance.core.sparsity.masked_weights import MaskedWeights
+from protos.wsc.v1 import management_pb2 as pb
+
+_MAX_REASONS = 20
+_MAX_REASON = 200
 
 _NAMES: Mapping[str, str] = {
     readings.SIMULATED_STEP: "simulated_step_seconds",
@@ -88,6 +95,81 @@ def ended_properties(session: RunSession) -> dict[str, str]:
         "steps_completed": str(session.completed_steps),
         "steps_planned": str(session.num_steps),
     }
+
+
+def report_of(weights: MaskedWeights) -> pb.MaskedWeights:
+    """Return the message that a coordinator reports."""
+    return pb.MaskedWeights(
+        num_masked=weights.num_masked,
+        num_sparse=weights.num_sparse,
+        num_elements=weights.num_elements,
+        num_nonzeros=weights.num_nonzeros,
+        broadcast_bytes=weights.broadcast_bytes,
+        dense_broadcast_bytes=weights.dense_broadcast_bytes,
+        simulated_step_seconds=weights.simulated_step_seconds,
+        simulated_dense_step_seconds=weights.simulated_dense_step_seconds,
+        dense_because=weights.dense_because,
+    )
+
+
+def masked_weights_of(report: pb.MaskedWeights) -> MaskedWeights:
+    """Return what a coordinator reports; of reasons the first ones alone.
+
+    Raises:
+        UserError: A count exceeds what it is a part of, or a number is negative or not finite.
+    """
+    seconds = (report.simulated_step_seconds, report.simulated_dense_step_seconds)
+    is_sound = (
+        0 <= report.num_sparse <= report.num_masked
+        and 0 <= report.num_nonzeros <= report.num_elements
+        and 0 <= report.broadcast_bytes <= report.dense_broadcast_bytes
+        and all(0 <= each < float("inf") for each in seconds)
+    )
+    if not is_sound:
+        raise UserError("The numbers of a session's masked weights contradict one another.")
+    reasons = islice(report.dense_because.items(), _MAX_REASONS)
+    return MaskedWeights(
+        num_masked=report.num_masked,
+        num_sparse=report.num_sparse,
+        num_elements=report.num_elements,
+        num_nonzeros=report.num_nonzeros,
+        broadcast_bytes=report.broadcast_bytes,
+        dense_broadcast_bytes=report.dense_broadcast_bytes,
+        simulated_step_seconds=report.simulated_step_seconds,
+        simulated_dense_step_seconds=report.simulated_dense_step_seconds,
+        dense_because={reason[:_MAX_REASON]: number for reason, number in reasons},
+    )
+
+
+def masked_weight_numbers(weights: MaskedWeights | None) -> dict[str, float]:
+    """Return the numbers that csctl shows, by name; none for a program without masked weights."""
+    if weights is None:
+        return {}
+    found: dict[str, float] = {
+        "masked_weights": weights.num_masked,
+        "sparse_weights": weights.num_sparse,
+        "weight_density": weights.density,
+    }
+    if weights.speedup is not None:
+        found |= {
+            "broadcast_bytes_per_step": weights.broadcast_bytes,
+            "dense_broadcast_bytes_per_step": weights.dense_broadcast_bytes,
+            "saved_broadcast_bytes_per_step": weights.saved_bytes,
+            "simulated_dense_step_seconds": weights.simulated_dense_step_seconds,
+            "simulated_sparse_speedup": weights.speedup,
+        }
+    return found
+
+
+def masked_weight_properties(weights: MaskedWeights | None) -> Mapping[str, str]:
+    """Return the same as properties of a job, with the reasons and a text for people."""
+    if weights is None:
+        return {}
+    found = {name: f"{value:.9g}" for name, value in masked_weight_numbers(weights).items()}
+    if weights.dense_because:
+        found["dense_weights_because"] = weights.why_dense
+    found["masked_weights_summary"] = " ".join(weights.in_words())
+    return found
 
 
 def _simulated(chiefs: _Systems) -> _Systems:

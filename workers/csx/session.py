@@ -119,6 +119,10 @@ class CsxSession:
             context.connect_ring(number, batches(context.spec.index))
         )
         self._first_step = schedule.first_step
+        if schedule.simulated is not None:
+            self._simulated = self._simulated.told(schedule.simulated)
+            self._pace = Pace(self._simulated.paced_step_seconds, context.clock)
+            context.progress.record(readings=self._simulated.readings(0))
         return {"compute": lambda: self._compute_all(schedule.num_steps, broadcast, batch_ring)}
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from appliance.core.cluster.readings import (
     SIMULATED_UTILIZATION,
     SIMULATED_WEIGHT_STREAM,
 )
+from appliance.core.cluster.run import SimulatedStep
 from appliance.core.plans.plan import Plan
 from appliance.core.pods.pod_options import ChiefPodOptions
 from appliance.core.pods.pod_spec import PodSpec
@@ -48,6 +49,19 @@ class SimulatedTime:
             # Of its layers nothing is reported, and they would keep memory of the plan.
             timing = replace(timing, layers=())
         return cls(timing, options.pace or None)
+
+    def told(self, step: SimulatedStep | None) -> "SimulatedTime":
+        """Return the time once the coordinator has said what a step takes; itself if it has not."""
+        if step is None or self._timing is None:
+            return self
+        timing = replace(
+            self._timing,
+            step_seconds=step.seconds,
+            utilization=step.utilization,
+            weight_bytes=step.weight_bytes,
+            gradient_bytes=step.gradient_bytes,
+        )
+        return SimulatedTime(timing, self._pace)
 
     @property
     def paced_step_seconds(self) -> float:

@@ -8,6 +8,7 @@ import os
 import threading
 
 import grpc
+import numpy as np
 
 from appliance.core.errors import ConflictError, WscError
 from appliance.core.plans.plan import verify
@@ -133,6 +134,14 @@ class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
         store = self._role.store_of(request.session)
         num_missing = store.commit_ingest(list(request.resource_names))
         return pods_pb2.CommitIngestReply(num_missing=num_missing)
+
+    def CountNonzeros(
+        self, request: pods_pb2.CountNonzerosRequest, context: grpc.ServicerContext
+    ) -> pods_pb2.CountNonzerosReply:
+        """Count the elements of state tensors that are not zero."""
+        store = self._role.store_of(request.session)
+        counts = [int(np.count_nonzero(store.read(name))) for name in request.resource_names]
+        return pods_pb2.CountNonzerosReply(counts=counts)
 
     def MoveToPersistent(
         self, request: pods_pb2.PersistentTensor, context: grpc.ServicerContext

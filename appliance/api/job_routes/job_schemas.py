@@ -11,6 +11,7 @@ from appliance.core.cluster.records import EventRecord, PodRecord
 from appliance.core.cluster.run import Point, RunProgress
 from appliance.core.cluster.run import RunSession as Session
 from appliance.core.queries.job_filter import JobLine
+from appliance.core.sparsity.masked_weights import MaskedWeights as Weights
 from appliance.management.jobs.job_edits import mark_of
 from appliance.management.jobs.job_service import JobView
 from appliance.management.jobs.queue_view import QueueEntry
@@ -161,6 +162,53 @@ class Progress(BaseModel):
         )
 
 
+class MaskedWeights(BaseModel):
+    """What the masks of a session let through of its weights, counted when its steps began."""
+
+    num_masked: int
+    """Weights that the program masks."""
+    num_sparse: int
+    """Those held and streamed by their non-zeros."""
+    num_elements: int
+    """Elements of all masked weights."""
+    num_nonzeros: int
+    """Elements that the masks let through."""
+    density: float
+    """Non-zeros over elements."""
+    broadcast_bytes_per_step: int | None
+    """What layer steps load in one step; null if no weight is sparse; so are the next four."""
+    dense_broadcast_bytes_per_step: int | None
+    """The same with whole tensors."""
+    saved_broadcast_bytes_per_step: int | None
+    simulated_step_seconds: float | None
+    simulated_dense_step_seconds: float | None
+    simulated_sparse_speedup: float | None
+    """Simulated step time with whole tensors over that without; null if no weight is sparse."""
+    dense_because: dict[str, int]
+    """Why the others are held whole, and how many weights for each reason."""
+
+    @classmethod
+    def of(cls, weights: Weights) -> "MaskedWeights":
+        """Return what is known of a session's masked weights."""
+        is_sparse = weights.speedup is not None
+        return cls(
+            num_masked=weights.num_masked,
+            num_sparse=weights.num_sparse,
+            num_elements=weights.num_elements,
+            num_nonzeros=weights.num_nonzeros,
+            density=weights.density,
+            broadcast_bytes_per_step=weights.broadcast_bytes if is_sparse else None,
+            dense_broadcast_bytes_per_step=weights.dense_broadcast_bytes if is_sparse else None,
+            saved_broadcast_bytes_per_step=weights.saved_bytes if is_sparse else None,
+            simulated_step_seconds=weights.simulated_step_seconds if is_sparse else None,
+            simulated_dense_step_seconds=weights.simulated_dense_step_seconds
+            if is_sparse
+            else None,
+            simulated_sparse_speedup=weights.speedup,
+            dense_because=dict(weights.dense_because),
+        )
+
+
 class RunSession(BaseModel):
     """A session that a job has run: a training or an evaluation."""
 
@@ -177,6 +225,8 @@ class RunSession(BaseModel):
     """Null while it runs, and if its job ended before it."""
     readings: dict[str, float]
     """Times and rates of the job, and of each system with its name in front."""
+    masked_weights: MaskedWeights | None
+    """Null if the program masks no weight."""
 
     @classmethod
     def of(cls, session: Session) -> "RunSession":
@@ -190,6 +240,9 @@ class RunSession(BaseModel):
             started_at=session.started_at,
             ended_at=session.ended_at,
             readings=session_readings(session.pods),
+            masked_weights=MaskedWeights.of(session.masked_weights)
+            if session.masked_weights
+            else None,
         )
 
 

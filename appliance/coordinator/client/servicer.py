@@ -15,7 +15,7 @@ from appliance.coordinator.console import Console
 from appliance.coordinator.failure import Failure
 from appliance.coordinator.options import CoordinatorOptions
 from appliance.coordinator.run.execution import Execution
-from appliance.coordinator.run.profiles import profiled_steps
+from appliance.coordinator.run.simulated.profiles import profiled_steps
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import Role
 from appliance.wire.joined_servicer import joined

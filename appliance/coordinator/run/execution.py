@@ -12,10 +12,15 @@ from appliance.coordinator.run.execution_context import ExecutionContext
 from appliance.coordinator.run.failure_reports import Failures, JobEnd
 from appliance.coordinator.run.gang import Gang
 from appliance.coordinator.run.persistent_tensors import PersistentTensors
-from appliance.coordinator.run.profiles import profile, store_simulated_views
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_pods import SessionPods
 from appliance.coordinator.run.session_times import SessionProgress, session_event
+from appliance.coordinator.run.simulated.profiles import profile, store_simulated_views
+from appliance.coordinator.run.simulated.sparse_session import (
+    SparseSession,
+    mask_tensors,
+    sparse_session,
+)
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import (
     ConflictError,
@@ -63,6 +68,7 @@ class Execution:
         self._profiled_steps = range(0)
         self._num_fetched = 0
         self._progress: SessionProgress | None = None
+        self._sparse = SparseSession()
         self.failures = Failures(
             context,
             JobEnd(
@@ -147,13 +153,8 @@ class Execution:
                 num_shards=self.gang.size.num_shards,
                 locate=lambda step, name: self._pods.locate_snapshot(self.session, step, name),
             )
-        store_simulated_views(
-            self._context.spec.work_dir,
-            self.session.number,
-            plan,
-            machine=self._context.machine,
-            num_systems=self.gang.size.num_systems,
-        )
+        self._sparse = SparseSession()
+        _store_views(self._context, self.session, self._sparse, self.gang.size.num_systems)
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -275,6 +276,7 @@ class Execution:
             range(wanted.start, end),
             machine=self._context.machine,
             num_systems=self.gang.size.num_systems,
+            densities=self._sparse.densities,
         )
 
     def close(self, reason: str) -> None:
@@ -328,15 +330,40 @@ class Execution:
         if self._context.initializer is not None:
             self._context.initializer.close()
         self._context.series.begin(session.number, batch_size=session.plan.batch_size)
+        self._pods.commit(session)
+        self._sparse = sparse_session(
+            session.plan,
+            self._pods.count_nonzeros(session, mask_tensors(session.plan)),
+            machine=self._context.machine,
+            num_systems=self.gang.size.num_systems,
+            num_shards=self.gang.size.num_shards,
+        )
+        if self._sparse.densities:
+            _store_views(self._context, self.session, self._sparse, self.gang.size.num_systems)
         self._progress = SessionProgress(
             session.number,
             schedule,
             is_training=changes_state(session.plan),
             clock=self._context.clock,
+            masked_weights=self._sparse.weights,
         )
         session.read_outputs(self._context.series.record)
-        self._pods.start(session, schedule)
+        self._pods.start(session, schedule, self._sparse.simulated)
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:
             self._session.close(reason)
+
+
+def _store_views(
+    context: ExecutionContext, session: Session, sparse: SparseSession, num_systems: int
+) -> None:
+    """Store what pages and csctl show of a program, by what is known of its weights."""
+    store_simulated_views(
+        context.spec.work_dir,
+        session.number,
+        session.plan,
+        machine=context.machine,
+        num_systems=num_systems,
+        densities=sparse.densities,
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.run import RunSchedule, SimulatedStep
 from appliance.core.plans.plan import Plan
 from appliance.wire.requests.cluster_details import GangSize
 from protos.appliance.appliance_service_pb2 import RunRequest
@@ -70,6 +70,17 @@ def start(session: int, schedule: RunSchedule) -> pods_pb2.StartRequest:
         checkpoint_steps=sorted(schedule.checkpoint_steps),
         first_step=schedule.first_step,
     )
+
+
+def start_system(request: pods_pb2.StartRequest, simulated: SimulatedStep) -> pods_pb2.StartRequest:
+    """Return what a system is started with that is told the simulated time of its steps."""
+    found = pods_pb2.StartRequest()
+    found.CopyFrom(request)
+    found.simulated.seconds = simulated.seconds
+    found.simulated.utilization = simulated.utilization
+    found.simulated.weight_bytes = simulated.weight_bytes
+    found.simulated.gradient_bytes = simulated.gradient_bytes
+    return found
 
 
 def commit(session: int, names: Iterable[str]) -> pods_pb2.CommitIngestRequest:

@@ -1,17 +1,17 @@
 """Requests to the pods of an execute job in its sessions, and their answers."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from google.protobuf.message import Message
 
 from appliance.coordinator.run import pod_requests
 from appliance.coordinator.run.background_call import BackgroundCall
-from appliance.coordinator.run.gang import Gang, Member
+from appliance.coordinator.run.gang import Gang, Member, Reply
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_times import completed_steps
-from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.run import RunSchedule, SimulatedStep
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import Role
 from appliance.core.plans.plan import Plan
@@ -64,18 +64,45 @@ class SessionPods:
         if loading is not None:
             loading.wait()
 
-    def start(self, session: Session, schedule: RunSchedule) -> None:
-        """Have the steps begin, once all initial values are written."""
+    def commit(self, session: Session) -> None:
+        """Tell MemoryX of the initial values, once all are written."""
         for shard, names in enumerate(session.write_back()):
             commit = pod_requests.commit(session.number, names)
             self._ask_memoryx(shard, "CommitIngest", commit, pods_pb2.CommitIngestReply)
+
+    def count_nonzeros(self, session: Session, names: Iterable[str]) -> Mapping[str, int]:
+        """Return how many elements of state tensors are not zero, before the steps begin."""
+        by_shard: dict[int, list[str]] = {}
+        for name in names:
+            by_shard.setdefault(session.shard_of(name), []).append(name)
+        found: dict[str, int] = {}
+        for shard, held in by_shard.items():
+            request = pods_pb2.CountNonzerosRequest(session=session.number, resource_names=held)
+            reply = self._ask_memoryx(shard, "CountNonzeros", request, pods_pb2.CountNonzerosReply)
+            found |= zip(held, reply.counts, strict=True)
+        return found
+
+    def start(
+        self, session: Session, schedule: RunSchedule, simulated: Mapping[int, SimulatedStep]
+    ) -> None:
+        """Have the steps begin.
+
+        Args:
+            session: The session, whose initial values MemoryX has.
+            schedule: Its steps.
+            simulated: What systems are told of their steps, by number.
+        """
         schedule = replace(schedule, first_step=self._first_step(session))
-        self._call_all("Start", pod_requests.start(session.number, schedule))
+        request = pod_requests.start(session.number, schedule)
+        requests: dict[Member, Message] = dict.fromkeys(self._gang.members, request)
+        for system, step in simulated.items():
+            requests[Role.CHIEF, system] = pod_requests.start_system(request, step)
+        self._gang.call("Start", requests, self._is_over)
 
     def finish(self, number: int, session: Session | None, *, wait_for_steps: bool) -> None:
         """Have a session end, and count the steps that it has trained."""
         request = pods_pb2.FinishRequest(session=number, wait_for_steps=wait_for_steps)
-        self._call_all("Finish", request)
+        self._gang.call("Finish", dict.fromkeys(self._gang.members, request), self._is_over)
         if session is None or session.schedule is None or not session.is_started:
             return
         if changes_state(session.plan):
@@ -139,13 +166,8 @@ class SessionPods:
         taken = steps_taken(session.plan, session.scalar)
         return self._num_trained if taken is None else taken
 
-    def _call_all(
-        self, method: str, request: pods_pb2.StartRequest | pods_pb2.FinishRequest
-    ) -> None:
-        everyone = dict.fromkeys(self._gang.members, request)
-        self._gang.call(method, everyone, self._is_over)
-
     def _ask_memoryx(
-        self, shard: int, method: str, request: Message, reply_type: type[Message]
-    ) -> None:
-        self._gang.ask((Role.WEIGHT, shard), pods_pb2_grpc.MemoryXStub, method, request, reply_type)
+        self, shard: int, method: str, request: Message, reply_type: type[Reply]
+    ) -> Reply:
+        member = (Role.WEIGHT, shard)
+        return self._gang.ask(member, pods_pb2_grpc.MemoryXStub, method, request, reply_type)

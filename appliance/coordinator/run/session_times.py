@@ -13,6 +13,8 @@ from appliance.core.cluster import readings
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.ids import Role
 from appliance.core.plans.plan import Execution
+from appliance.core.sparsity.masked_weights import MaskedWeights
+from appliance.wire.job_times import report_of
 from protos.wsc.v1.management_pb2 import JobEventReport, PodReport, RunSessionReport
 
 WINDOW_SECONDS = 60.0
@@ -73,14 +75,22 @@ class SessionProgress:
         schedule: Its steps.
         is_training: Whether it changes the weights.
         clock: Times the steps.
+        masked_weights: What its masks let through; None if the program masks no weight.
     """
 
     def __init__(
-        self, session: int, schedule: RunSchedule, *, is_training: bool, clock: Clock
+        self,
+        session: int,
+        schedule: RunSchedule,
+        *,
+        is_training: bool,
+        clock: Clock,
+        masked_weights: MaskedWeights | None = None,
     ) -> None:
         self._session, self._schedule = session, schedule
         self._is_training, self._clock = is_training, clock
         self._pace = Pace()
+        self._masked_weights = None if masked_weights is None else report_of(masked_weights)
 
     def report(self, pods: Reporting, *, is_over: bool = False) -> RunSessionReport:
         """Return how far it is by the pods' reports."""
@@ -97,6 +107,7 @@ class SessionProgress:
             step_seconds=seconds,
             is_training=self._is_training,
             is_over=is_over,
+            masked_weights=self._masked_weights,
         )
 
 

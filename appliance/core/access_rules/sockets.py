@@ -179,6 +179,7 @@ INNER_METHODS: Mapping[str, str] = {
     "/wsc.v1.Pod/Finish": "pod control",
     "/wsc.v1.Pod/Stop": "pod control",
     "/wsc.v1.MemoryX/CommitIngest": "pod control",
+    "/wsc.v1.MemoryX/CountNonzeros": "pod control",
     "/wsc.v1.MemoryX/MoveToPersistent": "pod control",
     "/wsc.v1.MemoryX/CarryOver": "pod control",
     "/wsc.v1.MemoryX/DeletePersistent": "pod control",

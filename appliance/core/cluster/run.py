@@ -6,6 +6,24 @@ from dataclasses import dataclass, field
 
 from appliance.core import quantities
 from appliance.core.ids import PodName
+from appliance.core.sparsity.masked_weights import MaskedWeights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedStep:
+    """What one system does in a step of a real wafer.
+
+    Attributes:
+        seconds: The step, of all systems together.
+        utilization: Multiply-adds of this system over those possible.
+        weight_bytes: Weights that stream in.
+        gradient_bytes: Gradients that stream out.
+    """
+
+    seconds: float
+    utilization: float
+    weight_bytes: float
+    gradient_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +37,15 @@ class RunSchedule:
         checkpoint_steps: 1-based numbers of the steps after which the state is kept for fetching.
         first_step: Training steps before the session's first one; random operations draw for
             `first_step` plus the session's step.
+        simulated: What a step takes on the system that is told, of a program with sparse weights;
+            None: as the system finds from the plan.
     """
 
     num_steps: int
     output_interval: int
     checkpoint_steps: frozenset[int]
     first_step: int = 0
+    simulated: SimulatedStep | None = None
 
     def keeps_outputs(self, step: int) -> bool:
         """Whether the outputs of a step (0-based) are stored for the client."""
@@ -118,6 +139,7 @@ class RunSession:
         started_at: When it was first heard of.
         ended_at: When it was over; None while it runs, or if its job ended before it.
         pods: The pods' last readings of it; empty before its end.
+        masked_weights: What its masks let through; None if the program masks no weight.
     """
 
     number: int
@@ -128,6 +150,7 @@ class RunSession:
     started_at: dt.datetime
     ended_at: dt.datetime | None = None
     pods: Mapping[PodName, PodReadings] = field(default_factory=dict)
+    masked_weights: MaskedWeights | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

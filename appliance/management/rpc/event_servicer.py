@@ -9,7 +9,7 @@ from appliance.core.cluster.run import RunSession
 from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
 from appliance.management.rpc.call_context import Context
-from appliance.wire.job_times import session_readings
+from appliance.wire.job_times import masked_weight_numbers, session_readings
 from protos.wsc.v1 import events_pb2 as pb
 from protos.wsc.v1 import events_pb2_grpc
 
@@ -61,7 +61,13 @@ def _run_session(session: RunSession) -> pb.RunSession:
         step_seconds=session.step_seconds,
         started=_timestamp(session.started_at),
         ended=_timestamp(session.ended_at) if session.ended_at else None,
-        readings=session_readings(session.pods),
+        readings={
+            **session_readings(session.pods),
+            **masked_weight_numbers(session.masked_weights),
+        },
+        masked_weights=" ".join(session.masked_weights.in_words())
+        if session.masked_weights
+        else "",
     )
 
 

@@ -19,6 +19,7 @@ from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.rpc.call_context import Context
 from appliance.management.rpc.client.client_streams import Presence
 from appliance.storage.queue.series import MAX_NAME
+from appliance.wire.job_times import masked_weights_of
 from protos.wsc.v1 import management_pb2 as pb
 from protos.wsc.v1 import management_pb2_grpc
 
@@ -152,6 +153,9 @@ class InnerServicer(management_pb2_grpc.ManagementServicer):
             pods={PodName(pod.pod): _readings(pod) for pod in request.pods}
             if report.is_over
             else {},
+            masked_weights=masked_weights_of(report.masked_weights)
+            if report.HasField("masked_weights")
+            else None,
         )
 
     def _event(self, job: JobId, report: pb.JobEventReport) -> EventRecord:

@@ -19,7 +19,7 @@ from appliance.management.store import versions
 from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.wire import resources
-from appliance.wire.job_times import ended_properties, progress_properties
+from appliance.wire.job_times import ended_properties, masked_weight_properties, progress_properties
 from appliance.wire.profiles import find_profile
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
@@ -193,7 +193,10 @@ class ResourceViews:
         sessions = self._jobs.run_sessions.of_job(view.job.id)
         if not sessions:
             return {}
-        last = {"num_run_sessions": str(len(sessions))}
+        last = {
+            "num_run_sessions": str(len(sessions)),
+            **masked_weight_properties(sessions[-1].masked_weights),
+        }
         if now := self._progress(view.job.id):
             return {**last, **now}
         return {**last, **ended_properties(sessions[-1])}

@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from appliance.core.cluster.run import PodReadings, RunSession
 from appliance.core.ids import JobId, PodName
+from appliance.core.sparsity.masked_weights import MaskedWeights
 from appliance.storage.engine.database import Database
 from appliance.storage.schema.tables import RunSessionRow
 
@@ -38,6 +39,8 @@ class RunSessionRepository:
             row.is_training, row.num_steps = seen.is_training, seen.num_steps
             row.completed_steps, row.step_seconds = seen.completed_steps, seen.step_seconds
             row.ended_at, row.readings = seen.ended_at, _values(seen.pods)
+            masked = seen.masked_weights
+            row.masked_weights = None if masked is None else asdict(masked)
 
     def count(self, job: JobId) -> int:
         """Return how many sessions a job has run."""
@@ -67,4 +70,5 @@ def _record(row: RunSessionRow) -> RunSession:
         started_at=row.started_at,
         ended_at=row.ended_at,
         pods={PodName(name): PodReadings(**values) for name, values in row.readings.items()},
+        masked_weights=MaskedWeights(**row.masked_weights) if row.masked_weights else None,
     )

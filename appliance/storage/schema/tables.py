@@ -191,8 +191,9 @@ class RunSessionRow(Base):
     step_seconds: Mapped[float] = mapped_column(Double)
     started_at: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]
-    # `Any`: of each pod what `PodReadings` has.
+    # `Any`: of each pod what `PodReadings` has, and what `MaskedWeights` has.
     readings: Mapped[dict[str, Any]] = mapped_column(JSON)
+    masked_weights: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class EventRow(Base):

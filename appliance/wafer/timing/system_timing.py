@@ -53,13 +53,19 @@ class SystemTiming:
         return self.gradient_bytes / self.step_seconds
 
 
-def plan_timing(plan: Plan, *, machine: Machine, num_systems: int) -> StepTiming:
+def plan_timing(
+    plan: Plan,
+    *,
+    machine: Machine,
+    num_systems: int,
+    densities: Mapping[str, float] | None = None,
+) -> StepTiming:
     """Return the simulated time of a plan's step on all its systems; see `system_timing`.
 
     Of a plan in pipelined execution too, for which `micro_batch` is a system's whole share.
     """
     share = split_batch(plan.batch_size, num_systems)[0].size
-    program = program_step(plan, name=plan.key)
+    program = program_step(plan, name=plan.key, densities=densities)
     return _share_timing(plan, program, machine, num_systems=num_systems, share=share)
 
 

@@ -145,7 +145,10 @@ def get_job(
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Show a job with its pods, role by role; or several, one after the other."""
+    """Show a job with its pods, role by role, its times and what masks of its weights save.
+
+    Several jobs are shown one after the other.
+    """
     if len(names) > 1:
         if watch or session is not None:
             raise UserError("Only one job can be shown with --watch or --session.")
@@ -195,6 +198,8 @@ def _session_tables(session: RunSession, now: dt.datetime, *, wide: bool, colour
     parts = [render(session_columns(now), [session], wide=wide, coloured=coloured)]
     if times := tuple(system_times(session.readings)):
         parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
+    if session.masked_weights:
+        parts.append(f"Masked weights: {session.masked_weights}")
     return "\n\n".join(parts)
 
 
@@ -209,6 +214,8 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
     times = tuple(system_times(job.meta.properties))
     if times:
         parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
+    if masked := job.meta.properties.get("masked_weights_summary"):
+        parts.append(f"Masked weights: {masked}")
     if job.status.error_replicas:
         parts.append(render(FAILURE_COLUMNS, job.status.error_replicas, wide=wide))
     if reason(job):

@@ -133,6 +133,7 @@ class RunSession(_message.Message):
     STARTED_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
     READINGS_FIELD_NUMBER: _builtins.int
+    MASKED_WEIGHTS_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     """From 1."""
     is_training: _builtins.bool
@@ -141,6 +142,8 @@ class RunSession(_message.Message):
     completed_steps: _builtins.int
     step_seconds: _builtins.float
     """Wall time of a step, lately; 0 while none is complete."""
+    masked_weights: _builtins.str
+    """For people; empty if the program masks no weight."""
     @_builtins.property
     def started(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -162,10 +165,11 @@ class RunSession(_message.Message):
         started: _timestamp_pb2.Timestamp | None = ...,
         ended: _timestamp_pb2.Timestamp | None = ...,
         readings: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        masked_weights: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed_steps", b"completed_steps", "ended", b"ended", "is_training", b"is_training", "num_steps", b"num_steps", "readings", b"readings", "session", b"session", "started", b"started", "step_seconds", b"step_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed_steps", b"completed_steps", "ended", b"ended", "is_training", b"is_training", "masked_weights", b"masked_weights", "num_steps", b"num_steps", "readings", b"readings", "session", b"session", "started", b"started", "step_seconds", b"step_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

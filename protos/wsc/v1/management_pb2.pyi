@@ -288,6 +288,7 @@ class RunSessionReport(_message.Message):
     STEP_SECONDS_FIELD_NUMBER: _builtins.int
     IS_TRAINING_FIELD_NUMBER: _builtins.int
     IS_OVER_FIELD_NUMBER: _builtins.int
+    MASKED_WEIGHTS_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     """From 1."""
     num_steps: _builtins.int
@@ -297,6 +298,10 @@ class RunSessionReport(_message.Message):
     is_training: _builtins.bool
     """It changes the weights; else it evaluates."""
     is_over: _builtins.bool
+    @_builtins.property
+    def masked_weights(self) -> Global___MaskedWeights:
+        """Unset if the program masks no weight."""
+
     def __init__(
         self,
         *,
@@ -306,14 +311,86 @@ class RunSessionReport(_message.Message):
         step_seconds: _builtins.float = ...,
         is_training: _builtins.bool = ...,
         is_over: _builtins.bool = ...,
+        masked_weights: Global___MaskedWeights | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["masked_weights", b"masked_weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed_steps", b"completed_steps", "is_over", b"is_over", "is_training", b"is_training", "num_steps", b"num_steps", "session", b"session", "step_seconds", b"step_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed_steps", b"completed_steps", "is_over", b"is_over", "is_training", b"is_training", "masked_weights", b"masked_weights", "num_steps", b"num_steps", "session", b"session", "step_seconds", b"step_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunSessionReport: _TypeAlias = RunSessionReport  # noqa: Y015
+
+@_typing.final
+class MaskedWeights(_message.Message):
+    """What the masks of a session let through of its weights, counted when its steps began."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DenseBecauseEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NUM_MASKED_FIELD_NUMBER: _builtins.int
+    NUM_SPARSE_FIELD_NUMBER: _builtins.int
+    NUM_ELEMENTS_FIELD_NUMBER: _builtins.int
+    NUM_NONZEROS_FIELD_NUMBER: _builtins.int
+    BROADCAST_BYTES_FIELD_NUMBER: _builtins.int
+    DENSE_BROADCAST_BYTES_FIELD_NUMBER: _builtins.int
+    SIMULATED_STEP_SECONDS_FIELD_NUMBER: _builtins.int
+    SIMULATED_DENSE_STEP_SECONDS_FIELD_NUMBER: _builtins.int
+    DENSE_BECAUSE_FIELD_NUMBER: _builtins.int
+    num_masked: _builtins.int
+    num_sparse: _builtins.int
+    """Those held and streamed by their non-zeros."""
+    num_elements: _builtins.int
+    """Of all masked weights."""
+    num_nonzeros: _builtins.int
+    broadcast_bytes: _builtins.int
+    """In one step; 0 if no weight is sparse."""
+    dense_broadcast_bytes: _builtins.int
+    simulated_step_seconds: _builtins.float
+    simulated_dense_step_seconds: _builtins.float
+    @_builtins.property
+    def dense_because(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Why the others are held whole, and how many weights for each reason."""
+
+    def __init__(
+        self,
+        *,
+        num_masked: _builtins.int = ...,
+        num_sparse: _builtins.int = ...,
+        num_elements: _builtins.int = ...,
+        num_nonzeros: _builtins.int = ...,
+        broadcast_bytes: _builtins.int = ...,
+        dense_broadcast_bytes: _builtins.int = ...,
+        simulated_step_seconds: _builtins.float = ...,
+        simulated_dense_step_seconds: _builtins.float = ...,
+        dense_because: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broadcast_bytes", b"broadcast_bytes", "dense_because", b"dense_because", "dense_broadcast_bytes", b"dense_broadcast_bytes", "num_elements", b"num_elements", "num_masked", b"num_masked", "num_nonzeros", b"num_nonzeros", "num_sparse", b"num_sparse", "simulated_dense_step_seconds", b"simulated_dense_step_seconds", "simulated_step_seconds", b"simulated_step_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MaskedWeights: _TypeAlias = MaskedWeights  # noqa: Y015
 
 @_typing.final
 class SeriesPoint(_message.Message):

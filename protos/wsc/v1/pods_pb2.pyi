@@ -339,6 +339,7 @@ class StartRequest(_message.Message):
     OUTPUT_INTERVAL_FIELD_NUMBER: _builtins.int
     CHECKPOINT_STEPS_FIELD_NUMBER: _builtins.int
     FIRST_STEP_FIELD_NUMBER: _builtins.int
+    SIMULATED_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     num_steps: _builtins.int
     output_interval: _builtins.int
@@ -348,6 +349,10 @@ class StartRequest(_message.Message):
     def checkpoint_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """1-based."""
 
+    @_builtins.property
+    def simulated(self) -> Global___SimulatedStep:
+        """To a system, of a program with sparse weights: what a step takes, now that the masks are known."""
+
     def __init__(
         self,
         *,
@@ -356,14 +361,47 @@ class StartRequest(_message.Message):
         output_interval: _builtins.int = ...,
         checkpoint_steps: _abc.Iterable[_builtins.int] | None = ...,
         first_step: _builtins.int = ...,
+        simulated: Global___SimulatedStep | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["simulated", b"simulated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_steps", b"checkpoint_steps", "first_step", b"first_step", "num_steps", b"num_steps", "output_interval", b"output_interval", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_steps", b"checkpoint_steps", "first_step", b"first_step", "num_steps", b"num_steps", "output_interval", b"output_interval", "session", b"session", "simulated", b"simulated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartRequest: _TypeAlias = StartRequest  # noqa: Y015
+
+@_typing.final
+class SimulatedStep(_message.Message):
+    """What one system does in a step of a real wafer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECONDS_FIELD_NUMBER: _builtins.int
+    UTILIZATION_FIELD_NUMBER: _builtins.int
+    WEIGHT_BYTES_FIELD_NUMBER: _builtins.int
+    GRADIENT_BYTES_FIELD_NUMBER: _builtins.int
+    seconds: _builtins.float
+    utilization: _builtins.float
+    """Multiply-adds done over those possible."""
+    weight_bytes: _builtins.float
+    """Into the system, and out of it."""
+    gradient_bytes: _builtins.float
+    def __init__(
+        self,
+        *,
+        seconds: _builtins.float = ...,
+        utilization: _builtins.float = ...,
+        weight_bytes: _builtins.float = ...,
+        gradient_bytes: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gradient_bytes", b"gradient_bytes", "seconds", b"seconds", "utilization", b"utilization", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SimulatedStep: _TypeAlias = SimulatedStep  # noqa: Y015
 
 @_typing.final
 class StartReply(_message.Message):
@@ -524,6 +562,51 @@ class CommitIngestReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CommitIngestReply: _TypeAlias = CommitIngestReply  # noqa: Y015
+
+@_typing.final
+class CountNonzerosRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    RESOURCE_NAMES_FIELD_NUMBER: _builtins.int
+    session: _builtins.int
+    @_builtins.property
+    def resource_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        session: _builtins.int = ...,
+        resource_names: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource_names", b"resource_names", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountNonzerosRequest: _TypeAlias = CountNonzerosRequest  # noqa: Y015
+
+@_typing.final
+class CountNonzerosReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """In the order of the names."""
+
+    def __init__(
+        self,
+        *,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountNonzerosReply: _TypeAlias = CountNonzerosReply  # noqa: Y015
 
 @_typing.final
 class PersistentTensor(_message.Message):

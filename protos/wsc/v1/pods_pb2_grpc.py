@@ -418,6 +418,11 @@ class MemoryXStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CommitIngestRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CommitIngestReply.FromString,
                 _registered_method=True)
+        self.CountNonzeros = channel.unary_unary(
+                '/wsc.v1.MemoryX/CountNonzeros',
+                request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CountNonzerosRequest.SerializeToString,
+                response_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CountNonzerosReply.FromString,
+                _registered_method=True)
         self.MoveToPersistent = channel.unary_unary(
                 '/wsc.v1.MemoryX/MoveToPersistent',
                 request_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.PersistentTensor.SerializeToString,
@@ -456,6 +461,13 @@ class MemoryXServicer:
 
     def CommitIngest(self, request, context):
         """State tensors whose bytes the coordinator has written into the store.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountNonzeros(self, request, context):
+        """How many elements of state tensors are not zero; before the steps begin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -509,6 +521,11 @@ def add_MemoryXServicer_to_server(servicer, server):
                     servicer.CommitIngest,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CommitIngestRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CommitIngestReply.SerializeToString,
+            ),
+            'CountNonzeros': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountNonzeros,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CountNonzerosRequest.FromString,
+                    response_serializer=protos_dot_wsc_dot_v1_dot_pods__pb2.CountNonzerosReply.SerializeToString,
             ),
             'MoveToPersistent': grpc.unary_unary_rpc_method_handler(
                     servicer.MoveToPersistent,
@@ -569,6 +586,33 @@ class MemoryX:
             '/wsc.v1.MemoryX/CommitIngest',
             protos_dot_wsc_dot_v1_dot_pods__pb2.CommitIngestRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_pods__pb2.CommitIngestReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountNonzeros(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.MemoryX/CountNonzeros',
+            protos_dot_wsc_dot_v1_dot_pods__pb2.CountNonzerosRequest.SerializeToString,
+            protos_dot_wsc_dot_v1_dot_pods__pb2.CountNonzerosReply.FromString,
             options,
             channel_credentials,
             insecure,

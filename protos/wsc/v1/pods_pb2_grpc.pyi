@@ -166,6 +166,8 @@ class MemoryXStub:
     def __new__(cls, channel: _aio.Channel) -> MemoryXAsyncStub: ...
     CommitIngest: _grpc.UnaryUnaryMultiCallable[_pods_pb2.CommitIngestRequest, _pods_pb2.CommitIngestReply]
     """State tensors whose bytes the coordinator has written into the store."""
+    CountNonzeros: _grpc.UnaryUnaryMultiCallable[_pods_pb2.CountNonzerosRequest, _pods_pb2.CountNonzerosReply]
+    """How many elements of state tensors are not zero; before the steps begin."""
     MoveToPersistent: _grpc.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]
     """Keeps a state tensor's present value for later sessions of the job."""
     CarryOver: _grpc.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]
@@ -185,6 +187,8 @@ class MemoryXAsyncStub(MemoryXStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CommitIngest: _aio.UnaryUnaryMultiCallable[_pods_pb2.CommitIngestRequest, _pods_pb2.CommitIngestReply]  # type: ignore[assignment]
     """State tensors whose bytes the coordinator has written into the store."""
+    CountNonzeros: _aio.UnaryUnaryMultiCallable[_pods_pb2.CountNonzerosRequest, _pods_pb2.CountNonzerosReply]  # type: ignore[assignment]
+    """How many elements of state tensors are not zero; before the steps begin."""
     MoveToPersistent: _aio.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]  # type: ignore[assignment]
     """Keeps a state tensor's present value for later sessions of the job."""
     CarryOver: _aio.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]  # type: ignore[assignment]
@@ -207,6 +211,14 @@ class MemoryXServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_pods_pb2.CommitIngestReply, _abc.Awaitable[_pods_pb2.CommitIngestReply]]:
         """State tensors whose bytes the coordinator has written into the store."""
+
+    @_abc_1.abstractmethod
+    def CountNonzeros(
+        self,
+        request: _pods_pb2.CountNonzerosRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pods_pb2.CountNonzerosReply, _abc.Awaitable[_pods_pb2.CountNonzerosReply]]:
+        """How many elements of state tensors are not zero; before the steps begin."""
 
     @_abc_1.abstractmethod
     def MoveToPersistent(

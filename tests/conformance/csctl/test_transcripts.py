@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from appliance.core.sparsity.masked_weights import MaskedWeights
+from appliance.wire.job_times import masked_weight_properties
 from csctl.command_line.version import csctl_version
 from protos.csctl import resources_pb2
 from protos.csctl.resources_pb2 import Job, NodeInfo
@@ -68,7 +70,21 @@ def _running_job() -> Job:
     )
     for role, count in (("coordinator", 1), ("weight", 1), ("broadcastreduce", 1), ("chief", 2)):
         add_pods(job, role, count, node="node0")
+    job.meta.properties.update(masked_weight_properties(_MASKED))
     return job
+
+
+_MASKED = MaskedWeights(
+    num_masked=48,
+    num_sparse=46,
+    num_elements=100_663_296,
+    num_nonzeros=10_066_330,
+    broadcast_bytes=52_000_000,
+    dense_broadcast_bytes=400_000_000,
+    simulated_step_seconds=0.001,
+    simulated_dense_step_seconds=0.0025,
+    dense_because={"the program changes its mask": 2},
+)
 
 
 def _compile_job() -> Job:

@@ -1,6 +1,6 @@
 import pytest
 
-from appliance.coordinator.run.profiles import profile, profiled_steps
+from appliance.coordinator.run.simulated.profiles import profile, profiled_steps
 from appliance.core.errors import UserError
 from appliance.wafer.hardware import CS2
 from appliance.wafer.timing.system_timing import plan_timing

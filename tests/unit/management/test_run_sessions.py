@@ -9,6 +9,7 @@ from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId, PodName
+from appliance.core.sparsity.masked_weights import MaskedWeights
 from appliance.management.jobs.run_sessions import RunSessions
 from appliance.management.reconciler.inbox import Wake
 from appliance.management.reconciler.mailbox import Mailbox
@@ -65,9 +66,13 @@ def test_the_readings_of_a_session_stay_when_another_follows(state):
     sessions.note(job, session(state, 1, 600, ended_at=now, pods=pods))
     assert mailbox.inbox.get_nowait() == Wake()
     assert sessions.progress(JOB) is None
-    sessions.note(job, session(state, 2, 5, is_training=False))
+    masked = MaskedWeights(
+        num_masked=2, num_sparse=1, num_elements=8, num_nonzeros=2, dense_because={"x": 1}
+    )
+    sessions.note(job, session(state, 2, 5, is_training=False, masked_weights=masked))
     training, evaluation = sessions.of_job(JOB)
     assert (training.completed_steps, training.pods) == (600, pods)
+    assert (training.masked_weights, evaluation.masked_weights) == (None, masked)
     assert (evaluation.is_training, evaluation.ended_at) == (False, None)
     assert sessions.one(JOB, 1) == training
     with pytest.raises(NotFoundError, match=r"no session 3: it has run 2"):

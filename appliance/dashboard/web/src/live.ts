@@ -74,6 +74,9 @@ const SETTLE_MS = 200;
 /** Rows that are only passed while scrolling are not asked for. */
 const SCROLL_MS = 60;
 
+/** After an answer that failed; the rows are asked for again then. */
+const RETRY_MS = 2000;
+
 interface Keeper {
   schedule: () => void;
   stop: () => void;
@@ -190,8 +193,15 @@ export function useWindow<T, P extends Page<T>>(path: string, wanted: Wanted): W
         for (const old of forgettable(chunks.keys(), list.current.needed())) chunks.delete(old);
         setProblem(undefined);
       } catch (error) {
-        // It stays in `asked`: the next change asks again, not the next drawing of the page.
-        if (!abort.signal.aborted) setProblem(problemOf(error));
+        // It stays in `asked` for a while: not every drawing of the page asks again. Where nothing
+        // changes nobody else would, and the rows seen would never come.
+        if (!abort.signal.aborted) {
+          setProblem(problemOf(error));
+          setTimeout(() => {
+            asked.delete(offset);
+            if (!abort.signal.aborted) redraw((count) => count + 1);
+          }, RETRY_MS);
+        }
       }
       if (!abort.signal.aborted) redraw((count) => count + 1);
     };

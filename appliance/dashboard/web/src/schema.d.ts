@@ -1818,6 +1818,38 @@ export interface components {
             items: components["schemas"]["Maintenance"][];
         };
         /**
+         * MaskedWeights
+         * @description What the masks of a session let through of its weights, counted when its steps began.
+         */
+        MaskedWeights: {
+            /** Broadcast Bytes Per Step */
+            broadcast_bytes_per_step: number | null;
+            /** Dense Because */
+            dense_because: {
+                [key: string]: number;
+            };
+            /** Dense Broadcast Bytes Per Step */
+            dense_broadcast_bytes_per_step: number | null;
+            /** Density */
+            density: number;
+            /** Num Elements */
+            num_elements: number;
+            /** Num Masked */
+            num_masked: number;
+            /** Num Nonzeros */
+            num_nonzeros: number;
+            /** Num Sparse */
+            num_sparse: number;
+            /** Saved Broadcast Bytes Per Step */
+            saved_broadcast_bytes_per_step: number | null;
+            /** Simulated Dense Step Seconds */
+            simulated_dense_step_seconds: number | null;
+            /** Simulated Sparse Speedup */
+            simulated_sparse_speedup: number | null;
+            /** Simulated Step Seconds */
+            simulated_step_seconds: number | null;
+        };
+        /**
          * Me
          * @description Who asks.
          */
@@ -2424,6 +2456,7 @@ export interface components {
             ended_at: string | null;
             /** Is Training */
             is_training: boolean;
+            masked_weights: components["schemas"]["MaskedWeights"] | null;
             /** Num Steps */
             num_steps: number;
             /** Readings */

@@ -14,6 +14,7 @@ import { nameOf } from "../parts/JobName";
 import { Logs } from "../parts/LogView";
 import { ModuleProfile } from "../parts/ModuleProfile";
 import { progressText } from "../parts/progress";
+import { RunSessions } from "../parts/RunSessions";
 import { SwarmxTree } from "../parts/SwarmxTree";
 import { Table } from "../parts/Table";
 
@@ -47,7 +48,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       {job.message && <p class="quiet">{job.message}</p>}
       <ProgressBar job={job} />
       <Overview job={job} />
-      {job.num_run_sessions > 1 && <Sessions id={id} />}
+      {job.type === "execute" && job.num_run_sessions > 0 && <RunSessions id={id} isWhole={job.num_run_sessions > 1} />}
       {job.waiting && <WaitingCard waiting={job.waiting} />}
       <PhaseLine job={job} />
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
@@ -89,7 +90,7 @@ function Overview({ job }: { job: JobView }): JSX.Element {
           ["Systems", job.systems.length ? job.systems.join(", ") : `${job.num_systems} wanted`],
           ...(job.progress ? [] : [["Progress", progressOf(job)] as const]),
           ["Submitted", clock(job.created_at)],
-          ["Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
+          [job.ended_at ? "Ran for" : "Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
           ["Workflow", job.workflow || "none"],
         ]}
       />
@@ -107,48 +108,6 @@ const progressOf = ({ progress, pods, type, num_run_sessions }: JobView): string
   if (num_run_sessions > 1) return `${num_run_sessions} sessions, listed below`;
   const step = Math.max(0, ...pods.map((pod) => pod.step));
   return type === "execute" && step ? `step ${step.toLocaleString("en-US")}` : "none";
-};
-
-/** Every session of the job: trainings and evaluations, each with its own readings. */
-function Sessions({ id }: { id: string }): JSX.Element {
-  const { value } = useLive<Schemas["RunSessionList"]>(`/jobs/${id}/sessions`, { topics: ["job", "progress"], id });
-  return (
-    <Card title="Sessions">
-      <Table>
-        <thead>
-          <tr>
-            <th class="num">Session</th>
-            <th>Kind</th>
-            <th>Progress</th>
-            <th class="num">Step here</th>
-            <th class="num">Simulated step</th>
-            <th class="num">Simulated samples/s</th>
-            <th>Wafer</th>
-          </tr>
-        </thead>
-        <tbody>
-          {value?.items.map((each) => (
-            <tr key={each.session}>
-              <td class="num">{each.session}</td>
-              <td>{each.is_training ? "training" : "evaluation"}</td>
-              <td>{progressText(each)}</td>
-              <td class="num">{each.step_seconds ? duration(each.step_seconds) : "-"}</td>
-              <td class="num">{reading(each, "simulated_step_seconds", duration)}</td>
-              <td class="num">{reading(each, "simulated_samples_per_second", figure)}</td>
-              <td>
-                <Link href={`/jobs/${id}/wafer?session=${each.session}`}>wafer</Link>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </Table>
-    </Card>
-  );
-}
-
-const reading = (session: Schemas["RunSession"], name: string, write: (value: number) => string): string => {
-  const value = session.readings[name];
-  return value === undefined ? "-" : write(value);
 };
 
 export function WaitingCard({ waiting }: { waiting: NonNullable<JobView["waiting"]> }): JSX.Element {

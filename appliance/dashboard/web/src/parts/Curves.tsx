@@ -8,9 +8,10 @@ import { useLive } from "../live";
 import { Card, Empty, seriesColor } from "./basics";
 import { Chart, type Series } from "./Chart";
 import { inOrder, outputTitle } from "./outputs";
-import { align, type Curve, merge, StepCounter, thin } from "./curves";
+import { align, apart, type Curve, merge, seriesOf, StepCounter, thin } from "./curves";
 
 type Answer = Schemas["Series"];
+type Sessions = Schemas["RunSessionList"];
 type JobPage = Schemas["JobPage"];
 
 const MAX_POINTS = 2000;
@@ -36,16 +37,28 @@ function useSeries(id: string, isEnded: boolean): Training {
       counters.set(name, found);
       return found;
     };
-    const placed = (series: Answer["series"]): Record<string, Curve> =>
+    const placed = (series: ReturnType<typeof apart>): Record<string, Curve> =>
       Object.fromEntries(Object.entries(series).map(([name, points]) => [name, counterOf(name).place(points)]));
+    const known = new Set<number>();
+    const evaluations = new Set<number>();
+    const learnKinds = async (series: Answer["series"]): Promise<void> => {
+      const sessions = new Set(Object.values(series).flatMap((points) => points.map((point) => point.session)));
+      if ([...sessions].every((session) => known.has(session))) return;
+      const { items } = await get<Sessions>(`/jobs/${id}/sessions`, abort.signal);
+      for (const { session, is_training } of items) {
+        known.add(session);
+        if (!is_training) evaluations.add(session);
+      }
+    };
     let timer: ReturnType<typeof setTimeout> | undefined;
     const ask = async (): Promise<void> => {
       try {
         const answer = await get<Answer>(`/jobs/${id}/series?after=${after.current}`, abort.signal);
         const isNews = answer.next !== after.current;
+        await learnKinds(answer.series);
         after.current = answer.next;
         if (isNews) {
-          const fresh = placed(answer.series);
+          const fresh = placed(apart(answer.series, evaluations));
           setTitles((old) => ({ ...old, ...answer.titles }));
           setCurves((old) => merge(old, fresh));
         }
@@ -67,10 +80,11 @@ export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.E
   const { curves: own, titles } = useSeries(id, isEnded);
   const [other, setOther] = useState("");
   const others = useLive<JobPage>("/jobs?type=execute&all_states=true&order=newest&limit=50", { topics: ["job"] });
-  const names = inOrder(Object.keys(own), titles);
+  const names = ordered(Object.keys(own), titles);
+  const hasEvaluations = names.some((name) => seriesOf(name).isEvaluation);
   return (
     <Card
-      title="Training"
+      title={hasEvaluations ? "Training and evaluation" : "Training"}
       actions={
         <label class="small">
           compare with{" "}
@@ -93,6 +107,22 @@ export function Curves({ id, isEnded }: { id: string; isEnded: boolean }): JSX.E
   );
 }
 
+/** Curves of training first, then those of evaluations. */
+function ordered(curves: readonly string[], titles: Record<string, string>): string[] {
+  const rank = new Map(inOrder([...new Set(curves.map((curve) => seriesOf(curve).name))], titles).map((name, place) => [name, place]));
+  const place = (curve: string): number => {
+    const { name, isEvaluation } = seriesOf(curve);
+    return (rank.get(name) ?? 0) + (isEvaluation ? rank.size : 0);
+  };
+  return [...curves].sort((a, b) => place(a) - place(b));
+}
+
+/** What a curve is called: that of evaluations says so. */
+function curveTitle(curve: string, titles: Record<string, string>): string {
+  const { name, isEvaluation } = seriesOf(curve);
+  return isEvaluation ? `evaluation: ${outputTitle(name, titles)}` : outputTitle(name, titles);
+}
+
 function Compared({ own, names, titles, id, other }: { own: Record<string, Curve>; names: string[]; titles: Record<string, string>; id: string; other: string }): JSX.Element {
   const { curves: theirs } = useSeries(other, false);
   return (
@@ -112,7 +142,7 @@ function Panels({ curves, names, titles }: { curves: { job: string; curves: Reco
   return (
     <div class="panels">
       {names.map((name, index) => (
-        <Panel key={name} name={outputTitle(name, titles)} index={index} curves={curves.map((each) => ({ job: each.job, curve: each.curves[name] ?? [] }))} />
+        <Panel key={name} name={curveTitle(name, titles)} index={index} curves={curves.map((each) => ({ job: each.job, curve: each.curves[name] ?? [] }))} />
       ))}
     </div>
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { align, merge, StepCounter, thin } from "./curves";
+import { align, apart, merge, seriesOf, StepCounter, thin } from "./curves";
 
 describe("curves", () => {
   it("grow at their end", () => {
@@ -24,6 +24,13 @@ describe("curves", () => {
     const at = (session: number, step: number) => ({ session, step, value: step });
     expect(counter.place([at(1, 1), at(1, 2), at(2, 1)]).map((each) => each.step)).toEqual([1, 2, 3]);
     expect(counter.place([at(2, 2), at(3, 1)]).map((each) => each.step)).toEqual([4, 5]);
+  });
+
+  it("of evaluations are not those of training", () => {
+    const at = (session: number) => ({ session, step: 1, value: session });
+    const found = apart({ loss: [at(1), at(2), at(3)], lr: [at(1)] }, new Set([2]));
+    expect(found).toEqual({ loss: [at(1), at(3)], "evaluation: loss": [at(2)], lr: [at(1)] });
+    expect(Object.keys(found).map(seriesOf)).toContainEqual({ name: "loss", isEvaluation: true });
   });
 
   it("share one axis, with gaps where one has no value", () => {

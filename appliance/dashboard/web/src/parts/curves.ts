@@ -43,6 +43,22 @@ export interface SessionPoint extends Point {
   session: number;
 }
 
+const EVALUATION = "evaluation: ";
+
+/** Name the curves of sessions that evaluate apart from those of sessions that train. */
+export function apart(series: Readonly<Record<string, readonly SessionPoint[]>>, evaluations: ReadonlySet<number>): Record<string, readonly SessionPoint[]> {
+  const found: Record<string, SessionPoint[]> = {};
+  for (const [name, points] of Object.entries(series))
+    for (const point of points) (found[evaluations.has(point.session) ? EVALUATION + name : name] ??= []).push(point);
+  return found;
+}
+
+/** The series that a curve is of, and whether evaluations made it. */
+export function seriesOf(curve: string): { name: string; isEvaluation: boolean } {
+  const isEvaluation = curve.startsWith(EVALUATION);
+  return { name: isEvaluation ? curve.slice(EVALUATION.length) : curve, isEvaluation };
+}
+
 /** Count steps on through a job's sessions, behind what `old` has reached. */
 export class StepCounter {
   private session = 0;

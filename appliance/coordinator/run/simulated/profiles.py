@@ -7,6 +7,7 @@ format, which the client writes.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,7 +48,12 @@ def profiled_steps(request: LoadRequest) -> range:
 
 
 def profile(
-    plan: Plan, steps: range, *, machine: Machine, num_systems: int
+    plan: Plan,
+    steps: range,
+    *,
+    machine: Machine,
+    num_systems: int,
+    densities: Mapping[str, float] | None = None,
 ) -> list[FinalizeResponse.EventTrace]:
     """Return the trace of some steps of a plan; all systems go in step, so it holds for each.
 
@@ -56,15 +62,22 @@ def profile(
         steps: The steps, those alone that were completed.
         machine: What each system is.
         num_systems: How many.
+        densities: Of what layer steps load and send by its non-zeros.
     """
     if not steps or not plan.layer_steps:
         return []
-    timing = plan_timing(plan, machine=machine, num_systems=num_systems)
+    timing = plan_timing(plan, machine=machine, num_systems=num_systems, densities=densities)
     return [_event(span, plan) for span in run_spans(timing, steps)]
 
 
 def store_simulated_views(
-    work_dir: Path, session: int, plan: Plan, *, machine: Machine, num_systems: int
+    work_dir: Path,
+    session: int,
+    plan: Plan,
+    *,
+    machine: Machine,
+    num_systems: int,
+    densities: Mapping[str, float] | None = None,
 ) -> None:
     """Store in a job's work directory what pages and csctl show of its program.
 
@@ -74,13 +87,16 @@ def store_simulated_views(
         plan: What was loaded.
         machine: What each system is.
         num_systems: How many.
+        densities: Of what layer steps load and send by its non-zeros, once that is known.
     """
     keep_output_titles(work_dir, output_titles(plan))
-    keep_profile(work_dir, profile(plan, range(1, 2), machine=machine, num_systems=num_systems))
+    first = range(1, 2)
+    trace = profile(plan, first, machine=machine, num_systems=num_systems, densities=densities)
+    keep_profile(work_dir, trace)
     if not plan.layer_steps:  # nothing of it runs on the wafer
         return
-    timing = plan_timing(plan, machine=machine, num_systems=num_systems)
-    picture = wafer_picture(program_step(plan), timing, machine=machine)
+    timing = plan_timing(plan, machine=machine, num_systems=num_systems, densities=densities)
+    picture = wafer_picture(program_step(plan, densities=densities), timing, machine=machine)
     keep_wafer_picture(work_dir, session, json.dumps(asdict(picture)))
 
 

@@ -1,0 +1,1 @@
+"""What the timing model says of the program that a session runs."""
