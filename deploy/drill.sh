@@ -14,11 +14,16 @@
 #   WSC_DRILL_ADMIN   runs `appliance` with arguments as the administrator
 #   WSC_DRILL_STEPS   steps of a run that is to be disturbed (400)
 #   WSC_DRILL_SHORT   steps of the others (60)
+# Jobs run in a namespace of their own if one is named, which exists and has the claim of
+# examples/team-namespace.yaml:
+#   WSC_DRILL_JOBS    the namespace; the session of all jobs, job-operator, is mapped to it
 set -euo pipefail
 
 [ $# -ge 1 ] || { echo "usage: $0 NAMESPACE [OPTIONS OF HELM...]" >&2; exit 2; }
 readonly namespace=$1
 shift
+readonly jobs=${WSC_DRILL_JOBS:-$namespace}
+[ "$jobs" = "$namespace" ] || set -- "$@" --set "sessions.job-operator.namespace=$jobs"
 readonly options=("$@")
 readonly root=$(cd "$(dirname "$0")/.." && pwd)
 readonly release=drill name=drill-wsc-appliance steps=${WSC_DRILL_STEPS:-400}
@@ -29,6 +34,7 @@ trap 'rm -rf "$work"' EXIT
 say() { echo "drill: $*"; }
 fail() { echo "drill: $*" >&2; exit 1; }
 kube() { kubectl --namespace "$namespace" "$@"; }
+in_jobs() { kubectl --namespace "$jobs" "$@"; }
 in_helm() { helm --namespace "$namespace" "$@"; }
 
 as_admin() {
@@ -96,7 +102,7 @@ drain_under_a_run() {
     train drained "$steps" &
     run=$!
     await_steps drained "$run"
-    node=$(kube get pods -l wsc.open-appliance.org/role=chief -o 'jsonpath={.items[0].spec.nodeName}')
+    node=$(in_jobs get pods -l wsc.open-appliance.org/role=chief -o 'jsonpath={.items[0].spec.nodeName}')
     say "draining node $node, on which a job runs"
     kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data --force --timeout=30m \
         --pod-selector=app.kubernetes.io/component=job >"$work/drain.log" 2>&1 &
@@ -118,13 +124,17 @@ upgrade_under_a_run() {
 }
 
 uninstall() {
-    local left
+    local left where
     in_helm uninstall "$release" --wait --timeout 10m >"$work/helm.log" ||
         fail "helm uninstall: $(tail "$work/helm.log")"
-    kube wait --for=delete pod -l "app.kubernetes.io/instance=$release" --timeout=300s >/dev/null 2>&1 || :
-    left=$(kube get deployments,statefulsets,services,pods,jobs,leases,roles,rolebindings,configmaps,wsjobs,wscsystems \
-        -l "app.kubernetes.io/instance=$release" -o name)
-    [ -z "$left" ] || fail "helm uninstall has left: $left"
+    for where in "$namespace" "$jobs"; do
+        kubectl -n "$where" wait --for=delete pod -l "app.kubernetes.io/instance=$release" --timeout=300s \
+            >/dev/null 2>&1 || :
+        left=$(kubectl -n "$where" get \
+            deployments,statefulsets,services,pods,jobs,leases,roles,rolebindings,configmaps,wsjobs,wscsystems \
+            -l "app.kubernetes.io/instance=$release" -o name)
+        [ -z "$left" ] || fail "helm uninstall has left in $where: $left"
+    done
     [ -z "$(kube get lease "$name" -o name --ignore-not-found)" ] || fail "the Lease was not given back"
 }
 
@@ -150,4 +160,5 @@ say "removing everything"
 in_helm uninstall "$release" --wait --timeout 10m >/dev/null
 [ -n "${WSC_DRILL_USER:-}" ] || kube delete -f "$root/examples/user-node.yaml" secret/user >/dev/null 2>&1 || :
 kube delete wsjobs,secrets,persistentvolumeclaims -l "app.kubernetes.io/instance=$release" >/dev/null
+in_jobs delete wsjobs -l "app.kubernetes.io/instance=$release" >/dev/null
 say "everything is as docs/deployment.md says"

@@ -218,6 +218,7 @@ class _Start:
                 edits=services.edits,
                 drivers=services.drivers,
                 access=services.access,
+                sessions=services.sessions,
             )
             pods.kubernetes.start(
                 of_jobs, services.inventory, services.systems, listen=services.watch.listen

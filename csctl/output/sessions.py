@@ -40,6 +40,9 @@ SESSION_COLUMNS: tuple[Column[Session], ...] = (
     Column(header="WAITING", cell=lambda each: str(each.status.queueing_job_count)),
     Column(header="IDLE", cell=lambda each: each.status.inactive_duration, is_wide=True),
     Column(header="MEMBERS", cell=lambda each: each.properties.get("members", ""), is_wide=True),
+    Column(
+        header="NAMESPACE", cell=lambda each: each.properties.get("namespace", ""), is_wide=True
+    ),
     Column(header="HELD", cell=lambda each: ",".join(each.state.resources.systems), is_wide=True),
 )
 

@@ -34,3 +34,17 @@ PLACEMENT = Settings(
         "image.tag=1.2.3",
     )
 )
+SESSIONS = Settings(
+    values=(
+        "sessions.research.namespace=team-research",
+        "sessions.research.dataClaim=shared",
+        "sessions.teaching.namespace=classes",
+        "sessions.teaching.userVolumes[0].name=home",
+        "sessions.teaching.userVolumes[0].path=/home",
+        "sessions.teaching.userVolumes[0].claim=pupils",
+        "sessions.teaching.kueueQueue=lessons",
+        "jobs.kueue.enabled=true",
+        "admissionPolicy.enabled=true",
+    ),
+    api_versions=("admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy", "policy/v1"),
+)

@@ -14,7 +14,7 @@ from kubernetes_validate.utils import all_versions
 from appliance.cluster.kubernetes.options import parse_options
 from appliance.management.access.certificates import AUTHORITY_NAMES
 from appliance.management.cluster.cluster_file import parse_cluster
-from tests.helm.management_values import PLACEMENT, TELLING
+from tests.helm.management_values import PLACEMENT, SESSIONS, TELLING
 from tests.support.helm import CHART, ROOT, Helm, Settings
 
 VERSIONS = ("1.28", "1.32", all_versions()[-1])
@@ -107,6 +107,7 @@ MATRIX = {
             "podDisruptionBudget.enabled=false",
         )
     ),
+    "sessions": SESSIONS,
     "cluster file": Settings(
         values=(f"systems.clusterFile={CLUSTER.replace(',', chr(92) + ',')}",)
     ),
@@ -306,7 +307,10 @@ def test_the_hook_carries_every_definition_and_may_change_no_other(
 
 def test_names_of_objects_are_unique(made: dict[str, list[dict[str, Any]]]) -> None:
     for objects in made.values():
-        names = [(found["kind"], found["metadata"]["name"]) for found in objects]
+        names = [
+            (found["kind"], found["metadata"].get("namespace"), found["metadata"]["name"])
+            for found in objects
+        ]
         assert len(names) == len(set(names))
 
 
@@ -371,7 +375,7 @@ def test_a_cluster_file_reaches_the_appliance_as_it_was_written(
     assert not any(argument.startswith("--systems") for argument in arguments)
 
 
-@pytest.mark.parametrize("name", ["defaults", "jobs", "placement"])
+@pytest.mark.parametrize("name", ["defaults", "jobs", "placement", "sessions"])
 def test_management_understands_what_it_is_told_of_the_cluster(
     made: dict[str, list[dict[str, Any]]], name: str
 ) -> None:

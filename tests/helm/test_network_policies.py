@@ -47,11 +47,20 @@ def _has_settings(found: dict[str, Any]) -> bool:
     return found["kind"] == "ConfigMap" and "settings.yaml" in found["data"]
 
 
-def reached(helm: Helm, *values: str) -> dict[tuple[str, str], set[str]]:
+def reached(
+    helm: Helm, *values: str, others: tuple[str, ...] = ()
+) -> dict[tuple[str, str], set[str]]:
+    """Return who reaches whom; each of `others` is a namespace with a pod of a job."""
     objects = helm.template(Settings(values=values))
     policies = [each for each in objects if each["kind"] == "NetworkPolicy"]
     assert policies
-    return flows(pods_of(objects), policies)
+    (settings,) = [each["data"]["settings.yaml"] for each in objects if _has_settings(each)]
+    labels = parse_options(settings, source="the chart").labels
+    there = [
+        PolicyPod(name=f"job-in-{name}", labels=labels, ports=JOB_PORTS, namespace=name)
+        for name in others
+    ]
+    return flows([*pods_of(objects), *there], policies)
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +114,16 @@ def test_clients_come_only_from_where_the_values_say(helm: Helm) -> None:
     assert ("user-node", "proxy") not in found
     assert found["proxy", "management"] == {"clients"}
     assert found["chief", "management"] == {"clients", "rest", "inner"}
+
+
+def test_jobs_of_a_session_s_namespace_reach_the_appliance_and_no_job_elsewhere(helm: Helm) -> None:
+    values = [f"sessions.{name}.namespace={name}" for name in ("red", "blue")]
+    found = reached(helm, *values, others=("red", "blue"))
+    for name in ("job-in-red", "job-in-blue"):
+        assert found[name, "management"] == {"clients", "rest", "inner"}
+        assert found[name, "proxy"] == CLIENTS
+        assert found["management", name] == found["proxy", name] == ALL_OF_JOB
+        theirs = {target for source, target in found if source == name}
+        assert theirs == {"management", "proxy"}
+        assert {source for source, target in found if target == name} == theirs
+    assert found["stranger", "management"] == CLIENTS  # a namespace that is no session's

@@ -43,17 +43,19 @@ _POLL_SECONDS = 0.3
 
 
 class PlayedControllers:
-    """Deployments, claims and budgets of one namespace, as their controllers treat them.
+    """Deployments, claims and budgets, as their controllers treat them.
 
     Args:
         kube: The cluster.
-        namespace: The namespace.
+        namespace: The namespace of the release.
+        jobs: The namespace of jobs.
         appliance: The management that the Deployment is of.
         kubeconfig: Where it finds whom it is to the API server.
     """
 
-    def __init__(self, kube, namespace, appliance, kubeconfig):
+    def __init__(self, kube, namespace, jobs, appliance, kubeconfig):
         self._kube, self._admin = kube, kube.admin(namespace)
+        self._with_budgets = [kube.admin(name) for name in dict.fromkeys((namespace, jobs))]
         self._appliance, self._kubeconfig = appliance, kubeconfig
         self._management = None
         self._template = None
@@ -77,8 +79,9 @@ class PlayedControllers:
                 self._collect()
                 for claim in self._admin.list(CLAIM)[0]:
                     self._keep_claim(claim)
-                for budget in self._admin.list(BUDGET)[0]:
-                    self._compute(budget)
+                for admin in self._with_budgets:
+                    for budget in admin.list(BUDGET)[0]:
+                        self._compute(admin, budget)
             except ClusterError as error:
                 print(f"played controllers: {error}")
 
@@ -139,7 +142,7 @@ class PlayedControllers:
             bound = {"status": {"phase": "Bound"}}
             self._admin.patch(CLAIM, name_of(claim), bound, subresource="status")
 
-    def _compute(self, budget):
+    def _compute(self, admin, budget):
         wanted = budget["spec"].get("minAvailable", 0)  # pods of proxies are not played
         status = {
             "observedGeneration": budget["metadata"]["generation"],
@@ -148,7 +151,7 @@ class PlayedControllers:
             "desiredHealthy": wanted,
             "disruptionsAllowed": 0,  # there are never as many pods as it wants
         }
-        self._admin.patch(BUDGET, name_of(budget), {"status": status}, subresource="status")
+        admin.patch(BUDGET, name_of(budget), {"status": status}, subresource="status")
 
 
 @pytest.fixture
@@ -163,9 +166,24 @@ def namespace(kube):
     admin._call("DELETE", f"/api/v1/namespaces/{name}")
 
 
+@pytest.fixture(params=["one namespace", "a namespace for jobs"])
+def jobs(request, kube, namespace):
+    """The namespace of jobs."""
+    if request.param == "one namespace":
+        yield namespace
+        return
+    admin = kube.admin()
+    name = new_namespace(admin)
+    yield name
+    admin._call("DELETE", f"/api/v1/namespaces/{name}")
+
+
 @pytest.fixture
-def appliance(tmp_path):
+def appliance(tmp_path, namespace, jobs):
     settings = {"leaseName": NAME, "labels": LABELS}
+    if jobs != namespace:
+        settings["sessions"] = {"job-operator": {"namespace": jobs}}
+        settings["tellUnmapped"] = True
     appliance = KubeAppliance(
         tmp_path / "appliance", tmp_path / "kubeconfig", lease_seconds=60.0, settings=settings
     )
@@ -191,9 +209,8 @@ def user(appliance, tmp_path):
     return program
 
 
-def test_the_drill_finds_everything_as_the_documents_say(
-    kube, namespace, appliance, user, tmp_path
-):
+def test_the_drill_finds_everything_as_the_documents_say(appliance, user, kube, namespace, jobs):
+    tmp_path = user.parent
     helm_home = {name: str(tmp_path / "helm") for name in ("HELM_CACHE_HOME", "HELM_DATA_HOME")}
     variables = {
         "KUBECONFIG": str(kube.kubeconfig),
@@ -201,14 +218,15 @@ def test_the_drill_finds_everything_as_the_documents_say(
         "WSC_DRILL_USER": str(user),
         "WSC_DRILL_STEPS": "25",
         "WSC_DRILL_SHORT": "6",
+        "WSC_DRILL_JOBS": jobs,
     }
     values = ("postgresql.mode=external", "postgresql.external.host=db", "postgresql.password=x")
     options = [part for value in values for part in ("--set", value)]
     kubelet = tmp_path / "kubelet"
     with (
         JobRunner(kube, namespace, tmp_path).running() as hooks,
-        FakeNodes(kube.admin(namespace), addresses=ADDRESSES, directory=kubelet),
-        PlayedControllers(kube, namespace, appliance, tmp_path / "kubeconfig"),
+        FakeNodes(kube.admin(jobs), addresses=ADDRESSES, directory=kubelet),
+        PlayedControllers(kube, namespace, jobs, appliance, tmp_path / "kubeconfig"),
     ):
         done = subprocess.run(
             ["bash", str(ROOT / "deploy" / "drill.sh"), namespace, *options],

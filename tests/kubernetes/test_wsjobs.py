@@ -481,7 +481,7 @@ def test_uninstalling_ends_running_jobs_first(kube, account, api, harness):
     job = harness.submit(new_job("wsjob-a"))
     wait_for_status(admin, job, phase="INITIALIZING")
     wait_for_status(admin, "my-run", phase="RUNNING")
-    assert end_jobs(api, SystemClock(), patience_seconds=120) == 0
+    assert end_jobs([api], SystemClock(), patience_seconds=120) == 0
     assert harness.jobs.load(job).phase is Phase.CANCELLED
     assert not admin.list(WSJOB)[0]
 
@@ -491,5 +491,5 @@ def test_uninstalling_without_a_controller_leaves_no_finalizer(api, account, tmp
     with running_kube_harness(tmp_path, api, options) as harness:
         job = harness.submit(new_job("wsjob-a"))
         wait_for_status(account.admin, job, phase="INITIALIZING")
-    assert end_jobs(api, SystemClock(), patience_seconds=0.5) == 1
+    assert end_jobs([api], SystemClock(), patience_seconds=0.5) == 1
     wait_gone(account.admin, job)

@@ -67,6 +67,10 @@ class Run:
         listen(self)
         if self.case.get("wide") and not self.order.get("mgmt_address"):
             widen()
+        if self.case["init"].get("sparsity") and not self.order.get("mgmt_address"):
+            follow_drop_fractions()
+        if self.case.get("by_sorting") and not self.order.get("mgmt_address"):
+            choose_by_sorting()
         init, checkpoint = self.init(), None
         if self.case.get("convert"):
             from conversion import from_hugging_face
@@ -196,6 +200,41 @@ def widen() -> None:
     import torch
 
     cstorch.amp.get_half_dtype = lambda: torch.float32
+
+
+def choose_by_sorting() -> None:
+    """Have masks be chosen by sorting scores, as in the program that the client traces.
+
+    Its CPU backend takes `torch.topk`, which leaves open which of equal scores it chooses; all
+    weights that were masked out are equal.
+    """
+    import torch
+    from cerebras.pytorch.sparse import utils
+
+    def chosen(score: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        order = torch.sort(score, dim=-1, descending=True, stable=True).indices
+        mask = torch.zeros_like(score, dtype=torch.bool)
+        return mask.scatter(-1, order[..., : int(count)], True)
+
+    utils._make_mask_topk_k = chosen
+
+
+def follow_drop_fractions() -> None:
+    """Have a drop fraction follow its schedule, as in the program that the client traces.
+
+    Its CPU backend computes it at the first update and keeps it: the value is kept by the step's
+    tensor, which changes in place, and only values of sparsity are forgotten after an update.
+    """
+    from cerebras.pytorch.sparse.dynamic import DynamicSparsityAlgorithm
+
+    update = DynamicSparsityAlgorithm.update
+
+    def updated(self, optimizer=None):
+        update(self, optimizer)
+        if hasattr(self, "drop_fraction"):
+            self.drop_fraction.cache_clear()
+
+    DynamicSparsityAlgorithm.update = updated
 
 
 def listen(run: Run) -> None:

@@ -4,7 +4,6 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import Role
@@ -20,9 +19,9 @@ from appliance.management.cluster.system_service import SystemService
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
-from appliance.management.kubernetes.kueue import Kueue
+from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
 from appliance.management.kubernetes.wscsystems import WscSystems
-from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
+from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.reconciler.transition_effects import Hooks
@@ -36,9 +35,8 @@ class KubeHarness:
     def __init__(self, state, model, api, options, directory: Path) -> None:
         self.state, self.directory = state, directory
         clock = SystemClock()
-        kueue = Kueue(api, options, clock)
-        self.wsjobs = WsJobs(api, state, clock, kept_seconds=options.kept_seconds, kueue=kueue)
-        self.launcher = KubernetesLauncher(api, options, self.wsjobs.owner_of, clock)
+        self.wsjobs = NamespacedJobs(api, options, state, clock)
+        self.launcher = self.wsjobs.launcher
         self.watch = JobWatch()
         self.mailbox = Mailbox()
         self.reconciler = Reconciler(
@@ -52,7 +50,7 @@ class KubeHarness:
             model=model,
             options=replace(
                 reconciler_options(),
-                hooks=Hooks(held_from_start=lambda _: kueue.held_from_start()),
+                hooks=Hooks(held_from_start=self.wsjobs.held_from_start),
             ),
         )
         model.on_change(self.mailbox.reschedule)
@@ -91,8 +89,9 @@ class KubeHarness:
             edits=self.edits,
             drivers=self.drivers,
             access=self.access,
+            sessions=self.sessions,
         )
-        self.wsjobs.start(services, stop_pods=self.launcher.stop)
+        self.wsjobs.start(services)
         self.wscsystems.start()
 
     def submit(self, new):
@@ -106,7 +105,6 @@ class KubeHarness:
         self.reconciler.pause()
         self.wscsystems.close()
         self.wsjobs.close()
-        self.launcher.close()
 
     def _plan(self, job):
         members = (

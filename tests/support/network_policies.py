@@ -97,7 +97,8 @@ def rules_of(
     mine = [
         each["spec"]
         for each in policies
-        if pod.namespace == "wafer" and _selects(each["spec"]["podSelector"], pod.labels)
+        if pod.namespace == each["metadata"].get("namespace", "wafer")
+        and _selects(each["spec"]["podSelector"], pod.labels)
     ]
     lines = ["table inet policies {"]
     for direction, hook, end, side in (
@@ -110,7 +111,7 @@ def rules_of(
         lines += ["  iif lo accept"] if hook == "input" else []
         for spec in isolating:
             for rule in spec.get(direction.lower()) or ():
-                lines += _accepting(rule, end, side, pod if direction == "Ingress" else None, pods)
+                lines += _accepting(rule, end, side, pod, pods, is_target=direction == "Ingress")
         lines += ["  meta l4proto tcp reject with tcp reset"] if isolating else []
         lines += [" }"]
     return "\n".join([*lines, "}"])
@@ -120,14 +121,16 @@ def _accepting(
     rule: Mapping[str, Any],
     end: str,
     side: str,
-    target: PolicyPod | None,
+    subject: PolicyPod,
     pods: Sequence[PolicyPod],
+    *,
+    is_target: bool,
 ) -> Iterator[str]:
     peers = rule.get(end)
     addresses = [
         _address(index)
         for index, pod in enumerate(pods)
-        if peers and any(_is_peer(peer, pod) for peer in peers)
+        if peers and any(_is_peer(peer, pod, subject.namespace) for peer in peers)
     ]
     if peers and not addresses:
         return
@@ -138,26 +141,30 @@ def _accepting(
     for port in ports or ():
         number = port["port"]
         if isinstance(number, str):
-            assert target is not None, "named ports of other pods are not resolved here"
-            if number not in target.ports:
+            assert is_target, "named ports of other pods are not resolved here"
+            if number not in subject.ports:
                 continue
-            number = target.ports[number]
+            number = subject.ports[number]
         yield f"  {where}{port.get('protocol', 'TCP').lower()} dport {number} accept"
 
 
-def _is_peer(peer: Mapping[str, Any], pod: PolicyPod) -> bool:
+def _is_peer(peer: Mapping[str, Any], pod: PolicyPod, namespace: str) -> bool:
     assert set(peer) <= {"podSelector", "namespaceSelector"}, f"{peer} is not understood here"
     if "namespaceSelector" in peer:
         labels = {"kubernetes.io/metadata.name": pod.namespace}
         if not _selects(peer["namespaceSelector"], labels):
             return False
-    elif pod.namespace != "wafer":
+    elif pod.namespace != namespace:
         return False
     return _selects(peer.get("podSelector") or {}, pod.labels)
 
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    assert set(selector) <= {"matchLabels"}, f"{selector} is not understood here"
+    assert set(selector) <= {"matchLabels", "matchExpressions"}, f"{selector} is not understood"
+    for each in selector.get("matchExpressions") or ():
+        assert each["operator"] == "In", f"{each} is not understood here"
+        if labels.get(each["key"]) not in each["values"]:
+            return False
     return (selector.get("matchLabels") or {}).items() <= labels.items()
 
 

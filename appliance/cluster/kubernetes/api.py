@@ -41,6 +41,9 @@ _NOT_NOW = frozenset(
         http.HTTPStatus.GATEWAY_TIMEOUT,
     }
 )
+_NO_RIGHT = re.compile(r" cannot \w+ resource ")
+"""What the server says to an account without the right, and admission never."""
+
 _MAY_NOT = "The chart's role has every right that is needed; see helm/wsc-appliance."
 
 _WATCH_SECONDS = 25
@@ -59,12 +62,19 @@ class ApiError(ClusterError):
     Args:
         message: What was refused, and why.
         status: HTTP status; 0 if there was no answer.
+        reason: Why, in the server's own words; empty if it gave none.
     """
 
-    def __init__(self, message: str, *, status: int) -> None:
-        is_forbidden = status == http.HTTPStatus.FORBIDDEN
-        super().__init__(message, hint=_MAY_NOT if is_forbidden else "")
-        self.status = status
+    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
+        self.status, self.reason = status, reason
+        is_unauthorized = status == http.HTTPStatus.FORBIDDEN and not self.is_admission
+        super().__init__(message, hint=_MAY_NOT if is_unauthorized else "")
+
+    @property
+    def is_admission(self) -> bool:
+        """Whether we may, and a rule of the namespace (a quota, a policy) is against it."""
+        is_forbidden = self.status == http.HTTPStatus.FORBIDDEN
+        return is_forbidden and bool(self.reason) and not _NO_RIGHT.search(self.reason)
 
     @property
     def is_conflict(self) -> bool:
@@ -78,11 +88,11 @@ class ApiError(ClusterError):
 
 
 class ApiServer:
-    """The objects of one namespace.
+    """The objects of one namespace, or, to read, of all.
 
     Args:
         api_client: Knows the server and who we are.
-        namespace: Where our objects are.
+        namespace: Where our objects are; empty for everywhere.
         call_seconds: How long a call may take.
         pauses_seconds: Before each repetition of a call that failed for the server's sake.
         is_inside: Whether this process is a pod of that cluster.
@@ -130,6 +140,15 @@ class ApiServer:
     def impatient(self, call_seconds: float) -> "ApiServer":
         """Return the same server for calls that are short and not repeated."""
         return ApiServer(self._client, self.namespace, call_seconds=call_seconds, pauses_seconds=())
+
+    def in_namespace(self, namespace: str) -> "ApiServer":
+        """Return the same server for the objects of another namespace; empty for all of them."""
+        return ApiServer(
+            self._client,
+            namespace,
+            call_seconds=self._call_seconds,
+            pauses_seconds=self._pauses_seconds,
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -366,7 +385,7 @@ def _refusal(method: str, path: str, status: int, data: bytes) -> ApiError:
     if any(cause.get("field") == "metadata.uid" for cause in causes):
         status = http.HTTPStatus.CONFLICT  # a patch for an object that another has followed
     message = f"The Kubernetes API refused {method} {path} ({status}): {reason}."
-    return ApiError(message, status=status)
+    return ApiError(message, status=status, reason=str(reason))
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

@@ -117,10 +117,12 @@ class Seen:
     Attributes:
         pods: All pods with the job's label, by name.
         now: Wall time.
+        rejected: Why the server did not take pods, by name, when they were last to be created.
     """
 
     pods: Mapping[str, Resource]
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    rejected: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_record(record: Resource) -> Gang:
@@ -203,12 +205,13 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         return Decision(
             creates=creates,
             ungates=_ungates(pods, unplaced),
-            waits=_waits(gang, pods, unplaced),
+            waits=_waits(gang, seen, unplaced),
             look_again_seconds=left,
         )
     num_placed = len(gang.manifests) - len(unplaced)
     first = next((name for name in unplaced if not _is_gated(pods.get(name))), unplaced[0])
-    why = _in_brackets(pod_words.why_unplaced(pods.get(first)))
+    first = next((name for name in unplaced if name in seen.rejected), first)
+    why = _in_brackets(_why_waits(seen, first))
     detail = (
         f"no node has taken it within {options.placement_seconds:g} seconds{why}; "
         f"{num_placed} of the job's {len(gang.manifests)} pods had one, and none was started"
@@ -226,7 +229,7 @@ def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         return Decision(exits=exits, tells_start=untold)
     if left > 0:
         names = [name_of(pod) for pod in unstarted if name_of(pod) in gang.manifests]
-        waits = "" if exits else _waits(gang, seen.pods, names)
+        waits = "" if exits else _waits(gang, seen, names)
         return Decision(exits=exits, tells_start=untold, waits=waits, look_again_seconds=left)
     for pod in unstarted:
         if name_of(pod) in gang.manifests:
@@ -317,15 +320,22 @@ def _exit(gang: Gang, name: str, *, code: int = pod_words.LOST_EXIT, detail: str
     )
 
 
-def _waits(gang: Gang, pods: Mapping[str, Resource], names: Sequence[str]) -> str:
+def _waits(gang: Gang, seen: Seen, names: Sequence[str]) -> str:
     """Return why pods of a gang wait; empty while nobody has said it."""
-    for name in names:
-        pod = pods.get(name)
-        if _is_gated(pod):
+    for name in (*(each for each in names if each in seen.rejected), *names):
+        if _is_gated(seen.pods.get(name)):
             continue
-        if why := pod_words.why_unplaced(pod) or (pod_words.why_not_started(pod) if pod else ""):
+        if why := _why_waits(seen, name):
             return f"{len(names)} of {len(gang.manifests)} pods wait; {name}: {why}"
     return ""
+
+
+def _why_waits(seen: Seen, name: str) -> str:
+    """Return what the server, the scheduler or the node says of a pod that does not run."""
+    pod = seen.pods.get(name)
+    if pod is None:
+        return seen.rejected.get(name, "")
+    return pod_words.why_unplaced(pod) or pod_words.why_not_started(pod)
 
 
 def _in_brackets(words: str) -> str:

@@ -67,7 +67,10 @@ class Informer:
             self._thread.join(_JOIN_SECONDS)
 
     def find(self, name: str) -> Resource | None:
-        """Return an object as it was last seen; None if there is none."""
+        """Return an object as it was last seen; None if there is none.
+
+        Where all namespaces are watched, names are as in `namespace/name`.
+        """
         with self._lock:
             return self._objects.get(name)
 
@@ -96,7 +99,7 @@ class Informer:
 
     def _list(self) -> None:
         items, version = self._api.list(self._kind, self._selector)
-        fresh = {name_of(item): item for item in items}
+        fresh = {self._key(item): item for item in items}
         with self._lock:
             before, self._objects = self._objects, fresh
         self._version = version
@@ -120,10 +123,14 @@ class Informer:
                 continue
             with self._lock:
                 if event == "DELETED":
-                    self._objects.pop(name_of(resource), None)
+                    self._objects.pop(self._key(resource), None)
                 else:
-                    self._objects[name_of(resource)] = resource
+                    self._objects[self._key(resource)] = resource
             self._tell(resource)
+
+    def _key(self, resource: Resource) -> str:
+        name = name_of(resource)
+        return name if self._api.namespace else f"{resource['metadata']['namespace']}/{name}"
 
     def _tell(self, resource: Resource) -> None:
         if not self._stopping.is_set():

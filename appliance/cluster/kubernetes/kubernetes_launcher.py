@@ -45,6 +45,9 @@ OwnerOf = Callable[[JobId], Resource]
 
 _SYNC_SECONDS = 60.0
 _MAX_FORGOTTEN = 4096
+_REFUSED_SECONDS = 5.0
+"""How soon pods are created again that a quota or another rule of the namespace did not let in."""
+
 _PID = 1
 """What every pod's process is to itself; nobody elsewhere could use the number."""
 
@@ -83,17 +86,24 @@ class KubernetesLauncher:
         options: See `KubernetesOptions`.
         owner_of: Who owns the objects of a job.
         clock: Times what has to come within some time.
+        exits: Takes what has ended; None for a queue of its own.
     """
 
     def __init__(
-        self, api: ApiServer, options: KubernetesOptions, owner_of: OwnerOf, clock: Clock
+        self,
+        api: ApiServer,
+        options: KubernetesOptions,
+        owner_of: OwnerOf,
+        clock: Clock,
+        exits: Exits | None = None,
     ) -> None:
         self._api, self._options, self._clock = api, options, clock
         self._owner_of = owner_of
-        self._exits = Exits()
+        self._exits = exits or Exits()
         self._work = WorkQueue(clock)
         self._told: dict[JobId, set[str]] = {}
         self._waits: dict[JobId, str] = {}
+        self._rejected: dict[JobId, Mapping[str, str]] = {}
         self._gangs: dict[JobId, Gang] = {}
         self._uids: dict[JobId, str] = {}
         self._forgotten = Forgotten()
@@ -169,6 +179,7 @@ class KubernetesLauncher:
         self._disown_record(job)
         self._told.pop(job, None)
         self._waits.pop(job, None)
+        self._rejected.pop(job, None)
         self._gangs.pop(job, None)
         with self._objects_lock:
             self._unremoved.add(job)
@@ -298,8 +309,7 @@ class KubernetesLauncher:
             self._exits.put(JobStopped(job=job))
 
     def _act(self, gang: Gang, decision: gangs.Decision) -> None:
-        for body in decision.creates:
-            self._create(POD, body)
+        self._create_pods(gang.job, decision.creates)
         for name, uid in decision.ungates:
             self._patch(POD, name, uid, {"spec": {"schedulingGates": None}})
         if decision.starts:
@@ -319,6 +329,22 @@ class KubernetesLauncher:
             self._finish_stop(gang)
         if decision.look_again_seconds is not None:
             self._work.add_after(gang.job, decision.look_again_seconds)
+
+    def _create_pods(self, job: JobId, pods: Sequence[Resource]) -> None:
+        """Create pods up to the first that a rule of the namespace is against."""
+        before = self._rejected.pop(job, {})
+        for body in pods:
+            try:
+                self._create(POD, body)
+            except ApiError as error:
+                if not error.is_admission:
+                    raise
+                self._rejected[job] = {name_of(body): error.reason}
+                if self._rejected[job] == before:
+                    self._work.add_after(job, _REFUSED_SECONDS)
+                else:
+                    self._work.add(job)  # and it is told why
+                return
 
     def _finish_stop(self, gang: Gang) -> None:
         if gang.progress is not Progress.STOPPED and self._annotate(gang, gangs.STOP_DONE) is None:
@@ -357,7 +383,7 @@ class KubernetesLauncher:
 
     def _seen(self, job: JobId) -> Seen:
         pods = {name: pod for name, pod in self._pods.all().items() if job_label(pod) == job}
-        return Seen(pods=pods, now=self._clock.now())
+        return Seen(pods=pods, now=self._clock.now(), rejected=self._rejected.get(job, {}))
 
     def _annotate(self, gang: Gang, value: str) -> Resource | None:
         note = {"annotations": {manifests.STOP_ANNOTATION: value}}

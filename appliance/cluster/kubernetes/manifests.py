@@ -188,6 +188,7 @@ def gang_record(
 
 def pod(spec: PodSpec, owner: Resource, options: KubernetesOptions) -> dict[str, Any]:
     """Return one pod of a gang."""
+    options = options.of_role(spec.role)
     metadata = _metadata(spec.name, spec.job, owner)
     labels = {
         **metadata["labels"],

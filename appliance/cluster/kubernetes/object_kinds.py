@@ -50,9 +50,15 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
-        """Return the path of the collection, of one object or of a part of it."""
+        """Return the path of the collection, of one object or of a part of it.
+
+        Args:
+            namespace: Empty for the collection over all namespaces.
+            name: Of one object.
+            subresource: Part of it.
+        """
         root = f"/apis/{self.group}" if self.group else "/api"
-        place = f"namespaces/{namespace}" if self.is_namespaced else ""
+        place = f"namespaces/{namespace}" if self.is_namespaced and namespace else ""
         parts = [f"{root}/{self.version}", place, self.plural, name, subresource]
         return "/".join(part for part in parts if part)
 

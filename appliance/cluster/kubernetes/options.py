@@ -13,7 +13,7 @@ A YAML file with the fields of `KubernetesOptions`; `helm/wsc-appliance` writes 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -29,6 +29,9 @@ _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+|.+/.+")
 
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label with the name of the release that an object belongs to."""
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+"""Label with what it is to the release."""
 
 _EXAMPLE = "Its docstring in appliance/cluster/kubernetes/options.py has an example."
 
@@ -69,6 +72,51 @@ class UserVolume:
     def __post_init__(self) -> None:
         if bool(self.claim) == bool(self.nfs_server):
             raise UserError(f"User volume {self.name!r} needs a claim, or nfs, and not both.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNamespace:
+    """A namespace of its own for all that the jobs of one session have.
+
+    Attributes:
+        namespace: The namespace.
+        data_claim: There, the claim of the file system that is management's data volume, too; empty
+            for a claim of the same name.
+        user_volumes: There, the users' own files; None for the same as elsewhere.
+        kueue_queue: There, the LocalQueue of jobs whose wsjob names none; None for the same name.
+    """
+
+    namespace: str
+    data_claim: str = ""
+    user_volumes: Sequence[UserVolume] | None = None
+    kueue_queue: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleOptions:
+    """What pods of one role have beside, or in place of, what those of all roles have.
+
+    Attributes:
+        labels: Further labels.
+        pod_annotations: Further annotations.
+        scheduler_name: Their scheduler; empty for that of all.
+        priority_class: Their PriorityClass; empty for that of all.
+        affinity: Their affinity, in place of that of all; None leaves it.
+        tolerations: Further taints that they bear.
+        extra_env: Further environment variables.
+        extra_volumes: Further volumes.
+        extra_mounts: Where these are.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    scheduler_name: str = ""
+    priority_class: str = ""
+    affinity: Mapping[str, Any] | None = None
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    extra_env: Sequence[Mapping[str, Any]] = ()
+    extra_volumes: Sequence[Mapping[str, Any]] = ()
+    extra_mounts: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +162,10 @@ class KubernetesOptions:
         kueue: Whether Kueue queues jobs before the appliance does.
         kueue_queue: LocalQueue of jobs whose wsjob names none; empty leaves these to the
             appliance's own queue.
+        sessions: Sessions with a namespace of their own, by name; the jobs of all others are in
+            `namespace`.
+        roles: What pods of a role have of their own, by role.
+        tell_unmapped: Whether wsjobs in namespaces that are no session's are told so in an event.
     """
 
     image: str
@@ -150,11 +202,69 @@ class KubernetesOptions:
     scheduling_gates: bool = True
     kueue: bool = False
     kueue_queue: str = ""
+    sessions: Mapping[str, SessionNamespace] = field(default_factory=dict)
+    roles: Mapping[Role, RoleOptions] = field(default_factory=dict)
+    tell_unmapped: bool = False
 
     @property
     def object_labels(self) -> Mapping[str, str]:
         """Labels of what shows jobs and systems: those of the release, by which it is removed."""
         return {k: v for k, v in self.labels.items() if k == INSTANCE_LABEL}
+
+    @property
+    def _release_labels(self) -> Mapping[str, str]:
+        """Labels by which policies and budgets select pods of jobs."""
+        ours = (INSTANCE_LABEL, COMPONENT_LABEL)
+        return {name: self.labels[name] for name in ours if name in self.labels}
+
+    def of_session(self, session: str) -> "KubernetesOptions":
+        """Return the options of a session with a namespace of its own."""
+        own = self.sessions[session]
+        claim = own.data_claim or self.data_volume.claim
+        volumes, queue = own.user_volumes, own.kueue_queue
+        return replace(
+            self,
+            namespace=own.namespace,
+            data_volume=replace(self.data_volume, claim=claim),
+            user_volumes=self.user_volumes if volumes is None else volumes,
+            kueue_queue=self.kueue_queue if queue is None else queue,
+        )
+
+    def of_role(self, role: Role) -> "KubernetesOptions":
+        """Return the options of pods of one role."""
+        if (own := self.roles.get(role)) is None:
+            return self
+        return replace(
+            self,
+            labels={**self.labels, **own.labels, **self._release_labels},
+            pod_annotations={**self.pod_annotations, **own.pod_annotations},
+            scheduler_name=own.scheduler_name or self.scheduler_name,
+            priority_class=own.priority_class or self.priority_class,
+            affinity=self.affinity if own.affinity is None else own.affinity,
+            tolerations=(*self.tolerations, *own.tolerations),
+            extra_env=(*self.extra_env, *own.extra_env),
+            extra_volumes=(*self.extra_volumes, *own.extra_volumes),
+            extra_mounts=(*self.extra_mounts, *own.extra_mounts),
+        )
+
+    def check_namespaces(self, namespace: str) -> None:
+        """Hold the sessions' namespaces to be different from each other and from ours.
+
+        Args:
+            namespace: Management's own.
+
+        Raises:
+            UserError: Two sessions have one namespace, or one has management's.
+        """
+        taken: dict[str, str] = {namespace: "the release"}
+        for session, own in self.sessions.items():
+            if other := taken.get(own.namespace):
+                raise UserError(
+                    f"Session {session!r} is mapped to namespace {own.namespace}, which is that of "
+                    f"{other}.",
+                    hint="Give each session of `sessions` a namespace of its own.",
+                )
+            taken[own.namespace] = f"session {session!r}"
 
     def __post_init__(self) -> None:
         if not self.image:
@@ -209,12 +319,44 @@ def _parsed(name: str, value: Any) -> Any:  # noqa: ANN401
             return DataVolume(claim=value["claim"], path=PurePosixPath(value["path"]))
         case "user_volumes":
             return tuple(map(_user_volume, value))
+        case "sessions":
+            return {str(session): _session_namespace(each) for session, each in value.items()}
+        case "roles":
+            return {Role(role): _role_options(each) for role, each in value.items()}
         case "node_selectors" | "resources":
             return {Role(role): dict(each) for role, each in value.items()}
         case "runtime_root" | "standby_file":
             return PurePosixPath(value)
         case _:
             return value
+
+
+# `Any`: see above.
+def _role_options(fields: Mapping[str, Any]) -> RoleOptions:
+    """Return what the chart's values call as in `jobs`."""
+    names = {
+        "podLabels": "labels",
+        "podAnnotations": "pod_annotations",
+        "schedulerName": "scheduler_name",
+        "priorityClassName": "priority_class",
+        "affinity": "affinity",
+        "tolerations": "tolerations",
+        "extraEnv": "extra_env",
+        "extraVolumes": "extra_volumes",
+        "extraVolumeMounts": "extra_mounts",
+    }
+    return RoleOptions(**{names[name]: value for name, value in fields.items()})
+
+
+# `Any`: see above.
+def _session_namespace(fields: Mapping[str, Any]) -> SessionNamespace:
+    volumes = fields.get("userVolumes")
+    return SessionNamespace(
+        namespace=fields["namespace"],
+        data_claim=fields.get("dataClaim") or "",
+        user_volumes=None if volumes is None else tuple(map(_user_volume, volumes)),
+        kueue_queue=fields.get("kueueQueue"),
+    )
 
 
 # `Any`: see above.

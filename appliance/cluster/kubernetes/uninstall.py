@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 
 
-def end_jobs(api: ApiServer, clock: Clock, *, patience_seconds: float) -> int:
+def end_jobs(apis: Sequence[ApiServer], clock: Clock, *, patience_seconds: float) -> int:
     """Delete the wsjobs of unfinished jobs, and wait until their controller has ended them.
 
     Args:
-        api: The Kubernetes API.
+        apis: The namespaces that jobs are in.
         clock: Times the wait.
         patience_seconds: A controller that has not done so by then is none: finalizers are then
             taken away, and Kubernetes clears away what belongs to the wsjobs.
@@ -46,11 +46,11 @@ def end_jobs(api: ApiServer, clock: Clock, *, patience_seconds: float) -> int:
     """
     pause = threading.Event()
     deadline = clock.monotonic_seconds() + patience_seconds
-    for wsjob in _held(api):
+    for api, wsjob in _held(apis):
         api.delete(WSJOB, name_of(wsjob))
-    while (left := _held(api)) and clock.monotonic_seconds() < deadline:
+    while (left := _held(apis)) and clock.monotonic_seconds() < deadline:
         pause.wait(_LOOK_SECONDS)
-    for wsjob in left:
+    for api, wsjob in left:
         logger.warning("Finalizer is taken away", extra={"job": name_of(wsjob)})
         others = [each for each in wsjob["metadata"]["finalizers"] if each != FINALIZER]
         api.patch(WSJOB, name_of(wsjob), {"metadata": {"finalizers": others}})
@@ -85,18 +85,30 @@ def stop_management(
     return not holder
 
 
-def clear(api: ApiServer, *, lease: str) -> None:
-    """Remove what a management that is gone has made, and the next one makes anew."""
-    for kind in (WSCSYSTEM, WSJOB):
-        for found in api.list(kind)[0]:
-            if kind is WSCSYSTEM or job_label(found) == name_of(found):
-                api.delete(kind, name_of(found))
-    api.delete(LEASE, lease)
+def clear(apis: Sequence[ApiServer], *, lease: str) -> None:
+    """Remove what a management that is gone has made, and the next one makes anew.
+
+    Args:
+        apis: The namespaces that jobs are in, management's own first.
+        lease: The Lease of the one that led.
+    """
+    own = apis[0]
+    for system in own.list(WSCSYSTEM)[0]:
+        own.delete(WSCSYSTEM, name_of(system))
+    for api in apis:
+        for wsjob in api.list(WSJOB)[0]:
+            if job_label(wsjob) == name_of(wsjob):
+                api.delete(WSJOB, name_of(wsjob))
+    own.delete(LEASE, lease)
 
 
-def _held(api: ApiServer) -> Sequence[Resource]:
-    wsjobs, _ = api.list(WSJOB)
-    return [each for each in wsjobs if FINALIZER in each["metadata"].get("finalizers", ())]
+def _held(apis: Sequence[ApiServer]) -> Sequence[tuple[ApiServer, Resource]]:
+    return [
+        (api, each)
+        for api in apis
+        for each in api.list(WSJOB)[0]
+        if FINALIZER in each["metadata"].get("finalizers", ())
+    ]
 
 
 def _holder(api: ApiServer, lease: str) -> str:
@@ -111,6 +123,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--deployment", required=True, help="management's")
     parser.add_argument("--lease", required=True, help="of the management that leads")
     parser.add_argument("--namespace", default="", help="where; empty for our own")
+    parser.add_argument(
+        "--session-namespace", action="append", default=[], help="another one with jobs"
+    )
     arguments = parser.parse_args(argv)
     configure_logging(as_json=True, level=logging.INFO, stream=sys.stderr)
     api, clock, patience = (
@@ -118,7 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemClock(),
         arguments.patience_seconds,
     )
-    end_jobs(api, clock, patience_seconds=patience)
+    apis = [api, *map(api.in_namespace, arguments.session_namespace)]
+    end_jobs(apis, clock, patience_seconds=patience)
     stop_management(
         api,
         clock,
@@ -126,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         lease=arguments.lease,
         patience_seconds=patience,
     )
-    clear(api, lease=arguments.lease)
+    clear(apis, lease=arguments.lease)
     return 0
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
-from appliance.cluster.kubernetes.kubernetes_launcher import KubernetesLauncher
 from appliance.cluster.kubernetes.leadership import Leadership
 from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
 from appliance.cluster.kubernetes.options import KubernetesOptions, parse_options
@@ -15,9 +14,10 @@ from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService
-from appliance.management.kubernetes.kueue import Kueue
+from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
+from appliance.management.kubernetes.unmapped_wsjobs import UnmappedWsJobs
 from appliance.management.kubernetes.wscsystems import WscSystems
-from appliance.management.kubernetes.wsjobs import JobServices, WsJobs
+from appliance.management.kubernetes.wsjobs import JobServices
 from appliance.management.store.own_process import end_at_once
 from appliance.management.store.state import State
 
@@ -97,24 +97,14 @@ class KubernetesSide:
 
     def __init__(self, candidacy: Candidacy, state: State, clock: Clock) -> None:
         self._api, self._options, self._clock = candidacy.api, candidacy.options, clock
-        kept_seconds = self._options.kept_seconds
-        self._kueue = Kueue(self._api, self._options, clock)
-        self.wsjobs = WsJobs(
-            self._api,
-            state,
-            clock,
-            kept_seconds=kept_seconds,
-            kueue=self._kueue,
-            labels=self._options.object_labels,
-        )
-        self.launcher = KubernetesLauncher(
-            self._api, self._options, self.wsjobs.owner_of, self._clock
-        )
+        self._jobs = NamespacedJobs(self._api, self._options, state, clock)
+        self.launcher = self._jobs.launcher
         self._systems: WscSystems | None = None
+        self._unmapped: UnmappedWsJobs | None = None
 
-    def held_from_start(self, _: JobRecord) -> str:
+    def held_from_start(self, job: JobRecord) -> str:
         """Return what holds a new job that nobody else holds; empty for nothing."""
-        return self._kueue.held_from_start()
+        return self._jobs.held_from_start(job)
 
     def start(
         self,
@@ -135,14 +125,17 @@ class KubernetesSide:
         self._systems = WscSystems(
             self._api, inventory, systems, self._clock, labels=self._options.object_labels
         )
-        listen(self.wsjobs.look_at)
+        listen(self._jobs.look_at)
         listen(self._systems.look)
-        self.wsjobs.start(services, stop_pods=self.launcher.stop)
+        self._jobs.start(services)
         self._systems.start()
+        if self._options.tell_unmapped and self._options.sessions:
+            self._unmapped = UnmappedWsJobs(self._api, self._options, self._clock)
+            self._unmapped.start()
 
     def close(self) -> None:
         """Stop; pods and objects stay as they are, for the next management."""
-        if self._systems is not None:
-            self._systems.close()
-        self.wsjobs.close()
-        self.launcher.close()
+        for part in (self._unmapped, self._systems):
+            if part is not None:
+                part.close()
+        self._jobs.close()

@@ -31,12 +31,14 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ClusterError, ConflictError, UserError, WscError
 from appliance.core.ids import JobId
 from appliance.management.access.authorization import Access, job_target
+from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
 from appliance.management.jobs.job_edits import JobEdit, JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes import wsjob_objects as objects
 from appliance.management.kubernetes.kueue import Kueue
 from appliance.management.kubernetes.kueue_workloads import HELD_BY as KUEUE_HOLDS
+from appliance.management.kubernetes.session_namespaces import SessionNamespaces
 from appliance.management.kubernetes.wsjob_conditions import event_of, news_of
 from appliance.management.store.state import State
 
@@ -61,6 +63,7 @@ class JobServices:
         edits: Changes of jobs.
         drivers: Takes in drivers.
         access: Who may do what.
+        sessions: Where jobs are listed.
     """
 
     state: State
@@ -68,10 +71,11 @@ class JobServices:
     edits: JobEdits
     drivers: DriverService
     access: Access
+    sessions: SessionService
 
 
 class WsJobs:
-    """The wsjobs of one namespace. `ensure` works before `start`.
+    """The wsjobs of one namespace. `owner_of` works before `start`.
 
     Args:
         api: The Kubernetes API.
@@ -79,6 +83,8 @@ class WsJobs:
         clock: Source of time.
         kept_seconds: A wsjob that we have made goes so long after its job's end.
         kueue: Queues jobs, where a site has it.
+        namespaces: Which session is where.
+        is_home: Whether a job belongs into this namespace.
         labels: Labels of all that the appliance makes.
     """
 
@@ -90,11 +96,14 @@ class WsJobs:
         *,
         kept_seconds: float,
         kueue: Kueue,
+        namespaces: SessionNamespaces,
+        is_home: Callable[[JobRecord], bool],
         labels: Mapping[str, str] | None = None,
     ) -> None:
         self._labels = labels or {}
         self._api, self._state, self._clock = api, state, clock
         self._kept_seconds, self._kueue = kept_seconds, kueue
+        self._namespaces, self._is_home = namespaces, is_home
         self._services: JobServices | None = None
         self._stop_pods: Callable[[JobId], None] = lambda _: None
         self._work = WorkQueue(clock)
@@ -121,13 +130,19 @@ class WsJobs:
         if job:
             self._work.add(job)
 
+    def find(self, job: JobId) -> Resource | None:
+        """Return a job's wsjob as it was last seen; None if there is none here."""
+        with self._lock:
+            name = self._names.get(job, job)
+        return self._informer.find(name)
+
     def owner_of(self, job: JobId) -> Resource:
         """Return the reference to a job's wsjob, which is made if there is none yet.
 
         Raises:
             ClusterError: The Kubernetes API does not take it.
         """
-        return objects.owner_reference(self._find(job) or self._make(self._state.jobs.load(job)))
+        return objects.owner_reference(self.find(job) or self._make(self._state.jobs.load(job)))
 
     def close(self) -> None:
         """Stop; nothing is changed any more."""
@@ -140,11 +155,6 @@ class WsJobs:
         with self._lock:
             self._names[job] = name_of(resource)
         self._work.add(job)
-
-    def _find(self, job: JobId) -> Resource | None:
-        with self._lock:
-            name = self._names.get(job, job)
-        return self._informer.find(name)
 
     def _run(self) -> None:
         while (name := self._work.take()) is not None:
@@ -166,17 +176,19 @@ class WsJobs:
 
     def _resync(self) -> None:
         for job in self._state.jobs.unfinished():
-            self._work.add(job.id)
+            if self._is_home(job):
+                self._work.add(job.id)
         for resource in self._informer.all().values():
             self._work.add(objects.job_of(resource))
         self._work.add_after(_EVERYTHING, _RESYNC_SECONDS)
 
     def _sync(self, job: JobId) -> None:
-        resource, record = self._find(job), self._state.jobs.find(job)
+        resource, record = self.find(job), self._state.jobs.find(job)
         if resource is None:
             if record is not None and not record.phase.is_terminal:
-                self._make(record)
-            elif record is None or record.phase.is_terminal:
+                if self._is_home(record):
+                    self._make(record)
+            else:
                 with self._lock:
                     self._names.pop(job, None)
             return
@@ -236,11 +248,13 @@ class WsJobs:
         services = self._present()
         held_by = KUEUE_HOLDS if is_queued_by_kueue else ""
         principal = services.access.vouched(request.user)
-        target = Target(kind="job", session=request.session, priority=request.priority)
+        namespace = self._api.namespace
+        session = request.session or self._namespaces.session_in(namespace)
+        target = Target(kind="job", session=session, priority=request.priority)
         change = services.access.begin(principal, Action.SUBMIT, target, entry_point=ENTRY_POINT)
         submission = DriverSubmission(
             spec=request.spec,
-            session=request.session,
+            session=session,
             user=request.user,
             priority=request.priority,
             labels=request.labels,
@@ -249,6 +263,8 @@ class WsJobs:
             held_by=objects.SUSPENDED if request.is_suspended else held_by,
         )
         try:
+            session = services.sessions.session_for(session, request.user.name)
+            self._namespaces.require(session, namespace)
             services.drivers.submit_and_wait(submission)
         except WscError as error:
             change.failed(error)

@@ -116,6 +116,24 @@ rendered, so that it is the same after a removal and in every render.
 {{- end -}}
 {{- end -}}
 
+{{/* Namespaces of sessions that have one of their own, as a list of JSON. */}}
+{{- define "wsc-appliance.sessionNamespaces" -}}
+{{- $names := list -}}
+{{- range .Values.sessions -}}{{- $names = append $names .namespace -}}{{- end -}}
+{{- sortAlpha $names | toJson -}}
+{{- end -}}
+
+{{/* Pods of jobs in these, as peers of a NetworkPolicy; nothing without such sessions. */}}
+{{- define "wsc-appliance.sessionPeers" -}}
+{{- if .Values.sessions }}
+- namespaceSelector:
+    matchExpressions:
+      - {key: kubernetes.io/metadata.name, operator: In, values: {{ include "wsc-appliance.sessionNamespaces" . }}}
+  podSelector:
+    matchLabels: {{- include "wsc-appliance.jobPodLabels" . | nindent 6 }}
+{{- end }}
+{{- end -}}
+
 {{/*
 Account, role and binding of one hook, before its job and gone with it.
 Takes root, name, when (the hook) and rules (YAML).
@@ -142,6 +160,33 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: {{ .name }}
+  labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
+  annotations: {{- toYaml $annotations | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ .name }}, namespace: {{ .root.Release.Namespace }}}
+{{- end -}}
+
+{{/*
+Role and binding of a hook's account in the namespace of a session.
+Takes root, name, namespace, when (the hook) and rules (YAML).
+*/}}
+{{- define "wsc-appliance.hookRights" -}}
+{{- $annotations := dict "helm.sh/hook" .when "helm.sh/hook-weight" "-10" "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
+  annotations: {{- toYaml $annotations | nindent 4 }}
+rules: {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
   labels: {{- include "wsc-appliance.labels" .root | nindent 4 }}
   annotations: {{- toYaml $annotations | nindent 4 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}

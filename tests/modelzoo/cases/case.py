@@ -28,6 +28,8 @@ class Case:
         because: Why the tolerance is not 1e-4: the 16-bit constant in the program.
         wide: The model casts to the 16-bit type by itself, which the CPU backend does not follow;
             there that type is float32.
+        by_sorting: The CPU backend chooses masks by sorting, as the traced program does; otherwise
+            it chooses others of the weights that tie.
         convert: The model's conversion from the Hugging Face format (see `conversion.py`).
         data: Section of a data processor that makes the batches, in place of `fields`; a path in
             it begins with `{corpus}`.
@@ -47,6 +49,7 @@ class Case:
     tolerance: float = 1e-4
     because: str = ""
     wide: bool = False
+    by_sorting: bool = False
     convert: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
     generate: Mapping[str, Any] | None = None
@@ -64,6 +67,7 @@ class Case:
             "train_steps": self.train_steps,
             "batch_size": self.batch_size,
             "wide": self.wide,
+            "by_sorting": self.by_sorting,
             "convert": self.convert,
             "data": self.data,
             "generate": self.generate,

@@ -44,6 +44,8 @@ BY_GROUP = [
 REFUSED = {"gmp_at_steps": "name 'schedule' is not defined"}
 """The client's own message, on either backend."""
 
+TIES = {"gmp_power", "gmp_cosine", "gmp_cycling", "rigl_cosine"}
+"""Weights come back from among those that are zero, and so alike, as the sparsity falls."""
 
 DRAWN = {
     "tolerance": 1e-2,
@@ -63,12 +65,16 @@ def sparse(
         train_steps=5,
         eval_steps=1,
         refused=REFUSED.get(name, ""),
+        by_sorting=name in TIES,
         **(DRAWN if name == "set" else {}),
     )
 
 
 SPARSITY = [
-    *(sparse(name, options) for name, options in SPARSITIES.items()),
+    *(
+        sparse(name, options, optimizer="SGD" if name in TIES else "AdamW")
+        for name, options in SPARSITIES.items()
+    ),
     sparse("by_group", *BY_GROUP),
     sparse("llama_rigl", RIGL, family="llama", **LLAMA),
     *(sparse(f"rigl_{name}", RIGL, optimizer=name) for name in ("SGD", "Lamb")),
