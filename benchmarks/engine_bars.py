@@ -74,6 +74,8 @@ def parts() -> Iterator[Part]:
     yield Part(name="experts", module="benchmarks.experts", small=little)
     little = ("--small", "--rounds", "1")
     yield Part(name="sparsity", module="benchmarks.sparsity", small=little)
+    little = ("--width", "64", "--layers", "1", "--positions", "24", "--batches", "2")
+    yield Part(name="generation", module="benchmarks.generation", small=little)
     yield Part(name="start-up", module="benchmarks.start_up", small=("--runs", "1"))
     small_weights = ("--layers", "2", "--width", "512")
     yield Part(name="weights-wire", module="benchmarks.weights_wire", small=small_weights)

@@ -64,9 +64,12 @@ def test_64_greedy_tokens_of_a_gpt_and_its_job_says_how_many(
     assert float(found["simulated_seconds"]) == pytest.approx(64 * step, rel=1e-4)
 
 
-def test_prompts_of_several_lengths_on_two_systems(appliance: Appliance, tmp_path: Path) -> None:
-    arguments = ("--model", "llama", *ROOM, "--mixed", "--batches", "2")
-    tokens = on_both(appliance, tmp_path, *arguments, systems=2)
+@pytest.mark.parametrize(("model", "systems"), [("llama", 1), ("llama", 2), ("gpt2", 2)])
+def test_prompts_of_several_lengths(
+    model: str, systems: int, appliance: Appliance, tmp_path: Path
+) -> None:
+    arguments = ("--model", model, *ROOM, "--mixed", "--batches", "2")
+    tokens = on_both(appliance, tmp_path, *arguments, systems=systems)
     assert len(tokens) == 2
     assert tokens[0] != tokens[1]
 
