@@ -29,15 +29,23 @@ from appliance.cluster.kubernetes.options import SessionNamespace
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.sessions import SessionSpec
-from appliance.core.errors import UserError
+from appliance.core.errors import ClusterError, UserError
 from appliance.management.kubernetes import unmapped_wsjobs
 from appliance.management.kubernetes.unmapped_wsjobs import UnmappedWsJobs
 from tests.kubernetes.test_helm import NAME, RELEASE, VALUES, PlayedManagement, play_hook
 from tests.kubernetes.test_wsjobs import DRIVER, status_of, wait_for_status, wait_gone
+from tests.support.fake_kueue import FakeKueue, install_workloads
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
-from tests.support.kube_server import CRDS, account_token, find_tool, new_namespace
+from tests.support.kube_server import (
+    CRDS,
+    account_token,
+    chart_rules,
+    find_tool,
+    make_account,
+    new_namespace,
+)
 from tests.support.management import new_job
 from tests.support.waiting import wait_until
 
@@ -292,3 +300,46 @@ def test_two_sessions_cannot_have_one_namespace(tmp_path):
     mine = {"a": SessionNamespace(namespace="wafer")}
     with pytest.raises(UserError, match="which is that of the release"):
         make_options(tmp_path, sessions=mine).check_namespaces("wafer")
+
+
+def test_kueue_queues_a_session_s_jobs_in_its_namespace_and_its_queue(kube, namespaces, tmp_path):
+    install_workloads(kube.admin())
+    rules = chart_rules("--set", "jobs.kueue.enabled=true")
+    own, team = (kube.admin(name) for name in namespaces[:2])
+    account = make_account(own, own.namespace, rules)
+    bind(team, account, rules)
+    mapped = SessionNamespace(namespace=team.namespace, kueue_queue="lessons")
+    options = make_options(
+        tmp_path, sessions={"research": mapped}, kueue=True, kueue_queue="wafers"
+    )
+    api = kube.as_account(own.namespace, account.token)
+    with (
+        FakeNodes(team) as nodes,
+        FakeKueue(team, num_systems=2) as kueue,
+        running_kube_harness(tmp_path, api, options) as harness,
+    ):
+        job = harness.submit(new_job("wsjob-a", session="research"))
+        wait_until(lambda: len(nodes.started) == 2, seconds=120, what="running pods")
+        assert kueue.find(job)["spec"]["queueName"] == "lessons"
+    assert not of_jobs(own)
+
+
+def bind(admin, account, rules):
+    """Give an account of another namespace rights here."""
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{admin.namespace}"
+    admin._call("POST", f"{rbac}/roles", body={"metadata": {"name": "there"}, "rules": rules})
+    subject = {"kind": "ServiceAccount", "name": "appliance", "namespace": account.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "there"}
+    binding = {"metadata": {"name": "there"}, "roleRef": role, "subjects": [subject]}
+    admin._call("POST", f"{rbac}/rolebindings", body=binding)
+
+
+def test_a_namespace_that_management_has_no_rights_in_is_named_at_the_start(
+    kube, account, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("appliance.management.kubernetes.wsjobs._SYNC_SECONDS", 2.0)
+    options = make_options(tmp_path, sessions={"research": SessionNamespace(namespace="nowhere")})
+    api = kube.as_account(account.namespace, account.token)
+    words = r"Namespace nowhere of session 'research' cannot be used: .* has not listed wsjobs"
+    with pytest.raises(ClusterError, match=words), running_kube_harness(tmp_path, api, options):
+        pass

@@ -48,10 +48,11 @@ class Informer:
         """List everything, then go on watching in the background.
 
         Raises:
-            ClusterError: The list did not come in time.
+            ClusterError: The list did not come in time; nothing is watched.
         """
         self._thread.start()
         if not self._synced.wait(timeout_seconds):
+            self.close()
             raise ClusterError(
                 f"The Kubernetes API has not listed {self._kind.plural} in namespace "
                 f"{self._api.namespace} within {timeout_seconds:g} seconds.",

@@ -41,6 +41,11 @@ class _Place:
     wsjobs: WsJobs
     launcher: KubernetesLauncher
 
+    def close(self) -> None:
+        """Stop; pods and objects stay as they are."""
+        self.wsjobs.close()
+        self.launcher.close()
+
 
 class NamespacedJobs:
     """Everything of jobs on a Kubernetes cluster.
@@ -70,6 +75,8 @@ class NamespacedJobs:
             try:
                 place = self._open(there, options.of_session(session), exits)
             except ClusterError as error:
+                for opened in self._places.values():
+                    opened.close()
                 raise ClusterError(
                     f"Namespace {own.namespace} of session {session!r} cannot be used: "
                     f"{error.message}",
@@ -115,8 +122,7 @@ class NamespacedJobs:
     def close(self) -> None:
         """Stop; pods and objects stay as they are, for the next management."""
         for place in self._places.values():
-            place.wsjobs.close()
-        self.launcher.close()
+            place.close()
 
     def _home_of(self, job: JobId) -> str:
         if len(self._places) == 1:

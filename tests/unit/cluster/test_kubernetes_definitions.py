@@ -119,3 +119,19 @@ def _taken(resource: dict[str, Any]) -> dict[str, Any]:
 
     taken: dict[str, Any] = objects._taken(resource)
     return taken
+
+
+def undescribed(schema, path):
+    """Yield the fields of a schema that `kubectl explain` has no words for."""
+    for name, field in (schema.get("properties") or {}).items():
+        if not field.get("description"):
+            yield f"{path}.{name}"
+        yield from undescribed(field, f"{path}.{name}")
+        yield from undescribed(field.get("items") or {}, f"{path}.{name}")
+
+
+@pytest.mark.parametrize("kind", ["wsjobs", "wscsystems"])
+def test_kubectl_explains_every_field(kind):
+    path = Path(__file__).parents[3] / "helm" / "wsc-appliance" / "crds" / f"{kind}.yaml"
+    (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
+    assert list(undescribed(version["schema"]["openAPIV3Schema"], kind)) == []
