@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from appliance.core.errors import UserError
 
 PROPERTY = "namespace"
-"""Property of a session by which csctl and REST show its namespace."""
+"""Property of a session by which csctl, REST and the dashboard show its namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

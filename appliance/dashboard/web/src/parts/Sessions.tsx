@@ -107,7 +107,10 @@ function Row({ session, onDone }: { session: Session; onDone: () => void }): JSX
   const before = { num_systems: spec.num_systems, borrow_limit: spec.borrow_limit, shares: spec.shares };
   return (
     <tr>
-      <td>{name}</td>
+      <td>
+        {name}
+        {spec.properties?.["namespace"] && <div class="quiet small">in namespace {spec.properties["namespace"]}</div>}
+      </td>
       <td class="num">{spec.num_systems ?? "no quota"}</td>
       <td class="num">{spec.borrow_limit ?? "no limit"}</td>
       <td class="num">{spec.shares}</td>
