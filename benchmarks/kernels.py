@@ -8,7 +8,7 @@ here as the pods run them, without streams. The contender is the same module wit
 AdamW. Both take steps in turn on the same batches. Printed are medians of paired ratios of CPU time
 (contender / ours: above 1 we are faster), for the whole step, the wafer part and the update part;
 `--where` adds where our milliseconds go, by kind of operation. `--against-f32` has our own program
-in bfloat16 against the same in float32 instead.
+in bfloat16 against the same in float32 instead, and against the module under bfloat16 autocast.
 """
 
 import argparse
@@ -53,10 +53,16 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 class Eager:
-    """The module in plain PyTorch."""
+    """The module in plain PyTorch.
 
-    def __init__(self, shape: GptShape) -> None:
+    Args:
+        shape: Its sizes.
+        is_autocast: Whether its forward pass runs under autocast to bfloat16.
+    """
+
+    def __init__(self, shape: GptShape, *, is_autocast: bool = False) -> None:
         torch.manual_seed(0)
+        self.is_autocast = is_autocast
         self.module = Gpt(shape)
         self.optimizer = torch.optim.AdamW(
             self.module.parameters(),
@@ -70,7 +76,8 @@ class Eager:
 
     def gradients(self, batch: Batch) -> None:
         """Forward and backward."""
-        loss = self.module(**batch)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.is_autocast):
+            loss = self.module(**batch)
         loss.backward()
         self.loss = float(loss.detach())
 
@@ -179,19 +186,26 @@ def _shapes(group: programs.Group) -> str:
 
 
 def against_f32(options: argparse.Namespace, shape: GptShape) -> bool:
-    """Run our program in bfloat16 beside float32; print the bar and return whether it is met."""
-    text, module = program_text(shape), Eager(shape).module
+    """Run our program in bfloat16 beside float32 and autocast; print the bars.
+
+    Returns:
+        Whether they are met.
+    """
+    text, eager = program_text(shape), Eager(shape, is_autocast=True)
     plans = [
         compile_program(text, batch_size=shape.batch_size, precision=precision)
         for precision in (Precision.F32, Precision.EXACT)
     ]
-    parties = [Planned(plan, initial_state(plan, module)) for plan in plans]
-    ratios = []
+    parties = [Planned(plan, initial_state(plan, eager.module)) for plan in plans]
+    to_f32, to_autocast = [], []
     for index, batch in enumerate(batches(shape, options.rounds + options.warmup)):
         wide, narrow = (sum(party.step(batch)) for party in parties)
+        autocast = seconds(lambda: eager.gradients(batch)) + seconds(eager.update)  # noqa: B023
         if index >= options.warmup:
-            ratios.append(wide / narrow)
-    return say("bfloat16_to_own_f32", statistics.median(ratios), 1.4)
+            to_f32.append(wide / narrow)
+            to_autocast.append(autocast / narrow)
+    is_faster = say("bfloat16_to_own_f32", statistics.median(to_f32), 1.4)
+    return say("bfloat16_to_autocast", statistics.median(to_autocast), 1.0) and is_faster
 
 
 def say(name: str, value: float, least: float) -> bool:
