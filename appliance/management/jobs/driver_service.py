@@ -264,6 +264,11 @@ class DriverService:
         driver = self._running(token)
         return driver.workflow if driver else None
 
+    def session_of(self, token: str) -> str:
+        """Return the session of the driver that a caller is a script of; empty if it is none's."""
+        driver = self._running(token)
+        return driver.session if driver else ""
+
     def time_limit_of(self, token: str) -> float | None:
         """Return the limit of each job of a caller's script; None if it has none."""
         driver = self._running(token)

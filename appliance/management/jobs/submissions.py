@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from appliance.core.cluster.notifications import Target
-from appliance.core.cluster.records import EventRecord, JobRecord, NewJob
+from appliance.core.cluster.records import DEFAULT_SESSION, EventRecord, JobRecord, NewJob
 from appliance.core.ids import JobId, WorkflowId, new_authority, new_job_id, new_workflow_id
 from appliance.files.beneath import Beneath
 from appliance.management.access.authorization import write_down
@@ -201,7 +201,15 @@ class SubmissionService:
         self._mailbox.release(job.workflow)
 
     def _session(self, wanted: str, caller: Caller) -> str:
-        return self._sessions.session_for(wanted or caller.session, caller.user.name)
+        """Return the session of a caller's job.
+
+        Clients name the default session where their configuration knows no other, so that one says
+        nothing: the jobs of a driver's script are then in the driver's session.
+        """
+        named = wanted or caller.session
+        if named in ("", DEFAULT_SESSION):
+            named = self._drivers.session_of(caller.token) or named
+        return self._sessions.session_for(named, caller.user.name)
 
     def compile_dir(self, relative: str) -> Path:
         """Return the directory for compile artifacts that a client names.

@@ -12,14 +12,17 @@ from appliance.core.clock import SystemClock
 from appliance.core.cluster.access import Action, Target
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import Phase
-from appliance.core.cluster.records import User
+from appliance.core.cluster.records import DEFAULT_SESSION, User
+from appliance.core.cluster.sessions import SessionSpec
 from appliance.core.errors import ConflictError, NotFoundError, UnschedulableError, UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.audit_trail import AuditFilter
 from appliance.management.access.authorization import open_access
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.jobs.driver_service import DriverService, DriverSubmission
+from appliance.management.jobs.submissions import SubmissionOptions, SubmissionService
 from appliance.management.store.state import State
+from appliance.wire.caller import Caller
 from tests.support.appliance_process import wait_for
 from tests.support.management import make_model, opened_state
 from tests.support.reconciling import Harness
@@ -199,3 +202,29 @@ def test_an_array_is_one_run_for_each_index_or_none(tmp_path):
         for job in jobs:
             harness.jobs.end(job.id, Phase.SUCCEEDED, "")
         wait_for(lambda: harness.jobs.load(last).num_starts == 1)
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"), [("", "nlp"), ("job-operator", "nlp"), ("vision", "vision")]
+)
+def test_jobs_of_a_script_are_in_its_driver_s_session_unless_they_name_another(
+    tmp_path, named, expected
+):
+    with serving(tmp_path) as harness:
+        for session in ("nlp", "vision"):
+            harness.sessions.create(session, SessionSpec())
+        driver = harness.drivers.submit_and_wait(replace(run_of(ADA), session="nlp"))
+        options = SubmissionOptions(data_dir=tmp_path, lease_seconds=30, notifies=())
+        submissions = SubmissionService(
+            harness.state,
+            harness.mailbox,
+            options,
+            drivers=harness.drivers,
+            model=make_model(harness.state, num_systems=2),
+            sessions=harness.sessions,
+        )
+        token = DriverTokens(b"k").mint(driver.id)
+        by_script = Caller(user=ADA, token=token, session=named)
+        assert submissions._session("", by_script) == expected
+        by_hand = Caller(user=ADA, session=named)
+        assert submissions._session("", by_hand) == (named or DEFAULT_SESSION)
