@@ -53,7 +53,7 @@ export function Job({ id }: { id: string }): JSX.Element {
       <PhaseLine job={job} />
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
-      {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
+      {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} hasSessions={job.num_run_sessions > 1} />}
       {job.type === "execute" && <SwarmxTree id={id} />}
       {job.type.startsWith("sdk-") && <FabricCard job={job} />}
       <Pods job={job} shown={shown} onShow={setShown} />

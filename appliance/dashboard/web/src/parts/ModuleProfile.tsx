@@ -16,7 +16,8 @@ interface Profile {
 
 const SHOWN = 10;
 
-export function ModuleProfile({ id, isLoaded, isEnded }: { id: string; isLoaded: boolean; isEnded: boolean }): JSX.Element {
+/** `hasSessions`: whether the job has run several sessions, so that it has to be said whose profile this is. */
+export function ModuleProfile({ id, isLoaded, isEnded, hasSessions }: { id: string; isLoaded: boolean; isEnded: boolean; hasSessions: boolean }): JSX.Element {
   const { value, problem } = useLive<Profile>(isLoaded ? `/jobs/${id}/profile` : null, { topics: ["job"], id });
   const [isWhole, setWhole] = useState(false);
   const modules = useMemo(() => sumByModule(value?.traceEvents ?? []), [value]);
@@ -37,6 +38,7 @@ export function ModuleProfile({ id, isLoaded, isEnded }: { id: string; isLoaded:
       )}
       {modules.length > 0 && (
         <>
+          {hasSessions && <p class="small quiet">One step of the program that the job loaded last; the wafer pages of its sessions, above, show the others.</p>}
           <Treemap modules={modules} />
           <Table>
             <thead>

@@ -1,0 +1,50 @@
+"""The page of a job: evaluations apart from training, and what masks of weights save."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.conftest import Opener, rest_root
+from tests.support.appliance import running_appliance as running_whole_appliance
+from tests.support.client import start_client
+
+pytestmark = pytest.mark.browser
+
+
+@contextmanager
+def finished_job(factory: pytest.TempPathFactory, *arguments: str) -> Iterator[tuple[str, str]]:
+    """Yield the root URL of an appliance, and the execute job of a client's run there."""
+    with running_whole_appliance(factory.mktemp("appliance")) as running:
+        start_client(factory.mktemp("client"), *arguments, address=running.address).result()
+        job = next(job for job in running.jobs() if job["spec"]["type"] == "execute")
+        yield rest_root(running), str(job["meta"]["name"])
+
+
+def test_evaluation_and_training_have_charts_of_their_own(
+    tmp_path_factory: pytest.TempPathFactory, opener: Opener
+) -> None:
+    arguments = ("--model", "gpt_adamw", "--steps", "2", "--train-eval-train-eval")
+    with finished_job(tmp_path_factory, *arguments) as (root, job):
+        page = opener(root).open(f"/jobs/{job}")
+        expect(page.get_by_role("heading", name="Training and evaluation")).to_be_visible()
+        headings = page.get_by_role("heading", name=re.compile("loss"))
+        expect(headings.filter(has_text="evaluation: ").first).to_be_visible()
+        expect(headings.filter(has_not_text="evaluation: ").first).to_be_visible()
+        expect(page.get_by_text("Ran for", exact=True)).to_be_visible()
+        expect(page.get_by_text("the program that the job loaded last")).to_be_visible()
+        page.close()
+
+
+def test_masked_weights_say_what_they_save_and_what_stays_whole(
+    tmp_path_factory: pytest.TempPathFactory, opener: Opener
+) -> None:
+    with finished_job(tmp_path_factory, "--model", "sparse_gpt", "--steps", "2") as (root, job):
+        page = opener(root).open(f"/jobs/{job}")
+        expect(page.get_by_role("heading", name="Masked weights", exact=True)).to_be_visible()
+        for words in ("2 of 8", "50 % of 6.14 k elements", "Saved each step", "Simulated speed-up"):
+            expect(page.get_by_text(words).first).to_be_visible()
+        expect(page.get_by_text("6 weights: the program changes its mask")).to_be_visible()
+        page.close()
