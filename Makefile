@@ -90,6 +90,9 @@ test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: 
 
 test-modelzoo: $(TOOLS) ## Train small Model Zoo configurations, on the CPU backend and here: make test-modelzoo MODELZOO=DIR MODELZOO_VENV=DIR MODELZOO_ARGS="--only sparsity"
 	$(PY) -m tests.modelzoo --modelzoo "$(MODELZOO)" --client "$(MODELZOO_VENV)" $(MODELZOO_ARGS)
+ifdef GIGAGPT
+	$(PY) -m tests.modelzoo.gigagpt --gigagpt "$(GIGAGPT)" --client "$(MODELZOO_VENV)"
+endif
 
 test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
 	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose
