@@ -19,6 +19,7 @@ NO_SETTINGS = {
     "KubernetesOptions": "the fields of the file of --kubernetes, which nothing else holds",
     "NotifyOptions": "the fields of the file of --notify, which nothing else holds",
     "ProviderOptions": "the fields of the file of --oidc, which nothing else holds",
+    "RoleOptions": "a part of KubernetesOptions, whose file names what is to be changed alone",
     "NetworkOptions": "measured constants of the transport, which nobody sets",
 }
 """Classes of options that are read or chosen where they are defined."""

@@ -7,14 +7,15 @@ overflow cancels a step, these do not change, and the grad scaler's `num_skipped
 the opposite condition; then the two numbers are added.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from appliance.core.ir.attributes import constant
 from appliance.core.ir.graph import Node
-from appliance.core.plans.plan import Plan
+from appliance.core.ir.tensors import DType
+from appliance.core.plans.plan import Commit, Plan
 
 ValueOf = Callable[[str], np.generic]
 """Returns a scalar state tensor's present value, by resource name."""
@@ -24,8 +25,34 @@ _MAX_STEPS = 200_000
 
 
 def changes_state(plan: Plan) -> bool:
-    """Return whether a step of the program leaves anything changed behind."""
-    return any(update.commits for update in plan.updates)
+    """Return whether a step of the program leaves anything changed behind.
+
+    A program that evaluates masked weights stores each one's product with its mask, which it
+    already is after training, and which the next step leaves as it is. That is no change.
+    """
+    commits = [commit for update in plan.updates for commit in update.commits]
+    changed = {commit.state for commit in commits}
+    masks = {
+        tensor.value
+        for tensor in plan.state
+        if tensor.type.dtype is DType.I1 and tensor.value not in changed
+    }
+    nodes = {
+        name: node for update in plan.updates for node in update.nodes for name in node.results
+    }
+    return not all(_is_masking(commit, nodes, masks) for commit in commits)
+
+
+def _is_masking(commit: Commit, nodes: Mapping[str, Node], masks: Collection[str]) -> bool:
+    """Return whether a tensor gets its own product with one of the masks."""
+    product = nodes.get(commit.value)
+    if product is None or product.op != "Mul" or commit.state not in product.operands:
+        return False
+    factors = [nodes.get(name) for name in product.operands if name != commit.state]
+    return any(
+        factor is not None and factor.op == "Cast" and factor.operands[0] in masks
+        for factor in factors
+    )
 
 
 def steps_taken(plan: Plan, value_of: ValueOf) -> int | None:

@@ -11,6 +11,7 @@ from appliance.core.plans.plan_text import parse_plan, print_plan
 from appliance.core.plans.sparse.eligibility import as_executed, dense_reasons
 from appliance.core.plans.sparse.marking import mark_sparse
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
+from appliance.core.plans.step_count import changes_state
 from tests.support.masked_plans import TIED, masked_plan
 
 
@@ -59,6 +60,26 @@ def test_a_load_that_is_no_longer_the_weight_keeps_the_weight_whole():
     )
     marked = mark_sparse(dataclasses.replace(plan, updates=early, sparse=()))
     assert f"%{load} is sent after" in marked.sparse[0].dense_because
+
+
+def test_storing_a_weight_as_its_mask_leaves_it_is_no_training():
+    plan = masked_plan()
+    assert changes_state(plan)
+    weights = {name: each.weight for each in plan.sparse for name in each.loads}
+    evaluation = tuple(
+        dataclasses.replace(
+            update,
+            commits=tuple(
+                Commit(state=weights[name], value=name)
+                for node in update.nodes
+                for name in node.results
+                if name in weights
+            ),
+        )
+        for update in plan.updates
+    )
+    assert sum(len(update.commits) for update in evaluation) == len(weights)
+    assert not changes_state(dataclasses.replace(plan, updates=evaluation))
 
 
 def test_a_plan_with_sparse_weights_comes_back_from_its_text():
