@@ -33,8 +33,11 @@ def round_to(dtype: DType, values: torch.Tensor) -> torch.Tensor:
         values: float32, any shape.
 
     Returns:
-        float32 values that the format represents; the argument itself if nothing happens.
+        float32 values that the format represents; the argument itself if nothing happens. One
+        element that stands for all, as in a splat, still does.
     """
+    if values.numel() > 1 and not any(values.stride()):
+        return round_to(dtype, values[(0,) * values.dim()]).expand(values.shape)
     match dtype:
         case DType.F16:
             return values.to(torch.float16).to(torch.float32)

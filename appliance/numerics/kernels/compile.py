@@ -58,15 +58,7 @@ def compile_node(node: Node, operand_types: Sequence[TensorType]) -> Kernel:
     Raises:
         InternalError: The operation has no kernel, or its attributes make no sense.
     """
-    build = _BUILDERS.get(node.op)
-    if build is None:
-        raise InternalError(f"Operation {node.op!r} at {node.location} has no kernel.")
-    other = to_channels_first(node, [type_.shape for type_ in operand_types])
-    if other is None:
-        kernel = build(node, operand_types)
-    else:
-        kernel = build(other.node, move_types(operand_types, other.operands))
-        kernel = channels_last(kernel, other.operands, other.results)
+    kernel = unrounded_kernel(node, operand_types)
     if (
         kernel.is_rounded
         or node.op in _NEVER_ROUNDED
@@ -74,3 +66,19 @@ def compile_node(node: Node, operand_types: Sequence[TensorType]) -> Kernel:
     ):
         return kernel
     return rounded(kernel, node.types)
+
+
+def unrounded_kernel(node: Node, operand_types: Sequence[TensorType]) -> Kernel:
+    """Return the kernel that computes a node, for a caller that rounds its 16-bit results.
+
+    Raises:
+        InternalError: The operation has no kernel, or its attributes make no sense.
+    """
+    build = _BUILDERS.get(node.op)
+    if build is None:
+        raise InternalError(f"Operation {node.op!r} at {node.location} has no kernel.")
+    other = to_channels_first(node, [type_.shape for type_ in operand_types])
+    if other is None:
+        return build(node, operand_types)
+    kernel = build(other.node, move_types(operand_types, other.operands))
+    return channels_last(kernel, other.operands, other.results)

@@ -11,7 +11,7 @@ from appliance.numerics.groups import Group, Uses, in_order, uses_of
 from appliance.numerics.kernels import compile_node
 from appliance.numerics.loops.region_kernels import region_group
 from appliance.numerics.loops.regions import find_regions
-from appliance.numerics.programs.narrow_values import narrow_group
+from appliance.numerics.programs.narrow_values import is_one_pass, narrow_group
 from appliance.numerics.programs.patterns import find_patterns
 from appliance.numerics.sparse.weight_products import sparse_group
 
@@ -45,7 +45,12 @@ def group_nodes(
     uses = uses_of(nodes, live_out)
     patterns = find_patterns(nodes, types, uses)
     if device is None:
-        regions = find_regions(nodes, types, uses, {at for part in patterns for at in part})
+        taken_before = {at for part in patterns for at in part}
+        regions = [
+            part
+            for part in find_regions(nodes, types, uses, taken_before)
+            if not (is_narrow and len(part) == 1 and is_one_pass(nodes[part[0]], types))
+        ]
     else:
         regions = []
     taken = {position for part in (*patterns, *regions) for position in part}

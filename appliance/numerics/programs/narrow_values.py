@@ -9,7 +9,7 @@ containers. So every kernel takes both: products, loops, sums of two tensors and
 elements take bfloat16 as it lies; all other kernels see containers, as in other programs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -19,13 +19,15 @@ from appliance.core.ir.ops import VIEW_OPS
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.groups import Group
-from appliance.numerics.kernels import Kernel
-from appliance.numerics.kernels.kernel import Values
+from appliance.numerics.kernels import Kernel, movement
+from appliance.numerics.kernels.compile import unrounded_kernel
+from appliance.numerics.kernels.kernel import Builders, Values, direct
 
-_ROUNDED_BY_TORCH: Mapping[str, Callable[..., torch.Tensor]] = {
-    "Add": torch.add,
-    "Mul": torch.mul,
-    "Sub": torch.sub,
+_ROUNDED_BY_TORCH: Builders = {
+    "Add": direct(torch.add),
+    "Concat": movement.BUILDERS["Concat"],
+    "Mul": direct(torch.mul),
+    "Sub": direct(torch.sub),
 }
 """What torch computes of bfloat16 tensors in float32 and rounds once, as containers are."""
 
@@ -47,8 +49,25 @@ def narrow_group(group: Group, types: Mapping[str, TensorType]) -> Group:
     if node.op in VIEW_OPS:
         return group
     if set(operands) == set(results) == {DType.BF16} and (node.op in _ROUNDED_BY_TORCH):
-        return replace(group, kernel=_rounded_by_torch(node))
-    return replace(group, kernel=_on_containers(group.kernel, results))
+        return replace(group, kernel=_on_bfloat16(_ROUNDED_BY_TORCH[node.op](node, ())))
+    kernel = group.kernel
+    if results == [DType.BF16] and not kernel.reads_step:
+        kernel = unrounded_kernel(node, [types[name] for name in node.operands])
+        return replace(group, kernel=_narrowed(kernel))
+    return replace(group, kernel=_on_containers(kernel, results))
+
+
+def is_one_pass(node: Node, types: Mapping[str, TensorType]) -> bool:
+    """Return whether torch needs one pass over memory for a node, however its operands lie.
+
+    Args:
+        node: A node of a program whose bfloat16 values take two bytes.
+        types: Type of every value.
+    """
+    operands = {types[name].dtype for name in node.operands}
+    if node.op == "Cast":
+        return DType.BF16 in (*operands, node.types[0].dtype)
+    return node.op in _ROUNDED_BY_TORCH and {*operands, node.types[0].dtype} == {DType.BF16}
 
 
 def as_bfloat16(values: torch.Tensor) -> torch.Tensor:
@@ -69,14 +88,32 @@ def _cast(target: DType) -> Kernel:
     return Kernel(call=call, into=torch.Tensor.copy_)
 
 
-def _rounded_by_torch(node: Node) -> Kernel:
-    function = _ROUNDED_BY_TORCH[node.op]
+def _on_bfloat16(kernel: Kernel) -> Kernel:
+    """Return a kernel that is given bfloat16 tensors."""
+    plain_into = kernel.into
+    assert plain_into is not None
 
-    def call(a: torch.Tensor, b: torch.Tensor) -> Values:
-        return function(as_bfloat16(a), as_bfloat16(b))
+    def call(*operands: torch.Tensor) -> Values:
+        return kernel.call(*map(as_bfloat16, operands))
 
-    def into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-        function(as_bfloat16(a), as_bfloat16(b), out=out)
+    def into(out: torch.Tensor, *operands: torch.Tensor) -> None:
+        plain_into(out, *map(as_bfloat16, operands))
+
+    return Kernel(call=call, into=into)
+
+
+def _narrowed(kernel: Kernel) -> Kernel:
+    """Return a kernel that is given containers, and whose one result is rounded as it is stored."""
+
+    def call(*operands: torch.Tensor) -> Values:
+        found = kernel.call(*map(_container, operands))
+        assert isinstance(found, torch.Tensor)
+        return found.to(torch.bfloat16)
+
+    def into(out: torch.Tensor, *operands: torch.Tensor) -> None:
+        found = kernel.call(*map(_container, operands))
+        assert isinstance(found, torch.Tensor)
+        out.copy_(found if out.dtype is torch.bfloat16 else found.to(torch.bfloat16))
 
     return Kernel(call=call, into=into)
 

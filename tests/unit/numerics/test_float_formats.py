@@ -89,3 +89,11 @@ def test_a_16_bit_product_with_a_float32_result_is_not_rounded(dtype):
     node = make_node("MatMul", a, b, half=dtype, dtype=DType.F32, **attributes)
     (found,) = assert_agree(node, a, b, atol=1e-5)
     assert (found != round_to_format(found, dtype)).any()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_splat_stays_one_element(dtype):
+    once = torch.from_numpy(numbers(3, (1,)))
+    found = round_to(dtype, once.expand(4, 300))
+    assert not any(found.stride())
+    np.testing.assert_array_equal(found[0, :1], round_to(dtype, once))

@@ -46,6 +46,28 @@ def test_an_operation_of_two_tensors_has_the_digits_of_containers(op) -> None:
     assert narrow["c"].dtype is torch.bfloat16
 
 
+def test_a_concatenation_and_a_softmax_have_the_digits_of_containers() -> None:
+    twice = TensorType((4, 96), DType.BF16)
+    nodes = [
+        node("Concat", "a b", "c", twice, axis=1),
+        node("Softmax", "c", "d", twice, axis=1),
+    ]
+    given = {"a": containers(1), "b": torch.from_numpy(numbers(2, SHAPE)).bfloat16().float()}
+    given["a"][~given["a"].isfinite()] = 1
+    narrow = assert_same(nodes, dict.fromkeys("ab", NARROW), given, set("cd"))
+    assert {each.dtype for each in narrow.values()} == {torch.bfloat16}
+
+
+def test_a_transposed_operand_is_scaled_as_it_lies() -> None:
+    nodes = [
+        node("Transpose", "a", "b", MIRROR, permutation=(1, 0)),
+        node("Mul", "b s", "c", MIRROR),
+    ]
+    given = {"a": containers(1), "s": torch.tensor(0.125).expand(48, 4)}
+    narrow = assert_same(nodes, {"a": NARROW, "s": MIRROR}, given, {"c"})
+    assert narrow["c"].stride() == (1, 48)
+
+
 def test_a_loop_has_the_digits_of_containers() -> None:
     nodes = [
         node("Cast", "x", "a", NARROW),
