@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from appliance.core.errors import InternalError
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.core.sparsity.encodings import Encoded, MatrixShape, encoded
+from appliance.core.sparsity.encodings import Encoded, Encoding, MatrixShape, encoded
 from appliance.streams.slot_layout import ALIGNMENT_BYTES, SlotLayout
 
 COUNTS = "counts"
@@ -93,6 +93,7 @@ class SparseSlots:
         yield from ((name, type_) for name, type_ in types.items() if name not in self._shapes)
         for name, count in zip(names, counts, strict=True):
             how = self.encoded(name, count)
-            yield name, TensorType((how.num_values,), types[name].dtype)
+            is_dense = how.encoding is Encoding.DENSE
+            yield name, types[name] if is_dense else TensorType((count,), types[name].dtype)
             if self._has_patterns and how.pattern_bytes:
                 yield pattern_of(name), TensorType((how.pattern_bytes,), DType.U8)

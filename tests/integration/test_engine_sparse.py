@@ -80,12 +80,13 @@ def test_rounded_programs_give_the_numbers_of_the_whole(tmp_path):
     assert_same_numbers(found, wanted)
 
 
+@pytest.mark.parametrize("density", [0.3, 1.0])
 @pytest.mark.parametrize("num_systems", [1, 2])
 def test_a_tied_weight_whose_gradients_are_added_and_clipped_is_held_by_its_nonzeros(
-    tmp_path, num_systems
+    tmp_path, num_systems, density
 ):
     plan = masked_plan(text=TIED)
     assert [sparse.dense_because for sparse in plan.sparse] == ["", ""]
-    data = masked_data(plan, density=0.3)
+    data = masked_data(plan, density=density)
     found, wanted = run_both(tmp_path, plan, data, num_systems=num_systems)
     assert_same_numbers(found, wanted)
