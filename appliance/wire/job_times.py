@@ -122,7 +122,7 @@ def masked_weights_of(report: pb.MaskedWeights) -> MaskedWeights:
     is_sound = (
         0 <= report.num_sparse <= report.num_masked
         and 0 <= report.num_nonzeros <= report.num_elements
-        and 0 <= report.broadcast_bytes <= report.dense_broadcast_bytes
+        and min(report.broadcast_bytes, report.dense_broadcast_bytes) >= 0
         and all(0 <= each < float("inf") for each in seconds)
     )
     if not is_sound:

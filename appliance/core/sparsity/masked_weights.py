@@ -39,7 +39,7 @@ class MaskedWeights:
 
     @property
     def saved_bytes(self) -> int:
-        """What one step does not broadcast."""
+        """What one step does not broadcast; below zero where tiny weights' patterns cost more."""
         return self.dense_broadcast_bytes - self.broadcast_bytes
 
     @property

@@ -37,7 +37,7 @@ def test_a_report_carries_everything():
         {"num_sparse": 49},
         {"num_nonzeros": 100_000_001},
         {"num_nonzeros": -1},
-        {"broadcast_bytes": 400_000_001},
+        {"broadcast_bytes": -1},
         {"simulated_step_seconds": math.nan},
         {"simulated_dense_step_seconds": math.inf},
     ],
@@ -45,6 +45,11 @@ def test_a_report_carries_everything():
 def test_a_report_that_cannot_be_is_refused(wrong):
     with pytest.raises(UserError, match="contradict one another"):
         masked_weights_of(report_of(dataclasses.replace(WEIGHTS, **wrong)))
+
+
+def test_patterns_of_tiny_weights_may_cost_more_than_they_save():
+    costly = dataclasses.replace(WEIGHTS, broadcast_bytes=WEIGHTS.dense_broadcast_bytes + 64)
+    assert masked_weights_of(report_of(costly)).saved_bytes == -64
 
 
 def test_of_many_long_reasons_the_first_ones_are_kept_and_cut():
