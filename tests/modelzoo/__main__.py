@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.modelzoo import report
 from tests.modelzoo.cases import CASES, Case
-from tests.modelzoo.verdicts import RUNS, Verdict, judge
+from tests.modelzoo.verdicts import RUNS, Verdict, judge, runs_of
 from tests.support.appliance import running_appliance
 
 HERE = Path(__file__).resolve().parent
@@ -111,7 +111,7 @@ def main() -> int:
     runs: set[str] = set()
     for case in cases:
         for run in options.runs:
-            if SYSTEMS.get(run, 1) > case.systems:
+            if SYSTEMS.get(run, 1) > case.systems or run not in runs_of(case):
                 continue
             if options.again or not table.has(case, run):
                 missing.put((case, run))

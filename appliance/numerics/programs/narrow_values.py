@@ -23,13 +23,13 @@ from appliance.numerics.kernels import Kernel, movement
 from appliance.numerics.kernels.compile import unrounded_kernel
 from appliance.numerics.kernels.kernel import Builders, Values, direct
 
-_ROUNDED_BY_TORCH: Builders = {
+_BY_TORCH: Builders = {
     "Add": direct(torch.add),
     "Concat": movement.BUILDERS["Concat"],
     "Mul": direct(torch.mul),
     "Sub": direct(torch.sub),
 }
-"""What torch computes of bfloat16 tensors in float32 and rounds once, as containers are."""
+"""What torch moves as it lies, or computes in float32 and rounds once, as containers are."""
 
 
 def narrow_group(group: Group, types: Mapping[str, TensorType]) -> Group:
@@ -48,8 +48,8 @@ def narrow_group(group: Group, types: Mapping[str, TensorType]) -> Group:
         return replace(group, kernel=_cast(results[0]), memory_of_its_own=True)
     if node.op in VIEW_OPS:
         return group
-    if set(operands) == set(results) == {DType.BF16} and (node.op in _ROUNDED_BY_TORCH):
-        return replace(group, kernel=_on_bfloat16(_ROUNDED_BY_TORCH[node.op](node, ())))
+    if set(operands) == set(results) == {DType.BF16} and (node.op in _BY_TORCH):
+        return replace(group, kernel=_on_bfloat16(_BY_TORCH[node.op](node, ())))
     kernel = group.kernel
     if results == [DType.BF16] and not kernel.reads_step:
         kernel = unrounded_kernel(node, [types[name] for name in node.operands])
@@ -67,7 +67,7 @@ def is_one_pass(node: Node, types: Mapping[str, TensorType]) -> bool:
     operands = {types[name].dtype for name in node.operands}
     if node.op == "Cast":
         return DType.BF16 in (*operands, node.types[0].dtype)
-    return node.op in _ROUNDED_BY_TORCH and {*operands, node.types[0].dtype} == {DType.BF16}
+    return node.op in _BY_TORCH and {*operands, node.types[0].dtype} == {DType.BF16}
 
 
 def as_bfloat16(values: torch.Tensor) -> torch.Tensor:

@@ -26,6 +26,7 @@ class Case:
         batch_size: Global batch.
         tolerance: Largest relative difference of a loss.
         because: Why the tolerance is not 1e-4: the 16-bit constant in the program.
+        exact_tolerance: Largest difference with `--precision exact`; 0 for that of the format.
         wide: The model casts to the 16-bit type by itself, which the CPU backend does not follow;
             there that type is float32.
         by_sorting: The CPU backend chooses masks by sorting, as the traced program does; otherwise
@@ -48,6 +49,7 @@ class Case:
     batch_size: int = 4
     tolerance: float = 1e-4
     because: str = ""
+    exact_tolerance: float = 0.0
     wide: bool = False
     by_sorting: bool = False
     convert: Mapping[str, Any] | None = None

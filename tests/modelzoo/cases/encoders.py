@@ -151,9 +151,14 @@ TOWER = {**BERT, "encoder_nonlinearity": "gelu", "pooler_nonlinearity": "tanh"}
 
 
 def dpr(name: str, **options: Any) -> Case:
-    """Return a case of dense passage retrieval, with wrong contexts from the whole batch."""
+    """Return a case of dense passage retrieval, with wrong contexts from the whole batch.
+
+    Its scores are products of whole vectors, nowhere normalised, and a step takes a tenth off the
+    loss: what rounding changes in the first step (1.4e-3) grows tenfold in three.
+    """
     model = {"name": "dpr", "compute_eval_metrics": True, **options}
-    return Case(name=f"dpr/{name}", model=model, fields=RETRIEVAL, eval_steps=1)
+    fields, exact = RETRIEVAL, 3e-2
+    return Case(name=f"dpr/{name}", model=model, fields=fields, eval_steps=1, exact_tolerance=exact)
 
 
 PROTEIN_ENCODERS = [

@@ -234,6 +234,7 @@ VIEWS = {
 SELF_SUPERVISED = [
     Case(
         name="dino/v2",
+        exact_tolerance=4e-2,  # the loss is a bfloat16 number, and halves in a step
         model=DINO,
         fields=VIEWS,
         tolerance=2e-3,

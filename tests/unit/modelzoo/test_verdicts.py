@@ -4,7 +4,7 @@ import dataclasses
 
 from tests.modelzoo.__main__ import Table
 from tests.modelzoo.cases import CASES, Case
-from tests.modelzoo.verdicts import judge
+from tests.modelzoo.verdicts import judge, runs_of
 
 
 def done(*losses: float) -> dict:
@@ -32,6 +32,18 @@ def test_only_the_expected_message_of_the_client_excuses_a_case():
 
 def test_a_case_that_was_not_run_is_missing():
     assert judge(CASE, {"cpu": done(1.0)}).word == "missing"
+
+
+def test_rounded_numbers_have_the_tolerance_of_their_format_or_of_the_case():
+    answers = {"cpu": done(1.0), "csx-1": done(1.0), "exact": done(1.02)}
+    assert judge(CASE, answers).word == "fail"
+    assert judge(dataclasses.replace(CASE, exact_tolerance=3e-2), answers).word == "pass"
+
+
+def test_tokens_are_not_chosen_of_rounded_numbers():
+    case = dataclasses.replace(CASE, generate={"tokens": 4})
+    assert runs_of(case) == ("cpu", "csx-1", "csx-2")
+    assert judge(case, {"cpu": done(1.0), "csx-1": done(1.0), "exact": done(2.0)}).exact is None
 
 
 def test_the_table_has_its_cases():
