@@ -27,11 +27,13 @@ from typing import Any
 import cerebras.pytorch as cstorch
 import data
 import torch
+from families import FAMILIES
 from models import RECIPES
 from recipes import Recipe
 from training import Session, grad_scaler_state
 
 HERE = Path(__file__).resolve().parent
+PROGRAMS = {**RECIPES, **FAMILIES}
 LOADERS = ["plain", "restartable", "failing", "slow", "stalling"]
 
 
@@ -197,7 +199,7 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--model", choices=sorted(RECIPES), required=True)
+    add("--model", choices=sorted(PROGRAMS), required=True)
     add("--backend", choices=["CPU", "CSX"], default="CPU")
     add("--out", type=Path, help="where the result goes as JSON")
     add("--artifact-dir", type=Path, default=Path("artifacts"))
@@ -255,7 +257,7 @@ def main() -> None:
     """Run the phases and write the result."""
     options = parse()
     start_backend(options)
-    recipe = RECIPES[options.model]
+    recipe = PROGRAMS[options.model]
     half_dtype = options.half_dtype or recipe.half_dtype
     if options.backend == "CSX":
         cstorch.amp.set_half_dtype(half_dtype)
