@@ -5,6 +5,8 @@ import datetime as dt
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,6 +147,39 @@ def test_whoever_does_not_know_a_jobs_authority_is_refused_without_an_alert(
 ) -> None:
     with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
         ask(port, files, name, ["h2"])
+
+
+CALL_A_JOB = """
+import sys
+import grpc
+
+port, authority, roots = sys.argv[1:]
+credentials = grpc.ssl_channel_credentials(open(roots, "rb").read())
+options = [("grpc.default_authority", authority)]
+with grpc.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+    call = channel.unary_unary("/any.Service/Call")
+    for _ in range(3):
+        try:
+            call(b"", timeout=120)
+        except grpc.RpcError as error:
+            print(error.code().name)
+"""
+
+
+def test_a_grpc_client_of_a_cancelled_job_prints_nothing_while_it_calls(
+    port: int, files: Certificates
+) -> None:
+    # The real client calls on for a while, and its terminal would show every alert.
+    gone = AUTHORITY.replace(JOB, UNKNOWN_JOB)
+    done = subprocess.run(
+        (sys.executable, "-c", CALL_A_JOB, str(port), gone, str(files.authority)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.split() == ["UNAVAILABLE"] * 3
+    assert done.stderr == ""
 
 
 def test_plain_text_is_answered_in_a_sentence(port: int) -> None:
