@@ -107,7 +107,7 @@ class SubmissionService:
         self, job: JobId, submission: Submission, caller: Caller, committed: Awaited
     ) -> None:
         """Submit a job to the reconciler's next turn."""
-        session = self._session(submission.session, caller)
+        session = self.session_of(submission.session, caller)
         workflow = (
             self._drivers.workflow_of(caller.token)
             or WorkflowId(named_workflow(submission.workflow, caller.workflow))
@@ -175,7 +175,7 @@ class SubmissionService:
         workflow = self._drivers.workflow_of(caller.token) or new_workflow_id()
         self._state.workflows.ensure(
             workflow,
-            session=self._session("", caller),
+            session=self.session_of("", caller),
             user=caller.user,
             reserves_resources=reserve,
         )
@@ -200,7 +200,7 @@ class SubmissionService:
         self._state.workflows.release(job.workflow)
         self._mailbox.release(job.workflow)
 
-    def _session(self, wanted: str, caller: Caller) -> str:
+    def session_of(self, wanted: str, caller: Caller) -> str:
         """Return the session of a caller's job.
 
         Clients name the default session where their configuration knows no other, so that one says

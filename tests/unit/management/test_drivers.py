@@ -225,6 +225,6 @@ def test_jobs_of_a_script_are_in_its_driver_s_session_unless_they_name_another(
         )
         token = DriverTokens(b"k").mint(driver.id)
         by_script = Caller(user=ADA, token=token, session=named)
-        assert submissions._session("", by_script) == expected
+        assert submissions.session_of("", by_script) == expected
         by_hand = Caller(user=ADA, session=named)
-        assert submissions._session("", by_hand) == (named or DEFAULT_SESSION)
+        assert submissions.session_of("", by_hand) == (named or DEFAULT_SESSION)
