@@ -24,7 +24,7 @@ from typing import TypeVar
 import torch
 
 from appliance.compiler.pipeline import compile_program
-from appliance.core.plans.plan import Precision
+from appliance.core.plans.plan import Plan, Precision
 from benchmarks.engine_parties.client_party import ClientParty
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.engine_party import EngineParty
@@ -37,10 +37,12 @@ from benchmarks.programs.gpt import Gpt, GptShape, batches
 SHAPES = {
     "d512": GptShape(width=512, depth=8, heads=8, batch_size=4, seq_len=128),
     "d768": GptShape(width=768, depth=12, heads=12, batch_size=4, seq_len=128),
+    "d1024": GptShape(width=1024, depth=12, heads=16, batch_size=4, seq_len=512),
     "d512-128": GptShape(width=512, depth=8, heads=8, batch_size=2, seq_len=64),
     "d768-128": GptShape(width=768, depth=12, heads=12, batch_size=2, seq_len=64),
 }
-"""The last two have 128 tokens a step, in two samples, since two systems share the batch."""
+"""The third has 2,048 tokens a step. The last two have 128, in two samples, since two systems share
+the batch."""
 
 NUM_BATCHES = 8
 _MOST_OVERHEAD = 0.05
@@ -85,9 +87,8 @@ class Table:
     def __init__(self, name: str, shape: GptShape, directory: Path) -> None:
         self.name, self.shape, self._directory = name, shape, directory
         self.comparison = Comparison(tokens_a_step(shape))
-        self._plan = compile_program(
-            program_text(shape), batch_size=shape.batch_size, precision=Precision.F32
-        )
+        self._text = program_text(shape)
+        self._plan = self._compiled(Precision.F32)
         torch.manual_seed(0)
         self._state = initial_state(self._plan, Gpt(shape))
         values = {tensor.input_name: tensor.value for tensor in self._plan.inputs}
@@ -95,6 +96,9 @@ class Table:
             {values[name]: value for name, value in plan_batch(self._plan, batch).items()}
             for batch in batches(shape, NUM_BATCHES)
         ]
+
+    def _compiled(self, precision: Precision) -> Plan:
+        return compile_program(self._text, batch_size=self.shape.batch_size, precision=precision)
 
     def torch(self, name: str, kind: str, *, num_ranks: int, threads: int) -> Party:
         """Return a baseline."""
@@ -110,6 +114,14 @@ class Table:
     def ours(self, name: str, *, num_systems: int, threads: int, **options: str) -> Party:
         """Return our engine."""
         return self._ours(EngineParty, name, num_systems, threads, options)
+
+    def ours_in_bfloat16(
+        self, name: str, *, num_systems: int, threads: int, **options: str
+    ) -> Party:
+        """Return our engine with the program's own 16-bit precision."""
+        party = self._ours(EngineParty, name, num_systems, threads, options)
+        party.plan = self._compiled(Precision.EXACT)
+        return party
 
     def client(self, name: str, *, num_systems: int) -> Party:
         """Return the real client with its script; no systems stand for its CPU backend."""
@@ -158,6 +170,23 @@ def _ours(table: Table) -> list[Party]:
     ]
 
 
+def _compilers(table: Table) -> list[Party]:
+    return [
+        table.torch("plain-2", "plain", num_ranks=1, threads=2),
+        table.torch("compiled-2", "compiled", num_ranks=1, threads=2),
+        table.ours("ours-2x1-mapped", num_systems=2, threads=1, streams="mapped"),
+    ]
+
+
+def _bfloat16(table: Table) -> list[Party]:
+    return [
+        table.torch("autocast-2", "autocast", num_ranks=1, threads=2),
+        table.torch("compiled-autocast-2", "compiled-autocast", num_ranks=1, threads=2),
+        table.ours("ours-2x1-mapped", num_systems=2, threads=1, streams="mapped"),
+        table.ours_in_bfloat16("ours-bf16-2x1", num_systems=2, threads=1, streams="mapped"),
+    ]
+
+
 def _ranks(table: Table) -> list[Party]:
     return [
         table.ours("ours-2x1-ring", num_systems=2, threads=1),
@@ -191,6 +220,8 @@ def _network(table: Table) -> list[Party]:
 
 GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "ours": _ours,
+    "compilers": _compilers,
+    "bfloat16": _bfloat16,
     "ranks": _ranks,
     "offload": _offload,
     "client": _client,
@@ -202,6 +233,9 @@ DEMANDS = (
     ("ours", "ours-2x1-ring", "plain-2", 0.98, 0.87),
     ("ours", "ours-2x1-mapped", "plain-2", 1.0, 0.94),
     ("ours", "ours-1x2-ring", "plain-2", 0.97, None),
+    ("compilers", "ours-2x1-mapped", "compiled-2", 0.95, None),
+    ("bfloat16", "ours-bf16-2x1", "autocast-2", 1.0, None),
+    ("bfloat16", "ours-bf16-2x1", "ours-2x1-mapped", 2.0, None),
     ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
@@ -211,8 +245,14 @@ DEMANDS = (
 """Group, ours, the other, least ratio at 512 tokens a step and at 128."""
 
 
+_GROUPS_OF_LARGE_STEPS = ("ours", "compilers", "bfloat16")
+"""With more than 512 tokens a step the others take hours, and say nothing new."""
+
+
 def demands(shape: GptShape, group: str) -> Iterator[tuple[str, str, float]]:
     """Yield ours, the other and the least ratio of what a group is held to at a shape."""
+    if tokens_a_step(shape) > 512 and group not in _GROUPS_OF_LARGE_STEPS:
+        return
     for demand_group, ours, other, least, least_at_128 in DEMANDS:
         demanded = least if tokens_a_step(shape) >= 512 else least_at_128
         if demand_group == group and demanded is not None:

@@ -114,6 +114,10 @@ class ResidentEngine(Engine):
 class EngineParty:
     """Our engine with a number of systems.
 
+    Attributes:
+        plan: What is loaded when it starts.
+        hosts: Host of each pod by member name.
+
     Args:
         name: In tables.
         plan: The compiled program.
@@ -141,7 +145,7 @@ class EngineParty:
     ) -> None:
         self.name = name
         self.hosts = hosts or {}
-        self._plan, self._state, self._gate = plan, state, Gate(batches)
+        self.plan, self._state, self._gate = plan, state, Gate(batches)
         self._num_systems, self.directory = num_systems, directory
         self._options = {"threads": str(threads), **(options or {})}
         self._job: Job | None = None
@@ -154,13 +158,13 @@ class EngineParty:
         self._job = self.make_job()
         self._job.coordinator.heartbeat_seconds = 1.0
         engine = self._engine = ResidentEngine(self._job, self._num_systems, self._options)
-        engine.load(self._plan)
-        assert engine.ingest(self._plan, self._state) == 0
-        engine.feed(self._plan, self._gate)
+        engine.load(self.plan)
+        assert engine.ingest(self.plan, self._state) == 0
+        engine.feed(self.plan, self._gate)
         schedule = RunSchedule(
             num_steps=_MAX_STEPS, output_interval=1, checkpoint_steps=frozenset()
         )
-        engine.start(self._plan, schedule)
+        engine.start(self.plan, schedule)
 
     def make_job(self) -> Job:
         """Return the pod_context of the pods."""

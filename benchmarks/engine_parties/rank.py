@@ -2,10 +2,12 @@
 
     python benchmarks/engine_parties/rank.py --kind plain --threads 2 --shape '{"width": 512}'
 
-Kinds: `plain` (eager PyTorch), `ddp`, `fsdp2`, `zero3` (DeepSpeed, parameters and optimizer
-offloaded); all with AdamW, fused where PyTorch's own is used. The distributed ones find each other
-by torch's usual environment variables and share the batch evenly. A line holds the number of steps;
-the answer is one JSON object on a line, `{"loss": ...}`, once they are done.
+Kinds: `plain` (eager PyTorch), `compiled` (`torch.compile` with Inductor, which needs g++),
+`autocast` (eager in bfloat16 autocast), `compiled-autocast` (both), `ddp`, `fsdp2`, `zero3`
+(DeepSpeed, parameters and optimizer offloaded); all with AdamW, fused where PyTorch's own is used.
+The distributed ones find each other by torch's usual environment variables and share the batch
+evenly. A line holds the number of steps; the answer is one JSON object on a line,
+`{"loss": ...}`, once they are done.
 
 It runs in our environment and in the baselines' own, so nothing of the appliance is imported.
 """
@@ -39,12 +41,13 @@ ADAMW: dict[str, Any] = {
 Step = Callable[[dict[str, torch.Tensor]], torch.Tensor]
 
 
-def fused_step(model: torch.nn.Module) -> Step:
-    """Return a training step with PyTorch's fused AdamW."""
+def fused_step(model: torch.nn.Module, forward: Callable[..., torch.Tensor] | None = None) -> Step:
+    """Return a training step with PyTorch's fused AdamW; the model itself is the forward pass."""
+    forward = forward or model
     optimizer = torch.optim.AdamW(model.parameters(), fused=True, **ADAMW)
 
     def step(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        loss = model(**batch)
+        loss: torch.Tensor = forward(**batch)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -56,6 +59,32 @@ def fused_step(model: torch.nn.Module) -> Step:
 def plain(model: Gpt, local_batch: int) -> Step:
     """Return the step of eager PyTorch in one process."""
     return fused_step(model)
+
+
+def compiled(model: Gpt, local_batch: int) -> Step:
+    """Return the step of PyTorch's compiler in one process."""
+    return fused_step(torch.compile(model))
+
+
+def in_bfloat16(model: torch.nn.Module) -> Step:
+    """Return a training step whose forward pass runs in bfloat16 autocast, weights in float32."""
+
+    def forward(**batch: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss: torch.Tensor = model(**batch)
+        return loss
+
+    return fused_step(model, forward)
+
+
+def autocast(model: Gpt, local_batch: int) -> Step:
+    """Return the step of eager PyTorch in bfloat16 autocast."""
+    return in_bfloat16(model)
+
+
+def compiled_autocast(model: Gpt, local_batch: int) -> Step:
+    """Return the step of PyTorch's compiler in bfloat16 autocast."""
+    return in_bfloat16(torch.compile(model))
 
 
 def ddp(model: Gpt, local_batch: int) -> Step:
@@ -105,6 +134,9 @@ def zero3(model: Gpt, local_batch: int) -> Step:
 
 KINDS: dict[str, Callable[[Gpt, int], Step]] = {
     "plain": plain,
+    "compiled": compiled,
+    "autocast": autocast,
+    "compiled-autocast": compiled_autocast,
     "ddp": ddp,
     "fsdp2": fsdp2,
     "zero3": zero3,
