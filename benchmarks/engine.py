@@ -235,7 +235,6 @@ DEMANDS = (
     ("ours", "ours-1x2-ring", "plain-2", 0.97, None),
     ("compilers", "ours-2x1-mapped", "compiled-2", 0.95, None),
     ("bfloat16", "ours-bf16-2x1", "autocast-2", 1.0, None),
-    ("bfloat16", "ours-bf16-2x1", "ours-2x1-mapped", 2.0, None),
     ("ranks", "ours-2x1-ring", "ddp-2x1", 1.1, None),
     ("ranks", "ours-2x1-ring", "fsdp2-2x1", 1.6, None),
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
