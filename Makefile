@@ -122,8 +122,8 @@ dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run 
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
 	$(PY) -m appliance.dashboard.digest
 
-screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run
-	$(PY) docs/screenshots/take.py
+screenshots: $(TOOLS) $(CLIENT) packages ## Take the pictures of docs/dashboard.md from a real run; LOOK=DIRECTORY: also at three widths, light and dark
+	$(PY) docs/screenshots/take.py $(if $(LOOK),--look $(LOOK))
 
 fuzz: $(TOOLS) ## A million mutated inputs against every decoder, 100,000 calls and 15,000 requests against an appliance (half an hour)
 	$(PY) -m tests.fuzz 1000000

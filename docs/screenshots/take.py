@@ -1,9 +1,12 @@
 """Takes the pictures of docs/dashboard.md from a real run: `make screenshots`.
 
 Starts an appliance with two systems, trains the example GPT with the public client while a second
-job waits, runs a CSL program with a trace, and photographs every page.
+job waits, runs a CSL program with a trace, and photographs every page. `make screenshots
+LOOK=DIRECTORY` also writes each page as a desk, a tablet and a phone show it, light and dark, for a
+reviewer to look at.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -24,6 +27,10 @@ SDK_CLIENT = Path(
 NUM_STEPS = 90
 SHOWN_STEP = 40
 """The page is photographed when training has come so far."""
+WIDTH, HEIGHT = 1280, 860
+"""Of the pictures in docs/dashboard.md, in pixels."""
+LOOKED_AT = (1440, 768, 390)
+"""Widths of the pictures for a reviewer."""
 
 
 def appliance(*arguments: str) -> str:
@@ -69,7 +76,23 @@ def run_traced(work: Path) -> None:
     )
 
 
-def photograph_fabric(root: str, page: Page) -> None:
+def take(page: Page, name: str, look: Path | None) -> None:
+    """Write the picture of a page, and those for a reviewer where they are asked for."""
+    if name != "api":
+        page.screenshot(path=HERE / f"{name}.png", full_page=True)
+    if look is None:
+        return
+    for width in LOOKED_AT:
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(500)
+            page.screenshot(path=look / f"{name}-{width}-{scheme}.png", full_page=True)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def photograph_fabric(root: str, page: Page, look: Path | None) -> None:
     """Take a picture of a trace in the middle of its run."""
     jobs = get(root, "/jobs?type=sdk-compile&phase=SUCCEEDED")["items"]
     traced = next(
@@ -80,7 +103,7 @@ def photograph_fabric(root: str, page: Page) -> None:
     page.keyboard.press("Tab")
     page.get_by_role("spinbutton", name="Column").fill("2")
     page.wait_for_timeout(1000)
-    page.screenshot(path=HERE / "fabric.png", full_page=True)
+    take(page, "fabric", look)
 
 
 # `Any`: an answer of the REST API.
@@ -99,7 +122,7 @@ def wait_for_job(root: str, page: Page, phase: str) -> str:
         page.wait_for_timeout(500)
 
 
-def photograph(root: str, page: Page, running: str, waiting: str) -> None:
+def photograph(root: str, page: Page, running: str, waiting: str, look: Path | None) -> None:
     """Take a picture of every page."""
     while max(pod["step"] for pod in get(root, f"/jobs/{running}")["pods"]) < SHOWN_STEP:
         page.wait_for_timeout(1000)
@@ -111,6 +134,7 @@ def photograph(root: str, page: Page, running: str, waiting: str) -> None:
         "wafer": f"/jobs/{running}/wafer",
         "planner": "/planner",
         "admin": "/admin",
+        **({} if look is None else {"api": "/docs"}),
     }
     for name, path in paths.items():
         page.goto(root + path)
@@ -121,11 +145,16 @@ def photograph(root: str, page: Page, running: str, waiting: str) -> None:
         if name == "wafer":
             page.get_by_role("combobox", name="Layer step").select_option("2")
             page.wait_for_timeout(500)
-        page.screenshot(path=HERE / f"{name}.png", full_page=True)
+        take(page, name, look)
 
 
 def main() -> None:
     """Take all pictures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--look", type=Path, help="directory for the pictures for a reviewer")
+    look = parser.parse_args().look
+    if look is not None:
+        look.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="wsc-shots-") as directory:
         work = Path(directory)
         data_dir = ("--data-dir", str(work / "appliance"))
@@ -138,14 +167,14 @@ def main() -> None:
                 browser = playwright.chromium.launch(
                     executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
                 )
-                page = browser.new_page(viewport={"width": 1280, "height": 860})
+                page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
                 trainings.append(start_training(work, "first", 2))
                 running = wait_for_job(root, page, "RUNNING")
                 trainings.append(start_training(work, "second", 1))
                 waiting = wait_for_job(root, page, "QUEUED")
-                photograph(root, page, running, waiting)
+                photograph(root, page, running, waiting, look)
                 run_traced(work)
-                photograph_fabric(root, page)
+                photograph_fabric(root, page, look)
                 browser.close()
         finally:
             for training in trainings:
