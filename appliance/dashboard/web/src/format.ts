@@ -70,12 +70,18 @@ export function duration(seconds: number): string {
 const two = (large: number, unit: string, small: number, smallUnit: string): string =>
   `${large} ${unit}${small ? ` ${small} ${smallUnit}` : ""}`;
 
+/** Year, month and day, which everyone reads alike, unlike 11/12. */
+function calendarDay(date: Date): string {
+  const [month, day] = [date.getMonth() + 1, date.getDate()].map((each) => String(each).padStart(2, "0"));
+  return `${date.getFullYear()}-${month}-${day}`;
+}
+
 /** A point in time, in the viewer's time zone. */
 export function clock(at: string | number | Date): string {
   const date = new Date(at);
   const today = new Date().toDateString() === date.toDateString();
   const time = date.toLocaleTimeString(undefined, { hour12: false });
-  return today ? time : `${date.toLocaleDateString()} ${time}`;
+  return today ? time : `${calendarDay(date)} ${time}`;
 }
 
 export const secondsSince = (at: string, now: number): number => (now - Date.parse(at)) / 1000;

@@ -6,7 +6,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { clock } from "../format";
 import { axisTimes } from "./timeline";
-import { theme } from "./theme";
+import { isDark } from "./theme";
 import { seriesColor } from "./basics";
 
 export interface Series {
@@ -98,7 +98,7 @@ function options(props: Props, width: number): uPlot.Options {
 export function Chart(props: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
-  const shape = `${props.series.map((each) => each.name).join("|")}/${props.isLog}/${theme.value}`;
+  const shape = `${props.series.map((each) => each.name).join("|")}/${props.isLog}/${isDark.value}`;
   const data: uPlot.AlignedData = [props.x, ...props.series.map((each) => each.values)];
 
   useEffect(() => {

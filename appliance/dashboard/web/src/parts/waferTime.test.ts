@@ -17,3 +17,9 @@ it("numbers a side from 0 to its end", () => {
   expect(axisNumbers(750)).toEqual([0, 200, 400, 600, 750]);
   expect(axisNumbers(994)).toEqual([0, 200, 400, 600, 800, 994]);
 });
+
+it("takes what adding in another order leaves for no time", () => {
+  const uneven = { simulated_seconds: 0.3, simulated_compute_seconds: 0.1, simulated_change_seconds: 0.2 };
+  const time = stepTime({ layers: [uneven], num_micro_batches: 1, simulated_step_seconds: 0.6 + 1e-13, simulated_boundary_seconds: 0.3 });
+  expect(time?.parts.map((each) => each.seconds)).toEqual([0.1, 0.2, 0, 0.3]);
+});

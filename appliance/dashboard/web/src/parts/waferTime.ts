@@ -19,6 +19,9 @@ export interface Part {
   note: string;
 }
 
+/** Less than this part of a step is what adding numbers in another order leaves, and no time. */
+const ROUNDING = 1e-9;
+
 /** The parts of a step, which add up to it; undefined for a picture of an earlier release, which does not tell them. */
 export function stepTime(picture: TimedPicture): { total: number; parts: Part[] } | undefined {
   const { num_micro_batches: passes, simulated_step_seconds: total, simulated_boundary_seconds: boundary } = picture;
@@ -26,7 +29,8 @@ export function stepTime(picture: TimedPicture): { total: number; parts: Part[] 
   const sum = (of: (layer: TimedLayer) => number): number => passes * picture.layers.reduce((found, layer) => found + of(layer), 0);
   const computing = sum((layer) => layer.simulated_compute_seconds);
   const changing = sum((layer) => layer.simulated_change_seconds ?? 0);
-  const waiting = Math.max(total - computing - changing - boundary, 0);
+  const left = total - computing - changing - boundary;
+  const waiting = left > total * ROUNDING ? left : 0;
   const parts = [
     { name: "Computing", seconds: computing, note: "the grid works on a layer step" },
     { name: "Between layer steps", seconds: changing, note: "kernels change, buffers drain, the command goes to all PEs" },
