@@ -2,8 +2,8 @@
 
 Starts an appliance with two systems, trains the example GPT with the public client while a second
 job waits, runs a CSL program with a trace, and photographs every page. `make screenshots
-LOOK=DIRECTORY` also writes each page as a desk, a tablet and a phone show it, light and dark, for a
-reviewer to look at.
+LOOK=DIRECTORY` also writes each page for a reviewer, light and dark, as wide as a screen, a tablet
+and a phone show it.
 """
 
 import argparse
