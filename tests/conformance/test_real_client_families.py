@@ -1,4 +1,4 @@
-"""Every family of the Model Zoo's table, as plain programs: the systems against the CPU backend."""
+"""The Model Zoo's families as plain programs: the systems against the CPU backend."""
 
 from pathlib import Path
 from typing import Any

@@ -236,7 +236,7 @@ def set_quota(admin, pods):
     admin.patch(QUOTA, "team", {"status": {"hard": hard, "used": used}}, subresource="status")
 
 
-def in_quota_s_words(message):
+def says_what_the_quota_refuses(message):
     """Until a node takes the admitted pod, the same message counts two waiting pods."""
     one_waits = message.startswith("1 of 2 pods wait; wsjob-a-")
     return one_waits and "exceeded quota: team" in message
@@ -247,7 +247,7 @@ def test_what_a_quota_refuses_is_the_job_s_message_until_there_is_room(harness, 
     with FakeNodes(team) as nodes:
         job = harness.submit(new_job("wsjob-a", session="research"))
         wait_until(
-            lambda: in_quota_s_words(status_of(team, job).get("message", "")),
+            lambda: says_what_the_quota_refuses(status_of(team, job).get("message", "")),
             seconds=120,
             what="the quota's words, with one pod placed",
             seen=lambda: json.dumps(status_of(team, job)),

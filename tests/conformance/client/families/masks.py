@@ -1,4 +1,4 @@
-"""Every algorithm of the client's sparsity, its initial masks and its schedules.
+"""The algorithms of the client's sparsity, with their initial masks, schedules and groups.
 
 Sparsity only grows: where it falls, the client's CPU backend and its program choose differently
 among weights that are all zero (docs/compatibility.md).

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { heat } from "../parts/heat";
+import { isDark } from "../parts/theme";
 import { colorOf, drawGround, drawHeat, drawMoving, drawRoutes, type View } from "./draw";
 import { type Fabric, type Measure, measured } from "./state";
 import type { Trace } from "./trace";
@@ -31,7 +32,7 @@ export function Canvas(props: Props): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [zoom, setZoom] = useState(1);
-  const isDark = useDark();
+  const dark = isDark.value;
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -40,7 +41,7 @@ export function Canvas(props: Props): JSX.Element {
     return () => observer.disconnect();
   }, []);
   const cell = cellOf(trace, width, zoom);
-  const view: View = { cell, color, selected, isDark };
+  const view: View = { cell, color, selected, isDark: dark };
   const sides: [number, number] = [Math.ceil(trace.width * cell), Math.ceil(trace.height * cell)];
   const ground = useMemo(() => {
     const layer = document.createElement("canvas");
@@ -48,7 +49,7 @@ export function Canvas(props: Props): JSX.Element {
     const context = layer.getContext("2d");
     if (context && cell > 0) drawGround(context, trace, view);
     return layer;
-  }, [trace, cell, isDark]);
+  }, [trace, cell, dark]);
   const routes = useMemo(() => {
     const layer = document.createElement("canvas");
     [layer.width, layer.height] = sides;
@@ -107,10 +108,10 @@ export function Canvas(props: Props): JSX.Element {
           </span>
         ))}
         <span>
-          <span class="swatch" style={{ background: isDark ? "#5fd08b" : "#17733a" }} /> a task runs
+          <span class="swatch" style={{ background: dark ? "#5fd08b" : "#17733a" }} /> a task runs
         </span>
         <span>
-          <span class="swatch" style={{ background: isDark ? "#ff8a80" : "#b3261e" }} /> wavelets wait
+          <span class="swatch" style={{ background: dark ? "#ff8a80" : "#b3261e" }} /> wavelets wait
         </span>
         {measure !== "none" && most === 0 && <span>heat: 0 everywhere</span>}
         {measure !== "none" && most > 0 && (
@@ -195,24 +196,4 @@ function step(trace: Trace, selected: number, key: string): number | undefined {
   const column = Math.min(Math.max((selected % trace.width) + move[0], 0), trace.width - 1);
   const row = Math.min(Math.max(Math.floor(selected / trace.width) + move[1], 0), trace.height - 1);
   return row * trace.width + column;
-}
-
-function useDark(): boolean {
-  const find = (): boolean => {
-    const chosen = document.documentElement.dataset["theme"];
-    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  };
-  const [isDark, setDark] = useState(find);
-  useEffect(() => {
-    const look = (): void => setDark(find());
-    const observer = new MutationObserver(look);
-    observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    media.addEventListener("change", look);
-    return () => {
-      observer.disconnect();
-      media.removeEventListener("change", look);
-    };
-  }, []);
-  return isDark;
 }
