@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import Opener, rest_root
 from tests.support.appliance import running_appliance as running_whole_appliance
@@ -35,7 +35,19 @@ def test_evaluation_and_training_have_charts_of_their_own(
         expect(headings.filter(has_not_text="evaluation: ").first).to_be_visible()
         expect(page.get_by_text("Ran for", exact=True)).to_be_visible()
         expect(page.get_by_text("the program that the job loaded last")).to_be_visible()
+        check_that_charts_turn_dark(page)
         page.close()
+
+
+def check_that_charts_turn_dark(page: Page) -> None:
+    """Switch the system's colours under an open page: its charts are the reloaded page's."""
+    drawn = "document.querySelector('.chart canvas')?.toDataURL()"
+    light = page.evaluate(drawn)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"light => {drawn} !== light", arg=light)
+    dark = page.evaluate(drawn)
+    page.reload()
+    page.wait_for_function(f"dark => {drawn} === dark", arg=dark)
 
 
 def test_masked_weights_say_what_they_save_and_what_stays_whole(
