@@ -17,6 +17,16 @@ class BaselineMissingError(Exception):
     """A baseline cannot be run on this machine; the message says why."""
 
 
+def require_compiler(baseline: str) -> None:
+    """Check that what compiles C++ when it first runs can.
+
+    Raises:
+        BaselineMissingError: There is no g++ here.
+    """
+    if shutil.which("g++") is None:
+        raise BaselineMissingError(f"{baseline} compiles C++: install g++ (apt-get install g++)")
+
+
 def baselines_python() -> Path:
     """Return the interpreter of the environment, which is built if it is not there.
 
@@ -42,8 +52,7 @@ def baselines_environment(python: Path) -> dict[str, str]:
 
 
 def _build(venv: Path) -> None:
-    if shutil.which("g++") is None:
-        raise BaselineMissingError("DeepSpeed needs g++ to compile its CPU operators")
+    require_compiler("DeepSpeed")
     print(f"installing the baselines into {venv} (a few minutes)", file=sys.stderr, flush=True)
     lines = [line for line in REQUIREMENTS.read_text().splitlines() if line and line[0] != "#"]
     first = [line for line in lines if not line.startswith("deepspeed")]

@@ -15,6 +15,7 @@ from benchmarks.engine_parties.environment import (
     BaselineMissingError,
     baselines_environment,
     baselines_python,
+    require_compiler,
 )
 from benchmarks.engine_parties.party import with_children
 from benchmarks.programs.gpt import GptShape
@@ -57,6 +58,8 @@ class TorchParty:
     def start(self) -> None:
         """Start every rank; raises BaselineMissingError if one does not come up."""
         python, environment = Path(sys.executable), dict(os.environ)
+        if self._kind.startswith("compiled"):
+            require_compiler("torch.compile")
         if self._kind == "zero3":
             python = baselines_python()
             environment = baselines_environment(python)
