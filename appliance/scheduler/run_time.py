@@ -1,6 +1,7 @@
 """How long a job will run: its own limit, else the time of similar jobs, else a default.
 
-When a running job ends is known better from its own steps, see `snapshot.Grant.progress`.
+When a running job ends is known better from its own steps and sessions, see
+`snapshot.ClusterSnapshot.expected_end`.
 
 There are two numbers. Promised starts rest on the *bound*: a job that overruns a guess must not
 delay a promised start. The *expected* time orders candidates and is shown to users; it is the mean
@@ -30,6 +31,7 @@ class Basis(StrEnum):
     """What a run time estimate rests on."""
 
     STEPS = "its own steps"
+    SESSIONS = "its own sessions"
     LIMIT = "time limit"
     PROGRAM = "earlier runs of the program"
     USER = "earlier runs of the user"

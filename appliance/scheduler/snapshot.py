@@ -10,7 +10,7 @@ from typing import assert_never
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import DEFAULT_PRIORITY
-from appliance.core.cluster.run import RunProgress
+from appliance.core.cluster.run import CompletedSessions, RunProgress
 from appliance.core.cluster.systems import Node, NodeGroup, System
 from appliance.core.ids import JobId, WorkflowId
 from appliance.scheduler.fair_share import NOBODY, Account, UsageLedger
@@ -57,6 +57,7 @@ class Grant:
         started_seconds: When it was admitted; None when that is not known.
         estimate: How long it will run; None when that is not known.
         progress: How far its steps are; None when that is not known.
+        completed: The sessions that it has completed; None before the first is.
         has_time_limit: Whether it is ended when its bound is reached.
         is_preemptible: Whether it can go on from a checkpoint after it was stopped.
         is_ending: Whether it is being stopped already.
@@ -76,6 +77,7 @@ class Grant:
     started_seconds: float | None = None
     estimate: Estimate | None = None
     progress: RunProgress | None = None
+    completed: CompletedSessions | None = None
     has_time_limit: bool = False
     is_preemptible: bool = False
     is_ending: bool = False
@@ -227,13 +229,33 @@ class ClusterSnapshot:
         return self._end(grant, seconds)
 
     def end_expected(self, grant: Grant) -> float:
-        """Return when a grant most likely ends: by its own steps, else as its like did."""
+        """Return when a grant most likely ends."""
+        return self.expected_end(grant)[0]
+
+    def expected_end(self, grant: Grant) -> tuple[float, Basis]:
+        """Return when a grant most likely ends, and what that rests on.
+
+        The first of these that is known: its own steps, how long its program took before, one
+        more session like those it has completed, how long the user's other jobs took, its limit,
+        the default. A limit always ends it.
+        """
+        now, estimate, bound = self.now_seconds, self.estimate_of(grant), self.end_bound(grant)
         by_steps = None if grant.progress is None else grant.progress.end_seconds
-        if by_steps is not None and not grant.is_ending:
-            end = max(by_steps, self.now_seconds)
-            return min(end, self.end_bound(grant)) if grant.has_time_limit else end
-        seconds = None if grant.estimate is None else grant.estimate.expected_seconds
-        return min(self._end(grant, seconds), self.end_bound(grant))
+        if grant.is_ending:
+            return now, estimate.basis
+        if by_steps is not None:
+            end, basis = max(by_steps, now), Basis.STEPS
+        elif grant.completed is not None and not self._is_foreseen(grant, estimate):
+            end, basis = now + grant.completed.longest_seconds, Basis.SESSIONS
+        else:
+            return min(self._end(grant, estimate.expected_seconds), bound), estimate.basis
+        return (bound, Basis.LIMIT) if grant.has_time_limit and bound < end else (end, basis)
+
+    def _is_foreseen(self, grant: Grant, estimate: Estimate) -> bool:
+        """Whether earlier runs of its program tell when a job ends, as it has not outlived them."""
+        if estimate.basis is not Basis.PROGRAM or grant.started_seconds is None:
+            return False
+        return grant.started_seconds + estimate.expected_seconds > self.now_seconds
 
     def estimate_of(self, grant: Grant) -> Estimate:
         """Return a grant's own estimate, else the default for its type."""

@@ -97,6 +97,25 @@ class RunProgress:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedSessions:
+    """The sessions that a running job has completed.
+
+    Attributes:
+        count: How many.
+        longest_seconds: Wall time of the longest.
+    """
+
+    count: int
+    longest_seconds: float
+
+    def in_words(self) -> str:
+        """Return, for people, `2 complete, another like the longest takes 2 min`."""
+        like = "it" if self.count == 1 else "the longest"
+        seconds = max(round(self.longest_seconds), 1)
+        return f"{self.count:,} complete, another like {like} takes {quantities.duration(seconds)}"
+
+
 def progress_words(completed: int, planned: int, remaining_seconds: float | None) -> str:
     """Return, for people, `step 375 of 600, 2 min to go`.
 

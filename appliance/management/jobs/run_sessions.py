@@ -27,18 +27,20 @@ class RunSessions:
         """Keep how far a session is; wake the queue if others will start at another time now."""
         self._state.run_sessions.keep(job.id, session)
         book = self._mailbox.progress
-        if session.ended_at is not None or job.phase.is_terminal:
-            is_news = book.forget(job.id)
-        else:
-            progress = RunProgress(
-                session=session.number,
-                num_steps=session.num_steps,
-                completed_steps=session.completed_steps,
-                step_seconds=session.step_seconds,
-                at_seconds=self._state.clock.now().timestamp(),
-            )
-            is_news = book.note(job.id, progress)
-        if is_news:
+        if job.phase.is_terminal:
+            book.forget(job.id)
+            return
+        progress = RunProgress(
+            session=session.number,
+            num_steps=session.num_steps,
+            completed_steps=session.completed_steps,
+            step_seconds=session.step_seconds,
+            at_seconds=self._state.clock.now().timestamp(),
+        )
+        if session.ended_at is not None:
+            book.complete(job.id, progress)
+            self._mailbox.reschedule()
+        elif book.note(job.id, progress):
             self._mailbox.reschedule()
 
     def now_seconds(self) -> float:

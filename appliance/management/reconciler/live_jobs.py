@@ -93,8 +93,12 @@ class LiveJobs:
         for live in self._holders.values():
             if live.grant is not None:
                 grant = live.grant
-                if (progress := self._progress.find(grant.job)) is not None:
-                    grant = replace(grant, progress=progress)
+                progress, completed = (
+                    self._progress.find(grant.job),
+                    self._progress.completed(grant.job),
+                )
+                if progress is not None or completed is not None:
+                    grant = replace(grant, progress=progress, completed=completed)
                 yield replace(grant, is_ending=True) if live.state.is_ending else grant
 
 

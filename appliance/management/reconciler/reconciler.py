@@ -26,6 +26,7 @@ from appliance.cluster.launcher import (
 )
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import JobType, Phase
+from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import StaleWriterError
 from appliance.core.ids import JobId
 from appliance.management.changes.watch import JobWatch
@@ -118,6 +119,7 @@ class Reconciler:
     ) -> None:
         self._options = options
         self._inbox = mailbox.inbox
+        self._mailbox = mailbox
         self._state = state
         self._launcher = launcher
         self._watch = watch
@@ -201,11 +203,21 @@ class Reconciler:
         survivors = dict(self._launcher.survivors())
         with self._turn.committed():
             for job in unfinished:
+                self._recall_sessions(job)
                 self._pods.resume(job, survivors.pop(job.id, None))
         for job_id in survivors:  # what is left of jobs that have ended
             self._launcher.stop(job_id)
         self._launcher.exits.hand_to(self._inbox.put)
         self._thread.start()
+
+    def _recall_sessions(self, job: JobRecord) -> None:
+        """Note what the sessions of a running job took, in this run of it."""
+        started = job.started_at
+        if job.type is JobType.EXECUTE and job.phase is Phase.RUNNING and started is not None:
+            sessions = self._state.run_sessions.of_job(job.id)
+            self._mailbox.progress.recall(
+                job.id, (each for each in sessions if each.started_at >= started)
+            )
 
     def pause(self) -> None:
         """Stop, and leave every job to the next management, as its pods go on."""

@@ -190,12 +190,20 @@ class ExpectedStarts:
         if grant.is_ending:
             return f"end of {grant.job}, which is being stopped"
         snapshot = self._waiting.cycle.snapshot
-        if is_bound and grant.has_time_limit:
-            return f"end of {grant.job}, by {Basis.LIMIT.value}"
-        progress = grant.progress
-        if progress is None or progress.end_seconds is None:
-            return f"end of {grant.job}, by {snapshot.estimate_of(grant).basis.value}"
-        if grant.has_time_limit and snapshot.end_bound(grant) < progress.end_seconds:
-            return f"end of {grant.job}, by {Basis.LIMIT.value}"
-        words = progress.in_words(snapshot.now_seconds)
-        return f"end of {grant.job}, by {Basis.STEPS.value}: {words}"
+        basis = Basis.LIMIT
+        if not (is_bound and grant.has_time_limit):
+            _, basis = snapshot.expected_end(grant)
+        words = _details(grant, basis, snapshot.now_seconds)
+        return f"end of {grant.job}, by {basis.value}{words}"
+
+
+def _details(grant: Grant, basis: Basis, now_seconds: float) -> str:
+    """Return what the basis of an expected end says of the job, to be put behind the basis."""
+    if basis is Basis.STEPS and grant.progress is not None:
+        return f": {grant.progress.in_words(now_seconds)}"
+    if basis is Basis.SESSIONS and grant.completed is not None:
+        limit = "" if grant.has_time_limit else "; it has no time limit"
+        return f": {grant.completed.in_words()}{limit}"
+    if basis is Basis.DEFAULT:
+        return ": no time limit, and no earlier run of its user"
+    return ""

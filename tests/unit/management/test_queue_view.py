@@ -61,7 +61,8 @@ def test_waiting_jobs_have_position_reason_blocking_jobs_and_expected_start(harn
 def test_a_start_follows_the_steps_of_the_job_before_it(harness):
     running = run(harness, "wsjob-r")
     waiting = queue_up(harness, "wsjob-s", num_systems=2)
-    assert harness.queue.explain(waiting).basis == f"end of {running}, by default"
+    by_default = f"end of {running}, by default: no time limit, and no earlier run of its user"
+    assert harness.queue.explain(waiting).basis == by_default
     steps = RunSession(
         number=1,
         is_training=True,
@@ -77,7 +78,10 @@ def test_a_start_follows_the_steps_of_the_job_before_it(harness):
     assert 150 < left.total_seconds() < 173
     over = replace(steps, completed_steps=600, ended_at=dt.datetime.now(dt.UTC))
     harness.jobs.reported(running, **report, session=over)
-    wait_for(lambda: harness.queue.explain(waiting).basis == f"end of {running}, by default")
+    between = "by its own sessions: 1 complete, another like it takes 4 min; it has no time limit"
+    wait_for(lambda: between in harness.queue.explain(waiting).basis)
+    left = harness.queue.explain(waiting).expected_start - dt.datetime.now(dt.UTC)
+    assert 220 < left.total_seconds() <= 240
 
 
 def test_a_session_that_does_not_exist_has_no_queue(harness):

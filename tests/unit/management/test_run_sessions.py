@@ -6,7 +6,12 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.cluster.jobs import Phase
-from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
+from appliance.core.cluster.run import (
+    CompletedSessions,
+    PodReadings,
+    RunProgress,
+    RunSession,
+)
 from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId, PodName
 from appliance.core.sparsity.masked_weights import MaskedWeights
@@ -49,9 +54,32 @@ def test_only_an_end_that_moves_is_news() -> None:
     assert not book.note(JOB, progress(200, at=240.0)), "40 s of 400 are a tenth"
     assert book.note(JOB, progress(201, at=250.0, pace=2.0))
     assert book.find(JOB) == progress(201, at=250.0, pace=2.0)
-    assert book.forget(JOB)
-    assert not book.forget(JOB)
+    book.forget(JOB)
     assert book.find(JOB) is None
+
+
+def test_what_a_session_took_is_known_until_its_job_holds_nothing() -> None:
+    book = ProgressBook()
+    book.note(JOB, progress(0, at=100.0, pace=0.0))
+    assert book.completed(JOB) is None
+    book.complete(JOB, progress(600, at=340.0, pace=0.4))
+    assert book.find(JOB) is None
+    assert book.completed(JOB) == CompletedSessions(count=1, longest_seconds=240.0)
+    short = RunProgress(
+        session=2, num_steps=3, completed_steps=3, step_seconds=0.5, at_seconds=350.0
+    )
+    book.complete(JOB, short)  # over before its first report
+    assert book.completed(JOB) == CompletedSessions(count=2, longest_seconds=240.0)
+    book.forget(JOB)
+    assert book.completed(JOB) is None
+
+
+def test_a_new_management_recalls_what_sessions_took(state) -> None:
+    book = ProgressBook()
+    start = state.clock.now()
+    ended = session(state, 1, 600, ended_at=start + dt.timedelta(seconds=90))
+    book.recall(JOB, [ended, session(state, 2, 3)])
+    assert book.completed(JOB) == CompletedSessions(count=1, longest_seconds=90.0)
 
 
 def test_the_readings_of_a_session_stay_when_another_follows(state):

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from appliance.core.cluster.jobs import JobType
-from appliance.core.cluster.run import RunProgress
+from appliance.core.cluster.run import CompletedSessions, RunProgress
 from appliance.core.ids import WorkflowId
 from appliance.scheduler.run_time import Basis, Estimate
 from appliance.scheduler.snapshot import WorkflowReservation
 from tests.support.scheduling import HOUR, cluster, cycle, execute, held
 
 NOW = 1000.0
+TWO_SESSIONS = CompletedSessions(count=2, longest_seconds=172.0)
 HISTORY = Estimate(expected_seconds=HOUR, bound_seconds=1.5 * HOUR, basis=Basis.PROGRAM)
 
 
@@ -52,6 +53,44 @@ def test_steps_tell_more_than_what_its_like_took_even_if_that_is_longer():
     assert "step 1 of 600, 5 h 59 min to go" in start.basis
 
 
+def test_between_sessions_another_like_the_longest_is_expected():
+    grant = held("r", "s0", started_seconds=NOW - 300, completed=TWO_SESSIONS)
+    start = start_behind(grant).expected_start
+    assert start.at_seconds == NOW + 172
+    assert start.basis == (
+        "end of r, by its own sessions: 2 complete, another like the longest takes 2 min 52 s; "
+        "it has no time limit"
+    )
+    assert not start.is_promised
+    begun = replace(grant, progress=progress(0, pace=0.0))
+    assert start_behind(begun).expected_start == start
+    stepping = replace(grant, progress=progress(599))
+    assert "by its own steps" in start_behind(stepping).expected_start.basis
+
+
+def test_earlier_runs_of_the_program_tell_more_than_sessions_until_they_are_outlived():
+    grant = held("r", "s0", started_seconds=NOW, estimate=HISTORY, completed=TWO_SESSIONS)
+    start = start_behind(grant).expected_start
+    assert (start.at_seconds, start.basis) == (
+        NOW + HOUR,
+        "end of r, by earlier runs of the program",
+    )
+    outlived = replace(grant, started_seconds=NOW - HOUR)
+    assert "by its own sessions" in start_behind(outlived).expected_start.basis
+    other = replace(grant, estimate=replace(HISTORY, basis=Basis.USER))
+    assert "by its own sessions" in start_behind(other).expected_start.basis
+
+
+def test_a_limit_ends_a_job_before_another_session():
+    grant = replace(held("r", "s0", ends_in=NOW + 60), completed=TWO_SESSIONS)
+    start = start_behind(grant).expected_start
+    assert (start.at_seconds, start.basis) == (NOW + 60, "end of r, by time limit")
+    later = replace(held("r", "s0", ends_in=NOW + HOUR), completed=TWO_SESSIONS)
+    start = start_behind(later).expected_start
+    assert start.at_seconds == NOW + 172
+    assert start.basis.endswith("another like the longest takes 2 min 52 s")
+
+
 def test_a_limit_ends_a_job_before_its_last_step():
     grant = replace(held("r", "s0", ends_in=NOW + 60), progress=progress(169))
     start = start_behind(grant).expected_start
@@ -66,7 +105,7 @@ def test_a_job_that_should_have_ended_is_expected_to_end_now():
 
 def test_without_steps_history_or_limit_the_default_is_no_promise():
     start = start_behind(held("r", "s0", started_seconds=NOW)).expected_start
-    assert start.basis == "end of r, by default"
+    assert start.basis == "end of r, by default: no time limit, and no earlier run of its user"
     assert not start.is_promised
 
 

@@ -1,13 +1,13 @@
 """How far running jobs are, by their coordinators' reports; for all threads.
 
 It is kept in memory: coordinators report every two seconds, so a management that has just started
-knows it again at once.
+knows the present session again at once; those that are complete it reads from the database.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from appliance.core.cluster.run import RunProgress
+from appliance.core.cluster.run import CompletedSessions, RunProgress, RunSession
 from appliance.core.ids import JobId
 
 _SHIFT_SECONDS = 5.0
@@ -16,11 +16,13 @@ _SHIFT_SHARE = 0.1
 
 
 class ProgressBook:
-    """The present session of each running execute job."""
+    """The present session of each running execute job, and how long those before it took."""
 
     def __init__(self) -> None:
         self._last: dict[JobId, RunProgress] = {}
         self._told: dict[JobId, float | None] = {}
+        self._begun: dict[JobId, float] = {}
+        self._completed: dict[JobId, CompletedSessions] = {}
 
     def note(self, job: JobId, progress: RunProgress) -> bool:
         """Note how far a job is.
@@ -29,6 +31,7 @@ class ProgressBook:
             Whether its end is now expected at a time that differs from what was last said.
         """
         self._last[job] = progress
+        self._begun.setdefault(job, progress.at_seconds)
         end, told = progress.end_seconds, self._told.get(job)
         if end is None:
             return False
@@ -38,10 +41,34 @@ class ProgressBook:
         self._told[job] = end
         return True
 
-    def forget(self, job: JobId) -> bool:
-        """Forget a job whose session is over, or that has ended; return whether it was known."""
-        self._told.pop(job, None)
-        return self._last.pop(job, None) is not None
+    def complete(self, job: JobId, progress: RunProgress) -> None:
+        """Note that a job's session is over.
+
+        Args:
+            job: The job.
+            progress: How far the session came; its time is that of its end.
+        """
+        self._clear(job)
+        begun = self._begun.pop(job, progress.at_seconds)
+        stepped = progress.completed_steps * progress.step_seconds
+        self._add(job, progress.session, max(progress.at_seconds - begun, stepped))
+
+    def recall(self, job: JobId, sessions: Iterable[RunSession]) -> None:
+        """Note the sessions of a job that an earlier management was told of."""
+        for session in sessions:
+            if session.ended_at is not None:
+                seconds = (session.ended_at - session.started_at).total_seconds()
+                self._add(job, session.number, seconds)
+
+    def forget(self, job: JobId) -> None:
+        """Forget a job that has ended, or that is queued again."""
+        self._clear(job)
+        self._begun.pop(job, None)
+        self._completed.pop(job, None)
+
+    def completed(self, job: JobId) -> CompletedSessions | None:
+        """Return the sessions that a job has completed; None before the first is."""
+        return self._completed.get(job)
 
     def find(self, job: JobId) -> RunProgress | None:
         """Return how far a job is; None if no session of it runs."""
@@ -51,3 +78,12 @@ class ProgressBook:
     def all(self) -> Mapping[JobId, RunProgress]:
         """How far each job is."""
         return MappingProxyType(self._last)
+
+    def _clear(self, job: JobId) -> None:
+        self._last.pop(job, None)
+        self._told.pop(job, None)
+
+    def _add(self, job: JobId, count: int, seconds: float) -> None:
+        before = self._completed.get(job)
+        longest = max(seconds, before.longest_seconds if before else 0.0)
+        self._completed[job] = CompletedSessions(count=count, longest_seconds=longest)
