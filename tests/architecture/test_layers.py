@@ -1,20 +1,32 @@
-"""Every part of the appliance has its place in the layers."""
+"""Every part of the product has its place in the layers."""
 
 import configparser
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_part_of_the_appliance_is_in_the_contract_of_layers():
-    contracts = configparser.ConfigParser()
-    contracts.read(ROOT / ".importlinter")
-    layers = contracts["importlinter:contract:layers"]["layers"]
-    named = set(re.findall(r"appliance\.(\w+)", layers))
-    parts = {path.stem for path in (ROOT / "appliance").glob("*.py")}
-    parts |= {path.parent.name for path in (ROOT / "appliance").glob("*/__init__.py")}
-    assert sorted(parts - named - {"__init__"}) == []
+def _contracts():
+    read = configparser.ConfigParser()
+    read.read(ROOT / ".importlinter")
+    return read
+
+
+def test_every_package_of_the_wheel_is_held_to_the_contracts():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert sorted(_contracts()["importlinter"]["root_packages"].split()) == sorted(shipped)
+
+
+def test_a_new_package_has_to_be_placed_in_its_layers():
+    """`exhaustive` needs a container: a list of full names would let a new package go unseen."""
+    contracts = _contracts()
+    layers = [name for name in contracts.sections() if contracts[name].get("type", "") == "layers"]
+    containers = {top for name in layers for top in contracts[name].get("containers", "").split()}
+    assert containers >= {"appliance", "workers", "csctl"}
+    assert [name for name in layers if contracts[name].get("exhaustive") != "True"] == []
 
 
 def test_routes_call_services_and_never_what_is_kept():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.sparse.eligibility import matrix_shapes
-from appliance.core.plans.sparse.weights import SparseWeight
+from appliance.core.plans.sparse_weight import SparseWeight
 from appliance.core.sparsity.encodings import Encoded, Encoding, encoded
 from appliance.core.sparsity.mask_patterns import Pattern, unpack
 from appliance.streams.slot_layout import LayoutItem, SlotLayout

@@ -20,7 +20,7 @@ from appliance.core.errors import InternalError
 from appliance.core.ir.graph import Direction, Node
 from appliance.core.ir.ops import VIEW_OPS
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.core.plans.sparse.weights import SparseWeight
+from appliance.core.plans.sparse_weight import SparseWeight
 
 STEP_START = -1
 """`Update.after` of an update that needs no sum: it runs when the step begins."""

@@ -32,7 +32,7 @@ from appliance.core.plans.plan import (
     Sum,
     Update,
 )
-from appliance.core.plans.sparse.weights import SparseWeight
+from appliance.core.plans.sparse_weight import SparseWeight
 
 FORMAT = 3
 """Version of the text; another one is refused."""

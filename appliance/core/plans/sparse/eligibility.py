@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from appliance.core.plans.generation import loop_node
 from appliance.core.plans.plan import Execution, Plan
-from appliance.core.plans.sparse.weights import SparseWeight
+from appliance.core.plans.sparse_weight import SparseWeight
 from appliance.core.sparsity.encodings import MatrixShape
 
 

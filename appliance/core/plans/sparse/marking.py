@@ -13,7 +13,7 @@ from appliance.core.plans.sparse.families import (
     prove,
     zero_products,
 )
-from appliance.core.plans.sparse.weights import SparseWeight
+from appliance.core.plans.sparse_weight import SparseWeight
 
 
 def mark_sparse(plan: Plan) -> Plan:
