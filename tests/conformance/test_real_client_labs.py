@@ -51,6 +51,40 @@ def run_lab(name: str, appliance: Appliance, directory: Path) -> tuple[str, list
     return outputs(json.loads(out.read_text()))
 
 
+def size_of(picture: bytes) -> tuple[int, int]:
+    """Return the width and the height of a PNG."""
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    return int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
+
+
+def make_slides(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run docs/labs/slides.py with labs that ask the planner only, so that no appliance runs."""
+    environment = client_environment() | {
+        "JUPYTER_RUNTIME_DIR": str(directory / "runtime"),
+        "IPYTHONDIR": str(directory / "ipython"),
+    }
+    environment["PATH"] += f"{os.pathsep}{PYTHON_DIR}"
+    command = [client_venv() / "bin" / "python", ROOT / "docs" / "labs" / "slides.py", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_figures_of_labs_are_written_as_slides(tmp_path: Path) -> None:
+    slides = tmp_path / "new" / "slides"
+    made = make_slides(tmp_path, str(slides), "3_scaling", "2_memory")
+    assert made.returncode == 0, made.stderr[-4000:]
+    files = [slides / "3_scaling-1.png", slides / "2_memory-1.png"]
+    assert made.stdout.split() == [str(file) for file in files]
+    assert sorted(slides.iterdir()) == sorted(files)
+    assert [size_of(file.read_bytes()) for file in files] == [SLIDE, SLIDE]
+
+
+def test_a_lab_that_does_not_exist_makes_no_slide(tmp_path: Path) -> None:
+    refused = make_slides(tmp_path, str(tmp_path / "slides"), "6_magic")
+    assert refused.returncode == 1
+    assert "There is no lab '6_magic'; labs are 1_weight_streaming, 2_memory" in refused.stderr
+    assert not (tmp_path / "slides").exists()
+
+
 @pytest.mark.parametrize("name", LABS)
 def test_a_lab_runs_as_it_is_and_shows_what_it_promises(
     name: str, appliance: Appliance, tmp_path: Path
@@ -58,9 +92,7 @@ def test_a_lab_runs_as_it_is_and_shows_what_it_promises(
     text, pictures = run_lab(name, appliance, tmp_path)
     assert re.search(SAID[name], text), text
     assert len(pictures) == 1
-    (picture,) = pictures
-    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
-    assert (width, height) == SLIDE
+    assert size_of(pictures[0]) == SLIDE
     if name == "1_weight_streaming":
         assert re.search(r"forward: [1-9][\d,]* bytes of weights in, 4 of gradients out", text)
         assert re.search(r"backward: [1-9][\d,]* bytes of weights in, [1-9][\d,]* of gradi", text)
