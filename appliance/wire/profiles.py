@@ -1,34 +1,39 @@
 """Where a job's simulated profile lies between its coordinator, which knows the plan, and readers.
 
-The profile is a serialised `FinalizeResponse` with the spans of one step as `trace_events`: the
-same message in which the client's own profiler gets them. Beside it lie, as JSON, the picture of
-the wafer and the titles of the program's outputs.
+The profile of a session's program is a serialised `FinalizeResponse` with the spans of one step as
+`trace_events`: the same message in which the client's own profiler gets them. Beside it lie, as
+JSON, the session's picture of the wafer and the titles of the outputs of all programs.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
-_FILE = "profile.bin"
+_PROFILE = "profile-{}.bin"
+_PICTURE = "wafer-{}.json"
 _TITLES = "output-titles.json"
-_PICTURE_NAME = re.compile(r"wafer-(\d+)\.json")
 
 
-def keep_profile(work_dir: Path, events: list[FinalizeResponse.EventTrace]) -> None:
-    """Keep the profile of a job's present program in the job's work directory."""
-    _keep(work_dir / _FILE, FinalizeResponse(trace_events=events).SerializeToString())
+def keep_profile(
+    work_dir: Path, session: int, events: Sequence[FinalizeResponse.EventTrace]
+) -> None:
+    """Keep the profile of one step of a session's program in the job's work directory."""
+    data = FinalizeResponse(trace_events=events).SerializeToString(deterministic=True)
+    _keep_of_session(work_dir, _PROFILE, session, data)
 
 
-def find_profile(work_dir: Path) -> FinalizeResponse | None:
-    """Return the profile of the program that a job loaded last; None if it loaded none."""
-    try:
-        data = (work_dir / _FILE).read_bytes()
-    except FileNotFoundError:
-        return None
-    return FinalizeResponse.FromString(data)
+def find_profile(work_dir: Path, session: int | None = None) -> FinalizeResponse | None:
+    """Return the profile of a session's program; None if it has none.
+
+    Args:
+        work_dir: The job's work directory.
+        session: The session; None for the last one that has a profile.
+    """
+    data = _find_of_session(work_dir, _PROFILE, session)
+    return None if data is None else FinalizeResponse.FromString(data)
 
 
 def chrome_events(profile: FinalizeResponse) -> list[dict[str, str | float]]:
@@ -48,33 +53,19 @@ def chrome_events(profile: FinalizeResponse) -> list[dict[str, str | float]]:
 
 
 def keep_wafer_picture(work_dir: Path, session: int, text: str) -> None:
-    """Keep the picture of a session's program on the wafer, a `WaferPicture` as JSON.
+    """Keep the picture of a session's program on the wafer, a `WaferPicture` as JSON."""
+    _keep_of_session(work_dir, _PICTURE, session, text.encode())
 
-    A session that runs the program of one of the two before it (training and evaluation often take
-    turns) shares its file.
+
+def find_wafer_picture(work_dir: Path, session: int | None = None) -> str | None:
+    """Return the picture of a session's program; None if it has none.
+
+    Args:
+        work_dir: The job's work directory.
+        session: The session; None for the last one that has a picture.
     """
-    data = text.encode()
-    for earlier in range(max(session - 2, 1), session):
-        other = _picture(work_dir, earlier)
-        if other.exists() and other.read_bytes() == data:
-            _picture(work_dir, session).unlink(missing_ok=True)
-            _picture(work_dir, session).hardlink_to(other)
-            return
-    _keep(_picture(work_dir, session), data)
-
-
-def find_wafer_picture(work_dir: Path, session: int) -> str | None:
-    """Return the picture of a session's program; None if it has none."""
-    try:
-        return _picture(work_dir, session).read_text()
-    except FileNotFoundError:
-        return None
-
-
-def pictured_sessions(work_dir: Path) -> list[int]:
-    """Return the numbers of the sessions whose program has a picture, in order."""
-    found = (_PICTURE_NAME.fullmatch(path.name) for path in work_dir.glob("wafer-*.json"))
-    return sorted(int(match[1]) for match in found if match)
+    data = _find_of_session(work_dir, _PICTURE, session)
+    return None if data is None else data.decode()
 
 
 def keep_output_titles(work_dir: Path, titles: Mapping[str, str]) -> None:
@@ -92,8 +83,34 @@ def find_output_titles(work_dir: Path) -> Mapping[str, str]:
     return titles
 
 
-def _picture(work_dir: Path, session: int) -> Path:
-    return work_dir / f"wafer-{session}.json"
+def _keep_of_session(work_dir: Path, name: str, session: int, data: bytes) -> None:
+    """Keep what a session's program looks like.
+
+    A session that runs the program of one of the two before it (training and evaluation often take
+    turns) shares its file.
+    """
+    path = work_dir / name.format(session)
+    for earlier in range(max(session - 2, 1), session):
+        other = work_dir / name.format(earlier)
+        if other.exists() and other.read_bytes() == data:
+            path.unlink(missing_ok=True)
+            path.hardlink_to(other)
+            return
+    _keep(path, data)
+
+
+def _find_of_session(work_dir: Path, name: str, session: int | None) -> bytes | None:
+    number = session or max(_sessions_with(work_dir, name), default=0)
+    try:
+        return (work_dir / name.format(number)).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _sessions_with(work_dir: Path, name: str) -> Iterator[int]:
+    pattern = re.compile(re.escape(name).replace(r"\{\}", r"(\d+)"))
+    found = (pattern.fullmatch(path.name) for path in work_dir.glob(name.format("*")))
+    return (int(match[1]) for match in found if match)
 
 
 def _keep(path: Path, data: bytes) -> None:

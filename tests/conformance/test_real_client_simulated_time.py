@@ -88,3 +88,29 @@ def test_a_finished_job_shows_simulated_time(appliance: Appliance, tmp_path: Pat
     assert "for 5 steps on 2 system(s)" in event["message"]
     (chief, _) = [pod for pod in job["pods"] if pod["role"] == "chief"]
     assert chief["readings"]["wsc_csx_simulated_step_seconds"] == pytest.approx(step, rel=1e-4)
+
+
+def test_each_session_keeps_its_readings_profile_and_picture(
+    appliance: Appliance, tmp_path
+) -> None:
+    arguments = ("--model", "gpt_adamw", "--steps", "2", "--train-eval-train-eval")
+    start_client(tmp_path, *arguments, address=appliance.address).result()
+    name = next(
+        job["meta"]["name"]  # type: ignore[index]
+        for job in appliance.jobs()
+        if job["spec"]["type"] == "execute"  # type: ignore[index]
+    )
+    sessions = rest(appliance, f"/jobs/{name}/sessions")["items"]
+    assert [each["is_training"] for each in sessions] == [True, False, True, False]
+    for number, session in enumerate(sessions, 1):
+        step = session["readings"]["simulated_step_seconds"]
+        wanted = ("profile", "job", name, "--session", str(number), "--top", "99", "-o", "json")
+        rows = json.loads(appliance.csctl(*wanted))["items"]
+        assert sum(row["simulated_seconds"] for row in rows) == pytest.approx(step, rel=1e-4)
+        assert ("bwd" in {row["direction"] for row in rows}) == session["is_training"]
+        trace = rest(appliance, f"/jobs/{name}/profile?session={number}")["traceEvents"]
+        assert any(event["cat"] == "bwd" for event in trace) == session["is_training"]
+        picture = rest(appliance, f"/jobs/{name}/wafer?session={number}")
+        assert any(layer["is_backward"] for layer in picture["layers"]) == session["is_training"]
+    last = rest(appliance, f"/jobs/{name}/profile?session=4")
+    assert rest(appliance, f"/jobs/{name}/profile") == last

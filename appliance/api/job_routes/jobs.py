@@ -29,7 +29,7 @@ from appliance.core.access_rules import rules
 from appliance.core.cluster.access import Action
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import NotFoundError, UserError
+from appliance.core.errors import UserError
 from appliance.core.ids import JobId
 from appliance.core.queries.job_filter import JobFilter, JobOrder, JobSort
 from appliance.management.access.authorization import job_target
@@ -37,7 +37,7 @@ from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.management.jobs.run_sessions import with_readings
 from appliance.management.jobs.submitted_requests import request_as_json
-from appliance.wire.profiles import chrome_events, find_output_titles, find_profile
+from appliance.wire.profiles import chrome_events, find_output_titles
 from appliance.wire.requests.submissions import check_labels, parse_priority
 
 router = entry_router("jobs")
@@ -270,18 +270,17 @@ def get_series(
     summary="Profile of one simulated step",
 )
 def get_profile(
-    job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_JOB)], services: Services
+    job_id: JobPath,
+    entry: Annotated[Entry, enter(rules.READ_JOB)],
+    services: Services,
+    session: RunSessionNumber = None,
 ) -> dict[str, Any]:
-    """Return the profile of one step as a Chrome trace; every time in it is simulated.
+    """Return the profile of one step of a session as a Chrome trace; all its times are simulated.
 
-    Load it in Perfetto or chrome://tracing.
+    Load it in Perfetto or chrome://tracing. Without a session it is the last one that has a
+    profile.
     """
-    job = services.jobs.load(JobId(job_id))
-    profile = find_profile(FilePath(job.work_dir))
-    if profile is None:
-        raise NotFoundError(
-            f"Job {job_id} has no profile.", hint="Execute jobs have one once a program is loaded."
-        )
+    profile = services.jobs.run_sessions.profile(JobId(job_id), session)
     return {
         "traceEvents": chrome_events(profile),
         "displayTimeUnit": "ms",

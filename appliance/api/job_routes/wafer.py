@@ -1,6 +1,5 @@
 """The placement of a job's layer steps on the wafer, over REST."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import TypeAdapter
@@ -10,10 +9,8 @@ from appliance.api.job_routes.jobs import JobPath, RunSessionNumber
 from appliance.api.problems import problems
 from appliance.api.services import Services
 from appliance.core.access_rules import rules
-from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.wafer.timing.grid import WaferPicture
-from appliance.wire.profiles import find_wafer_picture, pictured_sessions
 
 router = entry_router("jobs")
 
@@ -31,18 +28,4 @@ def get_wafer(
 
     All of it is simulated. Without a session it is the last one that has a picture.
     """
-    work_dir = Path(services.jobs.load(JobId(job_id)).work_dir)
-    number = session or max(pictured_sessions(work_dir), default=1)
-    text = find_wafer_picture(work_dir, number)
-    if text is None and session is not None:
-        services.jobs.run_sessions.one(JobId(job_id), session)
-        raise NotFoundError(
-            f"Session {session} of job {job_id} has no picture of the wafer.",
-            hint="A session has one once its program is loaded, if any of it runs on the wafer.",
-        )
-    if text is None:
-        raise NotFoundError(
-            f"Job {job_id} has no picture of the wafer.",
-            hint="Execute jobs have one once a program is loaded.",
-        )
-    return _PICTURE.validate_json(text)
+    return _PICTURE.validate_json(services.jobs.run_sessions.wafer_picture(JobId(job_id), session))

@@ -1,7 +1,8 @@
-"""The sessions of execute jobs: how far they are, and what their pods reported of each."""
+"""The sessions of execute jobs: how far they are, and what is known of each."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from appliance.core.cluster.records import JobRecord, PodRecord
 from appliance.core.cluster.run import PodReadings, RunProgress, RunSession
@@ -9,6 +10,8 @@ from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.state import State
+from appliance.wire.profiles import find_profile, find_wafer_picture
+from protos.appliance.appliance_service_pb2 import FinalizeResponse
 
 
 class RunSessions:
@@ -79,6 +82,49 @@ class RunSessions:
                 return session
         has = f"it has run {found[-1].number}" if found else "it has run none"
         raise NotFoundError(f"Job {job} has no session {number}: {has}.")
+
+    def profile(self, job: JobId, number: int | None = None) -> FinalizeResponse:
+        """Return the profile of one step of a session's program, in which all times are simulated.
+
+        Args:
+            job: The job.
+            number: The session; None for the last one that has a profile.
+
+        Raises:
+            NotFoundError: There is no such job or session, or it has no profile.
+        """
+        found = find_profile(self._work_dir(job), number)
+        if found is None:
+            hint = "Execute jobs have one once a program is loaded."
+            raise NotFoundError(f"{self._name(job, number)} has no profile.", hint=hint)
+        return found
+
+    def wafer_picture(self, job: JobId, number: int | None = None) -> str:
+        """Return where the layer steps of a session lie on the wafer, a `WaferPicture` as JSON.
+
+        Args:
+            job: The job.
+            number: The session; None for the last one that has a picture.
+
+        Raises:
+            NotFoundError: There is no such job or session, or it has no picture.
+        """
+        found = find_wafer_picture(self._work_dir(job), number)
+        if found is None:
+            hint = "Execute jobs have one once a program is loaded, if any of it runs on the wafer."
+            raise NotFoundError(
+                f"{self._name(job, number)} has no picture of the wafer.", hint=hint
+            )
+        return found
+
+    def _work_dir(self, job: JobId) -> Path:
+        return Path(self._state.jobs.load(job).work_dir)
+
+    def _name(self, job: JobId, number: int | None) -> str:
+        """Return what a job's session is called; raises `NotFoundError` if there is none."""
+        if number is None:
+            return f"Job {job}"
+        return f"Session {self.one(job, number).number} of job {job}"
 
 
 def with_readings(pod: PodRecord, readings: PodReadings) -> PodRecord:

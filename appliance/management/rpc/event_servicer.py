@@ -10,6 +10,7 @@ from appliance.core.ids import JobId
 from appliance.management.jobs.job_service import JobService
 from appliance.management.rpc.call_context import Context
 from appliance.wire.job_times import masked_weight_numbers, session_readings
+from protos.appliance.appliance_service_pb2 import FinalizeResponse
 from protos.wsc.v1 import events_pb2 as pb
 from protos.wsc.v1 import events_pb2_grpc
 
@@ -39,6 +40,12 @@ class EventServicer(events_pb2_grpc.EventsServicer):
                 sessions=[_run_session(sessions.one(job.id, request.session))]
             )
         return pb.ListRunSessionsReply(sessions=map(_run_session, sessions.of_job(job.id)))
+
+    def GetSessionProfile(
+        self, request: pb.GetSessionProfileRequest, context: Context
+    ) -> FinalizeResponse:
+        """Return the profile of one step of a session's program."""
+        return self._jobs.run_sessions.profile(JobId(request.job), request.session or None)
 
 
 def _event(record: EventRecord) -> pb.JobEvent:

@@ -20,7 +20,6 @@ from appliance.management.store.state import State
 from appliance.scheduler.waiting.wait_reasons import Wait
 from appliance.wire import resources
 from appliance.wire.job_times import ended_properties, masked_weight_properties, progress_properties
-from appliance.wire.profiles import find_profile
 from protos.csctl import generic_pb2
 from protos.csctl import resources_pb2 as pb
 from protos.csctl.api_pb2 import GetOptions
@@ -208,14 +207,7 @@ class ResourceViews:
         return self.job_list(found, with_pending=options.show_pending_status)
 
     def _profile(self, name: str, options: GetOptions, user: User) -> Message:
-        job = self._jobs.load(JobId(name))
-        profile = find_profile(Path(job.work_dir))
-        if profile is None:
-            raise NotFoundError(
-                f"Job {name} has no profile.",
-                hint="Execute jobs have one once a program is loaded.",
-            )
-        return profile
+        return self._jobs.run_sessions.profile(JobId(name))
 
     def _cluster(self, name: str, options: GetOptions, user: User) -> Message:
         items: list[pb.NodeInfo] = []

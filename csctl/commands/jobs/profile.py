@@ -13,6 +13,8 @@ from csctl.output.documents.output_formats import OutputFormat, format_document
 from csctl.output.profiles import PROFILE_COLUMNS, chrome_trace, modules, profile_document
 from csctl.output.table import render
 from protos.appliance.appliance_service_pb2 import FinalizeResponse
+from protos.wsc.v1.events_pb2 import GetSessionProfileRequest
+from protos.wsc.v1.events_pb2_grpc import EventsStub
 
 group = new_group("Show where time goes.")
 
@@ -21,6 +23,7 @@ group = new_group("Show where time goes.")
 def profile_job(
     invocation: Invocation,
     name: JobNameArgument,
+    *,
     top: Annotated[
         int, option("--top", metavar="N", min=1, help="Show the N most expensive modules.")
     ] = 10,
@@ -33,6 +36,16 @@ def profile_job(
             help="Write a Chrome trace of one step here; Perfetto opens it.",
         ),
     ] = None,
+    session: Annotated[
+        int | None,
+        option(
+            "--session",
+            min=1,
+            metavar="N",
+            show_default=False,
+            help="Of the N-th session that the job has run. [default: the last one]",
+        ),
+    ] = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Show the modules that take most of a job's simulated step.
@@ -42,7 +55,11 @@ def profile_job(
     """
     wanted = parse_job_name(name)
     with invocation.connect(wanted.session) as client:
-        found = client.get("profile", FinalizeResponse, name=wanted.name)
+        if session is None:
+            found = client.get("profile", FinalizeResponse, name=wanted.name)
+        else:
+            request = GetSessionProfileRequest(job=wanted.name, session=session)
+            found = client.call(EventsStub(client.channel).GetSessionProfile, request)
     rows = modules(found.trace_events)
     if trace is not None:
         try:

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from protos.appliance import appliance_service_pb2 as protos_dot_appliance_dot_appliance__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/wsc/v1/events.proto\x12\x06wsc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"#\n\x14ListJobEventsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"6\n\x12ListJobEventsReply\x12 \n\x06\x65vents\x18\x01 \x03(\x0b\x32\x10.wsc.v1.JobEvent\"6\n\x16ListRunSessionsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\"<\n\x14ListRunSessionsReply\x12$\n\x08sessions\x18\x01 \x03(\x0b\x32\x12.wsc.v1.RunSession\"\xc9\x02\n\nRunSession\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x13\n\x0bis_training\x18\x02 \x01(\x08\x12\x11\n\tnum_steps\x18\x03 \x01(\x03\x12\x17\n\x0f\x63ompleted_steps\x18\x04 \x01(\x03\x12\x14\n\x0cstep_seconds\x18\x05 \x01(\x01\x12+\n\x07started\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x08readings\x18\x08 \x03(\x0b\x32 .wsc.v1.RunSession.ReadingsEntry\x12\x16\n\x0emasked_weights\x18\t \x01(\t\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x89\x01\n\x08JobEvent\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12\x12\n\nis_warning\x18\x05 \x01(\x08\x12\r\n\x05phase\x18\x06 \x01(\t2\xa4\x01\n\x06\x45vents\x12I\n\rListJobEvents\x12\x1c.wsc.v1.ListJobEventsRequest\x1a\x1a.wsc.v1.ListJobEventsReply\x12O\n\x0fListRunSessions\x12\x1e.wsc.v1.ListRunSessionsRequest\x1a\x1c.wsc.v1.ListRunSessionsReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/wsc/v1/events.proto\x12\x06wsc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a(protos/appliance/appliance_service.proto\"#\n\x14ListJobEventsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"6\n\x12ListJobEventsReply\x12 \n\x06\x65vents\x18\x01 \x03(\x0b\x32\x10.wsc.v1.JobEvent\"6\n\x16ListRunSessionsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\"<\n\x14ListRunSessionsReply\x12$\n\x08sessions\x18\x01 \x03(\x0b\x32\x12.wsc.v1.RunSession\"8\n\x18GetSessionProfileRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x05\"\xc9\x02\n\nRunSession\x12\x0f\n\x07session\x18\x01 \x01(\x05\x12\x13\n\x0bis_training\x18\x02 \x01(\x08\x12\x11\n\tnum_steps\x18\x03 \x01(\x03\x12\x17\n\x0f\x63ompleted_steps\x18\x04 \x01(\x03\x12\x14\n\x0cstep_seconds\x18\x05 \x01(\x01\x12+\n\x07started\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x08readings\x18\x08 \x03(\x0b\x32 .wsc.v1.RunSession.ReadingsEntry\x12\x16\n\x0emasked_weights\x18\t \x01(\t\x1a/\n\rReadingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x89\x01\n\x08JobEvent\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12\x12\n\nis_warning\x18\x05 \x01(\x08\x12\r\n\x05phase\x18\x06 \x01(\t2\xf7\x01\n\x06\x45vents\x12I\n\rListJobEvents\x12\x1c.wsc.v1.ListJobEventsRequest\x1a\x1a.wsc.v1.ListJobEventsReply\x12O\n\x0fListRunSessions\x12\x1e.wsc.v1.ListRunSessionsRequest\x1a\x1c.wsc.v1.ListRunSessionsReply\x12Q\n\x11GetSessionProfile\x12 .wsc.v1.GetSessionProfileRequest\x1a\x1a.cerebras.FinalizeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,20 +35,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RUNSESSION_READINGSENTRY']._loaded_options = None
   _globals['_RUNSESSION_READINGSENTRY']._serialized_options = b'8\001'
-  _globals['_LISTJOBEVENTSREQUEST']._serialized_start=71
-  _globals['_LISTJOBEVENTSREQUEST']._serialized_end=106
-  _globals['_LISTJOBEVENTSREPLY']._serialized_start=108
-  _globals['_LISTJOBEVENTSREPLY']._serialized_end=162
-  _globals['_LISTRUNSESSIONSREQUEST']._serialized_start=164
-  _globals['_LISTRUNSESSIONSREQUEST']._serialized_end=218
-  _globals['_LISTRUNSESSIONSREPLY']._serialized_start=220
-  _globals['_LISTRUNSESSIONSREPLY']._serialized_end=280
-  _globals['_RUNSESSION']._serialized_start=283
-  _globals['_RUNSESSION']._serialized_end=612
-  _globals['_RUNSESSION_READINGSENTRY']._serialized_start=565
-  _globals['_RUNSESSION_READINGSENTRY']._serialized_end=612
-  _globals['_JOBEVENT']._serialized_start=615
-  _globals['_JOBEVENT']._serialized_end=752
-  _globals['_EVENTS']._serialized_start=755
-  _globals['_EVENTS']._serialized_end=919
+  _globals['_LISTJOBEVENTSREQUEST']._serialized_start=113
+  _globals['_LISTJOBEVENTSREQUEST']._serialized_end=148
+  _globals['_LISTJOBEVENTSREPLY']._serialized_start=150
+  _globals['_LISTJOBEVENTSREPLY']._serialized_end=204
+  _globals['_LISTRUNSESSIONSREQUEST']._serialized_start=206
+  _globals['_LISTRUNSESSIONSREQUEST']._serialized_end=260
+  _globals['_LISTRUNSESSIONSREPLY']._serialized_start=262
+  _globals['_LISTRUNSESSIONSREPLY']._serialized_end=322
+  _globals['_GETSESSIONPROFILEREQUEST']._serialized_start=324
+  _globals['_GETSESSIONPROFILEREQUEST']._serialized_end=380
+  _globals['_RUNSESSION']._serialized_start=383
+  _globals['_RUNSESSION']._serialized_end=712
+  _globals['_RUNSESSION_READINGSENTRY']._serialized_start=665
+  _globals['_RUNSESSION_READINGSENTRY']._serialized_end=712
+  _globals['_JOBEVENT']._serialized_start=715
+  _globals['_JOBEVENT']._serialized_end=852
+  _globals['_EVENTS']._serialized_start=855
+  _globals['_EVENTS']._serialized_end=1102
 # @@protoc_insertion_point(module_scope)

@@ -102,6 +102,29 @@ class ListRunSessionsReply(_message.Message):
 Global___ListRunSessionsReply: _TypeAlias = ListRunSessionsReply  # noqa: Y015
 
 @_typing.final
+class GetSessionProfileRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    session: _builtins.int
+    """From 1; 0 for the last one that has a profile."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        session: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSessionProfileRequest: _TypeAlias = GetSessionProfileRequest  # noqa: Y015
+
+@_typing.final
 class RunSession(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from protos.appliance import appliance_service_pb2 as protos_dot_appliance_dot_appliance__service__pb2
 from protos.wsc.v1 import events_pb2 as protos_dot_wsc_dot_v1_dot_events__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -45,6 +46,11 @@ class EventsStub:
                 request_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsRequest.SerializeToString,
                 response_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsReply.FromString,
                 _registered_method=True)
+        self.GetSessionProfile = channel.unary_unary(
+                '/wsc.v1.Events/GetSessionProfile',
+                request_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.GetSessionProfileRequest.SerializeToString,
+                response_deserializer=protos_dot_appliance_dot_appliance__service__pb2.FinalizeResponse.FromString,
+                _registered_method=True)
 
 
 class EventsServicer:
@@ -65,6 +71,13 @@ class EventsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetSessionProfile(self, request, context):
+        """The profile of one step of a session's program, in which all times are simulated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EventsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +90,11 @@ def add_EventsServicer_to_server(servicer, server):
                     servicer.ListRunSessions,
                     request_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsRequest.FromString,
                     response_serializer=protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsReply.SerializeToString,
+            ),
+            'GetSessionProfile': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSessionProfile,
+                    request_deserializer=protos_dot_wsc_dot_v1_dot_events__pb2.GetSessionProfileRequest.FromString,
+                    response_serializer=protos_dot_appliance_dot_appliance__service__pb2.FinalizeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +152,33 @@ class Events:
             '/wsc.v1.Events/ListRunSessions',
             protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsRequest.SerializeToString,
             protos_dot_wsc_dot_v1_dot_events__pb2.ListRunSessionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSessionProfile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wsc.v1.Events/GetSessionProfile',
+            protos_dot_wsc_dot_v1_dot_events__pb2.GetSessionProfileRequest.SerializeToString,
+            protos_dot_appliance_dot_appliance__service__pb2.FinalizeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ What has happened to a job."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from protos.appliance import appliance_service_pb2 as _appliance_service_pb2
 from protos.wsc.v1 import events_pb2 as _events_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -37,6 +38,8 @@ class EventsStub:
     """All events of a job, oldest first."""
     ListRunSessions: _grpc.UnaryUnaryMultiCallable[_events_pb2.ListRunSessionsRequest, _events_pb2.ListRunSessionsReply]
     """The sessions that an execute job has run, the first one first, each with its pods' readings."""
+    GetSessionProfile: _grpc.UnaryUnaryMultiCallable[_events_pb2.GetSessionProfileRequest, _appliance_service_pb2.FinalizeResponse]
+    """The profile of one step of a session's program, in which all times are simulated."""
 
 @_typing.type_check_only
 class EventsAsyncStub(EventsStub):
@@ -47,6 +50,8 @@ class EventsAsyncStub(EventsStub):
     """All events of a job, oldest first."""
     ListRunSessions: _aio.UnaryUnaryMultiCallable[_events_pb2.ListRunSessionsRequest, _events_pb2.ListRunSessionsReply]  # type: ignore[assignment]
     """The sessions that an execute job has run, the first one first, each with its pods' readings."""
+    GetSessionProfile: _aio.UnaryUnaryMultiCallable[_events_pb2.GetSessionProfileRequest, _appliance_service_pb2.FinalizeResponse]  # type: ignore[assignment]
+    """The profile of one step of a session's program, in which all times are simulated."""
 
 class EventsServicer(metaclass=_abc_1.ABCMeta):
     """Served by management to csctl."""
@@ -66,5 +71,13 @@ class EventsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.ListRunSessionsReply, _abc.Awaitable[_events_pb2.ListRunSessionsReply]]:
         """The sessions that an execute job has run, the first one first, each with its pods' readings."""
+
+    @_abc_1.abstractmethod
+    def GetSessionProfile(
+        self,
+        request: _events_pb2.GetSessionProfileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_appliance_service_pb2.FinalizeResponse, _abc.Awaitable[_appliance_service_pb2.FinalizeResponse]]:
+        """The profile of one step of a session's program, in which all times are simulated."""
 
 def add_EventsServicer_to_server(servicer: EventsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -21,6 +21,7 @@ from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
+from appliance.wire.profiles import keep_profile, keep_wafer_picture
 from tests.support.clock import FakeClock
 from tests.support.management import new_job
 
@@ -122,3 +123,19 @@ def test_a_session_goes_with_its_job(state):
     state.jobs.change_phase(JOB, state.jobs.load(JOB).phase, Phase.CANCELLED)
     state.jobs.delete(JOB)
     assert state.run_sessions.of_job(JOB) == []
+
+
+def test_what_a_session_has_not_is_said_of_the_session(state, tmp_path):
+    state.jobs.create(new_job(JOB, work_dir=str(tmp_path)))
+    sessions = RunSessions(state, Mailbox())
+    state.run_sessions.keep(JOB, session(state, 1, 3))
+    keep_wafer_picture(tmp_path, 1, "{}")
+    keep_profile(tmp_path, 1, [])
+    assert sessions.wafer_picture(JOB) == sessions.wafer_picture(JOB, 1) == "{}"
+    assert sessions.profile(JOB) == sessions.profile(JOB, 1)
+    state.run_sessions.keep(JOB, session(state, 2, 0))
+    for find in (sessions.wafer_picture, sessions.profile):
+        with pytest.raises(NotFoundError, match=r"Session 2 of job wsjob-a has no p"):
+            find(JOB, 2)
+        with pytest.raises(NotFoundError, match=r"no session 3: it has run 2"):
+            find(JOB, 3)

@@ -92,7 +92,7 @@ def store_simulated_views(
     keep_output_titles(work_dir, output_titles(plan))
     first = range(1, 2)
     trace = profile(plan, first, machine=machine, num_systems=num_systems, densities=densities)
-    keep_profile(work_dir, trace)
+    keep_profile(work_dir, session, trace)
     if not plan.layer_steps:  # nothing of it runs on the wafer
         return
     timing = plan_timing(plan, machine=machine, num_systems=num_systems, densities=densities)

@@ -486,9 +486,10 @@ export interface paths {
         };
         /**
          * Profile of one simulated step
-         * @description Return the profile of one step as a Chrome trace; every time in it is simulated.
+         * @description Return the profile of one step of a session as a Chrome trace; all its times are simulated.
          *
-         *     Load it in Perfetto or chrome://tracing.
+         *     Load it in Perfetto or chrome://tracing. Without a session it is the last one that has a
+         *     profile.
          */
         get: operations["get_profile_api_v1_jobs__job_id__profile_get"];
         put?: never;
@@ -5622,7 +5623,9 @@ export interface operations {
     };
     get_profile_api_v1_jobs__job_id__profile_get: {
         parameters: {
-            query?: never;
+            query?: {
+                session?: number | null;
+            };
             header?: never;
             path: {
                 job_id: string;
