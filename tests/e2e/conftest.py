@@ -122,6 +122,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
         yield rest_root(running), str(job["meta"]["name"])
 
 
+@contextmanager
+def finished_job(factory: pytest.TempPathFactory, *arguments: str) -> Iterator[tuple[str, str]]:
+    """Yield the root URL of an appliance, and the execute job of a client's run there."""
+    with running_whole_appliance(factory.mktemp("appliance")) as running:
+        start_client(factory.mktemp("client"), *arguments, address=running.address).result()
+        job = next(job for job in running.jobs() if job["spec"]["type"] == "execute")
+        yield rest_root(running), str(job["meta"]["name"])
+
+
 @pytest.fixture
 def idle(tmp_path: Path) -> Iterator[ApplianceProcess]:
     """Return an appliance of two systems whose jobs run but do nothing."""

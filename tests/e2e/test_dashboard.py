@@ -66,6 +66,12 @@ def test_no_page_is_wider_than_a_phone(trained: tuple[str, str], opener: Opener)
 def test_a_job_shows_its_training(trained: tuple[str, str], opener: Opener) -> None:
     root, job = trained
     page = opener(root).open(f"/jobs/{job}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("browser")  # its label `name`
+    card = page.get_by_role("region", name="Training").bounding_box()
+    drawn = page.locator(".chart").first.bounding_box()
+    assert card is not None
+    assert drawn is not None
+    assert drawn["width"] > 0.9 * card["width"]
     chart = page.get_by_role("img", name=re.compile(r"loss\. Latest values: .*: [0-9.]+\."))
     expect(chart.first).to_be_visible()
     expect(page.get_by_role("img", name="Simulated time of a step by module")).to_be_visible()
@@ -82,7 +88,7 @@ def test_layer_steps_are_walked_through(trained: tuple[str, str], opener: Opener
     root, job = trained
     page = opener(root).open(f"/jobs/{job}/wafer")
     first = page.get_by_role("combobox", name="Layer step").input_value()
-    page.get_by_role("button", name="Forward").click()
+    page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("combobox", name="Layer step")).not_to_have_value(first)
     expect(page.get_by_role("img", name=re.compile("Who works"))).to_be_visible()
     for kind, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
@@ -162,6 +168,19 @@ def test_a_question_that_is_refused_leaves_no_older_answer(
     watched.complaints.clear()  # the browser reports the 400 too
 
 
+def test_memory_that_is_too_small_is_drawn_over_the_limit_and_explained(
+    trained: tuple[str, str], opener: Opener
+) -> None:
+    page = opener(trained[0]).open("/planner")
+    memory = page.get_by_role("region", name="Wafer memory of one system")
+    waiting = memory.get_by_role("row").filter(has_text="Waiting for the backward pass")
+    expect(waiting).to_contain_text(re.compile(r"[\d.]+ GB of 36.6 GB, [\d.]+ GB too much"))
+    bar = waiting.get_by_role("img", name=re.compile("over the limit$"))
+    expect(bar.locator(".bar-over")).to_be_visible()
+    expect(memory).to_contain_text("is more than the wafer holds: it leaves the wafer and returns")
+    expect(memory.locator(".bar-over")).to_have_count(1)
+
+
 def test_what_happens_is_on_the_page_at_once(idle: ApplianceProcess, opener: Opener) -> None:
     page = opener(idle.state.rest_url, asks_again=False).open("/queue")
     expect(page.locator("main")).to_contain_text("Nobody waits.")
@@ -229,6 +248,9 @@ def test_a_job_is_changed_and_cancelled(idle: ApplianceProcess, opener: Opener) 
 def test_sessions_and_systems_are_administered(idle: ApplianceProcess, opener: Opener) -> None:
     page = opener(idle.state.rest_url, asks_again=False).open("/admin")
     page.get_by_role("button", name="Create a session").click()
+    expect(page.get_by_role("dialog").get_by_role("button")).to_have_text(
+        ["Do not create", "Create"]
+    )
     page.get_by_role("dialog").get_by_label("Name").fill("vision")
     page.get_by_role("button", name="Create", exact=True).click()
     row = page.get_by_label("Sessions").get_by_role("row").filter(has_text="vision")

@@ -1,26 +1,13 @@
 """The page of a job: evaluations apart from training, and what masks of weights save."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import Opener, rest_root
-from tests.support.appliance import running_appliance as running_whole_appliance
-from tests.support.client import start_client
+from tests.e2e.conftest import Opener, finished_job
 
 pytestmark = pytest.mark.browser
-
-
-@contextmanager
-def finished_job(factory: pytest.TempPathFactory, *arguments: str) -> Iterator[tuple[str, str]]:
-    """Yield the root URL of an appliance, and the execute job of a client's run there."""
-    with running_whole_appliance(factory.mktemp("appliance")) as running:
-        start_client(factory.mktemp("client"), *arguments, address=running.address).result()
-        job = next(job for job in running.jobs() if job["spec"]["type"] == "execute")
-        yield rest_root(running), str(job["meta"]["name"])
 
 
 def test_evaluation_and_training_have_charts_of_their_own(
@@ -34,9 +21,24 @@ def test_evaluation_and_training_have_charts_of_their_own(
         expect(headings.filter(has_text="evaluation: ").first).to_be_visible()
         expect(headings.filter(has_not_text="evaluation: ").first).to_be_visible()
         expect(page.get_by_text("Ran for", exact=True)).to_be_visible()
-        expect(page.get_by_text("the program that the job loaded last")).to_be_visible()
+        expect(page.get_by_text("session 4: step 2 of 2", exact=True)).to_be_visible()
+        check_profiles(page)
         check_that_charts_turn_dark(page)
         page.close()
+
+
+def check_profiles(page: Page) -> None:
+    """Choose sessions: the profile of a training has a backward pass, an evaluation has none."""
+    profile = page.get_by_role("region", name="Simulated time by module")
+    passes = profile.get_by_role("cell", name="bwd", exact=True)
+    chosen = profile.get_by_role("combobox", name="Profile of")
+    expect(chosen).to_have_value("4")
+    expect(profile.get_by_role("cell", name="fwd", exact=True).first).to_be_visible()
+    expect(passes).to_have_count(0)
+    chosen.select_option("3")
+    expect(passes.first).to_be_visible()
+    trace = profile.get_by_role("link", name="Chrome trace")
+    expect(trace).to_have_attribute("href", re.compile(r"/profile\?session=3$"))
 
 
 def check_that_charts_turn_dark(page: Page) -> None:

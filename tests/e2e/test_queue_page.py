@@ -93,11 +93,37 @@ def test_on_a_narrow_screen_rows_are_cards_with_all_that_a_row_has(
         card.get_by_role("button", name="Cancel"),
     ):
         expect(part).to_be_in_viewport(ratio=1)
+    for name in ("Waiting jobs", "Jobs"):
+        for row in table(page, name).locator(".row").all():
+            assert blank_below(row) < 24, "a strip without anything in it"
     identity = card.get_by_text(jobs["waits"], exact=True).bounding_box()
     assert identity is not None
     assert identity["height"] < 30  # one line
     page.get_by_role("combobox", name="Order").select_option("systems down")
     expect(shown(page).first).to_contain_text(jobs["last"])
+
+
+def blank_below(row: Locator) -> float:
+    """Return how many pixels below a card's last line are blank, its padding too."""
+    found: float = row.evaluate(
+        """(row) => row.getBoundingClientRect().bottom
+            - Math.max(...[...row.children].map((each) => each.getBoundingClientRect().bottom))"""
+    )
+    return found
+
+
+def test_a_reason_that_fits_needs_no_button_however_wide_the_page_was(
+    jobs: dict[str, str], opener: Opener
+) -> None:
+    page = opener(jobs["root"]).open("/queue")
+    row = table(page, "Waiting jobs").get_by_role("row").filter(has_text=jobs["waits"])
+    reason = row.locator(".reason")
+    expect(reason).to_contain_text("system(s) requested")
+    reason.evaluate("(text) => { text.style.maxWidth = '6rem'; }")
+    expect(row.get_by_role("button", name="read all")).to_be_visible()
+    reason.evaluate("(text) => { text.style.maxWidth = 'none'; }")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(row.get_by_role("button", name="read all")).to_have_count(0)
 
 
 def test_a_reason_that_does_not_fit_is_read_whole(jobs: dict[str, str], opener: Opener) -> None:

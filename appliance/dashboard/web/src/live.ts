@@ -138,7 +138,10 @@ export function useLive<T>(path: string | null, wanted: Wanted): Live<T> {
         setValue(await get<T>(path, abort));
         setProblem(undefined);
       } catch (error) {
-        if (!abort.aborted) setProblem(problemOf(error));
+        if (abort.aborted) return;
+        const found = problemOf(error);
+        setProblem(found);
+        if (found.status === 404) setValue(undefined); // what was shown is not of this path, or is gone
       }
     });
     reload.current = keeper.schedule;

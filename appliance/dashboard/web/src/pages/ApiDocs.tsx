@@ -57,12 +57,21 @@ const Words = ({ text }: { text: string }): JSX.Element =>
   text.startsWith("* ") ? (
     <ul>
       {text.slice(2).split("\n* ").map((line) => (
-        <li key={line}>{line}</li>
+        <li key={line}>
+          <Code text={line} />
+        </li>
       ))}
     </ul>
   ) : (
-    <p>{text}</p>
+    <p>
+      <Code text={text} />
+    </p>
   );
+
+/** Words of which those between backticks are code. */
+const Code = ({ text }: { text: string }): JSX.Element => (
+  <>{text.split("`").map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>
+);
 
 function OperationView({ operation }: { operation: Operation }): JSX.Element {
   const { method, path, summary, description, parameters, body, answers } = operation;

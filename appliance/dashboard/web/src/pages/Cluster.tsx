@@ -145,7 +145,7 @@ function Nodes({ nodes }: { nodes: ClusterView["nodes"] }): JSX.Element {
           {nodes.map((each) => (
             <tr key={each.name}>
               <td>{each.name}</td>
-              <td>{each.roles.join(", ")}</td>
+              <td class="wide">{each.roles.join(", ")}</td>
               <td>
                 <Share share={each.cpu_percent / 100} label={`${percent(each.cpu_percent / 100)} of ${each.num_cores} cores`} />
                 <span class="quiet small numbers">

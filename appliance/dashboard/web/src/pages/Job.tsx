@@ -13,7 +13,8 @@ import { eventText } from "../parts/events";
 import { nameOf } from "../parts/JobName";
 import { Logs } from "../parts/LogView";
 import { ModuleProfile } from "../parts/ModuleProfile";
-import { progressText } from "../parts/progress";
+import { jobProgress, progressText } from "../parts/progress";
+import { shortReason } from "../parts/reasons";
 import { RunSessions } from "../parts/RunSessions";
 import { SwarmxTree } from "../parts/SwarmxTree";
 import { Table } from "../parts/Table";
@@ -30,6 +31,8 @@ const WALL_STEP = "wsc_csx_step_seconds";
 
 export function Job({ id }: { id: string }): JSX.Element {
   const { value: job, problem, reload } = useLive<JobView>(`/jobs/${id}`, { topics: ["job", "progress", "queue"], id, everySeconds: 15 });
+  const hasSessions = job?.type === "execute" && job.num_run_sessions > 0;
+  const sessions = useLive<Schemas["RunSessionList"]>(hasSessions ? `/jobs/${id}/sessions` : null, { topics: ["job", "progress"], id }).value?.items ?? [];
   const [shown, setShown] = useState("");
   if (!job) return problem ? <Trouble problem={problem} /> : <Empty>Loading {id}...</Empty>;
   const name = nameOf(job.labels);
@@ -47,13 +50,13 @@ export function Job({ id }: { id: string }): JSX.Element {
       <Trouble problem={problem} />
       {job.message && <p class="quiet">{job.message}</p>}
       <ProgressBar job={job} />
-      <Overview job={job} />
-      {job.type === "execute" && job.num_run_sessions > 0 && <RunSessions id={id} isWhole={job.num_run_sessions > 1} />}
+      <Overview job={job} sessions={sessions} />
+      {sessions.length > 0 && <RunSessions id={id} sessions={sessions} />}
       {job.waiting && <WaitingCard waiting={job.waiting} />}
       <PhaseLine job={job} />
       {job.type === "execute" && <Curves id={id} isEnded={isEnded(job)} />}
       {job.type === "execute" && <Simulated pods={job.pods} id={id} />}
-      {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} hasSessions={job.num_run_sessions > 1} />}
+      {job.type === "execute" && <ModuleProfile id={id} isLoaded={job.pods.some((pod) => SIMULATED_STEP in pod.readings)} isEnded={isEnded(job)} />}
       {job.type === "execute" && <SwarmxTree id={id} />}
       {job.type.startsWith("sdk-") && <FabricCard job={job} />}
       <Pods job={job} shown={shown} onShow={setShown} />
@@ -77,7 +80,7 @@ function ProgressBar({ job }: { job: JobView }): JSX.Element | null {
   );
 }
 
-function Overview({ job }: { job: JobView }): JSX.Element {
+function Overview({ job, sessions }: { job: JobView; sessions: readonly Schemas["RunSession"][] }): JSX.Element {
   const end = job.ended_at ? Date.parse(job.ended_at) : now.value;
   return (
     <Card>
@@ -88,7 +91,7 @@ function Overview({ job }: { job: JobView }): JSX.Element {
           ["Session", job.session],
           ["Priority", String(job.priority)],
           ["Systems", job.systems.length ? job.systems.join(", ") : `${job.num_systems} wanted`],
-          ...(job.progress ? [] : [["Progress", progressOf(job)] as const]),
+          ...(job.progress ? [] : [["Progress", jobProgress(null, sessions, !isEnded(job))] as const]),
           ["Submitted", clock(job.created_at)],
           [job.ended_at ? "Ran for" : "Running for", job.started_at ? duration((end - Date.parse(job.started_at)) / 1000) : "not started"],
           ["Workflow", job.workflow || "none"],
@@ -103,17 +106,10 @@ function Overview({ job }: { job: JobView }): JSX.Element {
   );
 }
 
-const progressOf = ({ progress, pods, type, num_run_sessions }: JobView): string => {
-  if (progress) return progressText(progress);
-  if (num_run_sessions > 1) return `${num_run_sessions} sessions, listed below`;
-  const step = Math.max(0, ...pods.map((pod) => pod.step));
-  return type === "execute" && step ? `step ${step.toLocaleString("en-US")}` : "none";
-};
-
 export function WaitingCard({ waiting }: { waiting: NonNullable<JobView["waiting"]> }): JSX.Element {
   return (
     <Card title="Why it waits">
-      <p>{waiting.reason}</p>
+      <p>{shortReason(waiting.reason)}</p>
       <Facts
         of={[
           ["Reason", waiting.kind],
@@ -259,14 +255,14 @@ function Pods({ job, shown, onShow }: { job: JobView; shown: string; onShow: (po
             {job.pods.map((pod) => (
               <tr key={pod.name}>
                 <td>{pod.name.replace(`${job.id}-`, "")}</td>
-                <td>{pod.role}</td>
+                <td class="note">{pod.role}</td>
                 <td>{pod.node}</td>
                 <td>
                   <span class={`tone-${podTone(pod)}`}>{pod.phase}</span>
                   {pod.exit_code !== null && pod.exit_code !== 0 && <span class="quiet small"> exit code {pod.exit_code}</span>}
                   {pod.message && <div class="quiet small">{pod.message}</div>}
                 </td>
-                <td class="num">{pod.step}</td>
+                <td class="num">{pod.step || ""}</td>
                 <td class="num">{pod.resident_bytes ? size(pod.resident_bytes) : ""}</td>
                 <td>
                   <a

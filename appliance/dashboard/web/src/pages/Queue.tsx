@@ -68,7 +68,7 @@ function Head({ queue }: { queue: QueueView }): JSX.Element {
   );
 }
 
-const WAITING_HEIGHTS = { desktop: 72, tablet: 188, phone: 290 };
+const WAITING_HEIGHTS = { desktop: 84, tablet: 176, phone: 300 };
 
 function Waiting({ queue, labels }: { queue: Window<Entry, QueueView>; labels: JobLabels }): JSX.Element {
   const columns: Column<Entry>[] = [
@@ -108,8 +108,13 @@ function Reason({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
   const short = shortReason(waiting.reason);
   useLayoutEffect(() => {
     const element = text.current;
-    if (element) setCut(element.scrollHeight > element.clientHeight + 1);
-  }, [short, screenSize.value]);
+    if (!element) return;
+    const measure = (): void => setCut(element.scrollHeight > element.clientHeight + 1);
+    const watch = new ResizeObserver(measure);
+    watch.observe(element);
+    measure();
+    return () => watch.disconnect();
+  }, [short]);
   return (
     <span>
       <span class="reason" ref={text}>
@@ -146,12 +151,12 @@ const Blocking = ({ waiting, labels }: { waiting: Entry["waiting"]; labels: JobL
   const [first] = ids;
   if (!first) return <span class="quiet">{reason}</span>;
   return (
-    <>
+    <span class="blocking">
       <Link class="id" href={`/jobs/${first}`} title={ids.join(", ")}>
         {nameOf(labels.get(first)) || first}
       </Link>
       {ids.length > 1 && <span class="quiet"> and {ids.length - 1} more</span>}
-    </>
+    </span>
   );
 };
 
@@ -207,7 +212,7 @@ const SCOPES: Record<string, string> = {
   all: "&all_states=true&order=newest",
 };
 
-const JOBS_HEIGHTS = { desktop: 54, tablet: 132, phone: 204 };
+const JOBS_HEIGHTS = { desktop: 54, tablet: 126, phone: 186 };
 
 function Jobs(): JSX.Element {
   const address = useAddress();

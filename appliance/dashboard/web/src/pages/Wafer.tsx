@@ -9,8 +9,8 @@ import { useLive } from "../live";
 import { Card, Empty, Facts, Share, Trouble } from "../parts/basics";
 import { heat, held, loads } from "../parts/heat";
 import { axisNumbers, stepTime } from "../parts/waferTime";
-import { progressText } from "../parts/progress";
 import { savePng, saveSvg } from "../parts/save";
+import { SessionChoice } from "../parts/SessionChoice";
 import { Table } from "../parts/Table";
 
 type Picture = Schemas["WaferPicture"];
@@ -28,7 +28,7 @@ export function Wafer({ id }: { id: string }): JSX.Element {
       <div class="title">
         <h1>Wafer</h1>
         <Link href={`/jobs/${id}`}>{id}</Link>
-        <SessionChoice id={id} chosen={session} onChoose={setSession} />
+        <SessionChoice id={id} name="Session" chosen={session} onChoose={setSession} />
         <span class="quiet">Every time on this page is simulated.</span>
       </div>
       {problem && (problem.status === 404 ? <Empty>{problem.message}</Empty> : <Trouble problem={problem} />)}
@@ -56,20 +56,6 @@ function useSession(): [string, (session: string) => void] {
   return [session, (chosen) => navigate(chosen ? `${path}?session=${chosen}` : path, { replace: true })];
 }
 
-function SessionChoice({ id, chosen, onChoose }: { id: string; chosen: string; onChoose: (session: string) => void }): JSX.Element | null {
-  const { value } = useLive<Schemas["RunSessionList"]>(`/jobs/${id}/sessions`, { topics: ["job"], id });
-  if (!value || value.items.length < 2) return null;
-  return (
-    <select aria-label="Session" value={chosen || String(value.items.length)} onChange={(event) => onChoose(event.currentTarget.value)}>
-      {value.items.map((each) => (
-        <option key={each.session} value={String(each.session)}>
-          Session {each.session}: {each.is_training ? "training" : "evaluation"}, {progressText(each)}
-        </option>
-      ))}
-    </select>
-  );
-}
-
 function Steps({ picture, index, onChange }: { picture: Picture; index: number; onChange: (index: number) => void }): JSX.Element {
   const last = picture.layers.length - 1;
   const longest = Math.max(...picture.layers.map((each) => each.simulated_seconds));
@@ -78,7 +64,7 @@ function Steps({ picture, index, onChange }: { picture: Picture; index: number; 
     <Card title="Layer steps, in stream order">
       <div class="controls">
         <button onClick={() => onChange(Math.max(index - 1, 0))} disabled={index === 0}>
-          Back
+          Previous
         </button>
         <select value={String(index)} aria-label="Layer step" onChange={(event) => onChange(Number(event.currentTarget.value))}>
           {picture.layers.map((layer, number) => (
@@ -88,7 +74,7 @@ function Steps({ picture, index, onChange }: { picture: Picture; index: number; 
           ))}
         </select>
         <button onClick={() => onChange(Math.min(index + 1, last))} disabled={index === last}>
-          Forward
+          Next
         </button>
       </div>
       <svg viewBox="0 0 100 12" preserveAspectRatio="none" width="100%" height="56" role="img" aria-label="Simulated time of each layer step">
@@ -114,9 +100,11 @@ function Steps({ picture, index, onChange }: { picture: Picture; index: number; 
         <span>
           <span class="swatch" style={{ background: "#009e73" }} /> forward
         </span>
-        <span>
-          <span class="swatch" style={{ background: "#0072b2" }} /> backward
-        </span>
+        {picture.layers.some((each) => each.is_backward) && (
+          <span>
+            <span class="swatch" style={{ background: "#0072b2" }} /> backward
+          </span>
+        )}
         <span>
           <span class="swatch" style={{ background: "var(--accent-fill)" }} /> shown
         </span>
@@ -199,7 +187,7 @@ function StepTime({ picture }: { picture: Picture }): JSX.Element | null {
   if (!time) return null;
   return (
     <Card title="Where a step's time goes">
-      <table>
+      <table class="bars">
         <tbody>
           {time.parts.map(({ name, seconds, note }) => (
             <tr key={name}>

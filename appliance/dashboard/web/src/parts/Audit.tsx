@@ -35,7 +35,7 @@ export function Audit(): JSX.Element {
                   <td>{entry.user || entry.uid}</td>
                   <td>{entry.door}</td>
                   <td>{entry.action}</td>
-                  <td>
+                  <td class="wide">
                     {entry.kind} {entry.name} <span class="quiet small">{entry.detail}</span>
                   </td>
                   <td class={entry.problem ? "tone-bad" : "tone-good"}>{entry.problem || "done"}</td>

@@ -6,6 +6,7 @@ import { duration, percent } from "../format";
 import { useLive } from "../live";
 import { Card, Empty } from "./basics";
 import { sumByModule, type TraceEvent } from "./modules";
+import { SessionChoice } from "./SessionChoice";
 import { Treemap } from "./Treemap";
 import { Table } from "./Table";
 
@@ -16,9 +17,10 @@ interface Profile {
 
 const SHOWN = 10;
 
-/** `hasSessions`: whether the job has run several sessions, so that it has to be said whose profile this is. */
-export function ModuleProfile({ id, isLoaded, isEnded, hasSessions }: { id: string; isLoaded: boolean; isEnded: boolean; hasSessions: boolean }): JSX.Element {
-  const { value, problem } = useLive<Profile>(isLoaded ? `/jobs/${id}/profile` : null, { topics: ["job"], id });
+export function ModuleProfile({ id, isLoaded, isEnded }: { id: string; isLoaded: boolean; isEnded: boolean }): JSX.Element {
+  const [session, setSession] = useState("");
+  const path = `/jobs/${id}/profile${session ? `?session=${session}` : ""}`;
+  const { value, problem } = useLive<Profile>(isLoaded ? path : null, { topics: ["job"], id });
   const [isWhole, setWhole] = useState(false);
   const modules = useMemo(() => sumByModule(value?.traceEvents ?? []), [value]);
   const total = modules.reduce((sum, each) => sum + each.seconds, 0);
@@ -26,11 +28,14 @@ export function ModuleProfile({ id, isLoaded, isEnded, hasSessions }: { id: stri
     <Card
       title="Simulated time by module"
       actions={
-        modules.length > 0 && (
-          <a class="button" href={`/api/v1/jobs/${id}/profile`} download={`${id}.trace.json`}>
-            Chrome trace
-          </a>
-        )
+        <>
+          {isLoaded && <SessionChoice id={id} name="Profile of" chosen={session} onChoose={setSession} />}
+          {modules.length > 0 && (
+            <a class="button" href={`/api/v1${path}`} download={`${id}${session && `-session-${session}`}.trace.json`}>
+              Chrome trace
+            </a>
+          )}
+        </>
       }
     >
       {modules.length === 0 && (
@@ -38,7 +43,6 @@ export function ModuleProfile({ id, isLoaded, isEnded, hasSessions }: { id: stri
       )}
       {modules.length > 0 && (
         <>
-          {hasSessions && <p class="small quiet">One step of the program that the job loaded last; the wafer pages of its sessions, above, show the others.</p>}
           <Treemap modules={modules} />
           <Table>
             <thead>
@@ -60,7 +64,7 @@ export function ModuleProfile({ id, isLoaded, isEnded, hasSessions }: { id: stri
               ))}
             </tbody>
           </Table>
-          {modules.length > SHOWN && <button onClick={() => setWhole(!isWhole)}>{isWhole ? "Show the longest" : `Show all ${modules.length}`}</button>}
+          {modules.length > SHOWN && <button class="below" onClick={() => setWhole(!isWhole)}>{isWhole ? "Show the longest" : `Show all ${modules.length}`}</button>}
         </>
       )}
     </Card>

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import type { Schemas } from "../api";
 import { count, duration, figure, percent, quantity, size } from "../format";
 import { Card, Facts, Share } from "./basics";
+import { memoryNote } from "./planner";
 import { Chart } from "./Chart";
 
 type Report = Schemas["EstimateReport"];
@@ -83,7 +84,7 @@ function Terms({ report }: { report: Report }): JSX.Element {
   const terms = report.simulated_terms as unknown as Record<string, number>;
   return (
     <Card title="Where a step goes">
-      <table>
+      <table class="bars">
         <tbody>
           {TERMS.map(([key, label]) => {
             const seconds = terms[`${key}_seconds`] ?? 0;
@@ -107,16 +108,14 @@ function Terms({ report }: { report: Report }): JSX.Element {
 function Memory({ report: { memory } }: { report: Report }): JSX.Element {
   return (
     <Card title="Wafer memory of one system">
-      <table class="small">
+      <table class="small bars">
         <tbody>
           <Bytes label="Working, widest layer step" used={memory.working_bytes} of={memory.capacity_bytes} />
           <Bytes label="Waiting for the backward pass" used={memory.boundary_bytes} of={memory.capacity_bytes} />
           <Bytes label="Each PE" used={memory.bytes_per_pe} of={memory.pe_capacity_bytes} />
         </tbody>
       </table>
-      <p class="quiet small">
-        {memory.spills ? "What waits for the backward pass leaves the wafer and returns." : "What waits for the backward pass stays on the wafer."}
-      </p>
+      <p class="quiet small">{memoryNote(memory)}</p>
     </Card>
   );
 }
@@ -125,10 +124,11 @@ function Bytes({ label, used, of }: { label: string; used: number; of: number })
   return (
     <tr>
       <th scope="row">{label}</th>
-      <td>
+      <td style={{ width: "55%" }}>
         <Share share={used / of} label={percent(used / of)} />
         <span class="numbers">
           {size(used)} of {size(of)}
+          {used > of && <span class="tone-warn">, {size(used - of)} too much</span>}
         </span>
       </td>
     </tr>
@@ -226,7 +226,7 @@ function Phases({ report }: { report: Report }): JSX.Element {
   const phases = report.simulated_phases_seconds;
   return (
     <Card title="Around the steps">
-      <table class="small">
+      <table class="small bars">
         <tbody>
           {PHASES.map(([key, label]) => (
             <tr key={key}>

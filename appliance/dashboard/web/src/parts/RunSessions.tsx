@@ -4,25 +4,23 @@ import type { JSX } from "preact";
 import { Link } from "wouter-preact";
 import type { Schemas } from "../api";
 import { duration, figure, percent, size } from "../format";
-import { useLive } from "../live";
 import { Card, Facts } from "./basics";
 import { progressText } from "./progress";
+import { sessionKind } from "./SessionChoice";
 import { Table } from "./Table";
 
 type Session = Schemas["RunSession"];
 type Masked = Schemas["MaskedWeights"];
 
-const kind = (session: Session): string => (session.is_training ? "training" : "evaluation");
-
-/** Those of a job, if there are several (`isWhole`), and what its last one's masks save. */
-export function RunSessions({ id, isWhole }: { id: string; isWhole: boolean }): JSX.Element | null {
-  const { value } = useLive<Schemas["RunSessionList"]>(`/jobs/${id}/sessions`, { topics: ["job", "progress"], id });
-  const last = value?.items.findLast((each) => each.masked_weights);
+/** Those of a job, if there are several, and what its last one's masks save. */
+export function RunSessions({ id, sessions }: { id: string; sessions: readonly Session[] }): JSX.Element {
+  const isWhole = sessions.length > 1;
+  const last = sessions.findLast((each) => each.masked_weights);
   return (
     <>
-      {isWhole && <List id={id} sessions={value?.items ?? []} />}
+      {isWhole && <List id={id} sessions={sessions} />}
       {last?.masked_weights && (
-        <MaskedWeights of={last.masked_weights} title={isWhole ? `Masked weights, session ${last.session} (${kind(last)})` : "Masked weights"} />
+        <MaskedWeights of={last.masked_weights} title={isWhole ? `Masked weights, session ${last.session} (${sessionKind(last)})` : "Masked weights"} />
       )}
     </>
   );
@@ -46,7 +44,7 @@ const List = ({ id, sessions }: { id: string; sessions: readonly Session[] }): J
         {sessions.map((each) => (
           <tr key={each.session}>
             <td class="num">{each.session}</td>
-            <td>{kind(each)}</td>
+            <td>{sessionKind(each)}</td>
             <td>{progressText(each)}</td>
             <td class="num">{each.step_seconds ? duration(each.step_seconds) : "-"}</td>
             <td class="num">{reading(each, "simulated_step_seconds", duration)}</td>

@@ -10,7 +10,7 @@ import { useWidth } from "./width";
 
 interface Node {
   name: string;
-  value?: number;
+  time?: ModuleTime;
   color?: string;
   children?: Node[];
 }
@@ -21,29 +21,28 @@ export function Treemap({ modules }: { modules: readonly ModuleTime[] }): JSX.El
   const [box, width] = useWidth(900, 240);
   const total = modules.reduce((sum, each) => sum + each.seconds, 0);
   const root = hierarchy<Node>(tree(withoutSmall(modules, width * HEIGHT)))
-    .sum((node) => node.value ?? 0)
+    .sum((node) => node.time?.seconds ?? 0)
     .sort((a, b) => (b.value ?? 0) - (a.value ?? 0));
   const laid = treemap<Node>().tile(treemapSquarify).size([width, HEIGHT]).paddingInner(2).round(true)(root);
   return (
     <div ref={box} style={{ overflow: "hidden" }}>
       <svg width={width} height={HEIGHT} role="img" aria-label="Simulated time of a step by module" style={{ display: "block" }}>
         {laid.leaves().map((leaf) => {
-          const seconds = leaf.value ?? 0;
+          const { time } = leaf.data;
+          if (!time) return null;
+          const share = percent(time.seconds / total);
           const [wide, high] = [leaf.x1 - leaf.x0, leaf.y1 - leaf.y0];
-          const cell = cellText(leaf.data.name, wide, high);
+          const cell = cellText(time, share, wide, high);
           return (
             <g key={leaf.data.name} transform={`translate(${leaf.x0},${leaf.y0})`}>
               <rect width={wide} height={high} rx={3} fill={leaf.data.color} fill-opacity={0.28} stroke={leaf.data.color} />
-              <title>{`${leaf.data.name}: ${duration(seconds)}, ${percent(seconds / total)}`}</title>
+              <title>{`${leaf.data.name}: ${duration(time.seconds)}, ${share}`}</title>
               <g transform={cell.isUpright ? `translate(${wide}) rotate(90)` : undefined}>
-                <text x={6} y={16}>
-                  {cell.text}
-                </text>
-                {cell.hasShare && (
-                  <text class="quiet" x={6} y={32}>
-                    {percent(seconds / total)}
+                {cell.lines.map((line, index) => (
+                  <text key={index} class={index ? "quiet" : undefined} x={6} y={16 + 16 * index}>
+                    {line}
                   </text>
-                )}
+                ))}
               </g>
             </g>
           );
@@ -60,7 +59,7 @@ function tree(modules: readonly ModuleTime[]): Node {
     const group = each.module.split(".").slice(0, 2).join(".") || "model";
     const name = cellName(each);
     const color = seriesColor([...groups.keys()].indexOf(group) < 0 ? groups.size : [...groups.keys()].indexOf(group));
-    groups.set(group, [...(groups.get(group) ?? []), { name, value: each.seconds, color }]);
+    groups.set(group, [...(groups.get(group) ?? []), { name, time: each, color }]);
   }
   return { name: "step", children: [...groups].map(([name, children]) => ({ name, children })) };
 }

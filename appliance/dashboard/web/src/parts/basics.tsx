@@ -73,11 +73,14 @@ export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Elem
   );
 }
 
+/** A share of a whole as a bar; one of more than the whole is drawn over the limit, which a line marks. */
 export function Share({ share, label }: { share: number; label: string }): JSX.Element {
   const width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
+  const isOver = share > 1;
   return (
-    <div class="bar-track" role="img" aria-label={label}>
-      <div class="bar-fill" style={{ width }} />
+    <div class="bar-track" role="img" aria-label={isOver ? `${label}, over the limit` : label}>
+      <div class="bar-fill" style={{ width: isOver ? `${100 / share}%` : width }} />
+      {isOver && <div class="bar-over" />}
     </div>
   );
 }

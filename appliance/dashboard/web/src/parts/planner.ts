@@ -1,5 +1,7 @@
 /** What the planner is asked, as its form and the page's address hold it, and models that were published. */
 
+import { size } from "../format";
+
 /** The names of the inputs and their values; those left out are chosen by the planner. */
 export type Question = Readonly<Record<string, string>>;
 
@@ -98,3 +100,17 @@ export const withModel = (question: Question, model: Published): Question => ({
 /** The published model that is asked for, if it is one. */
 export const publishedOf = (question: Question): Published | undefined =>
   PUBLISHED.find(({ inputs }) => OF_MODEL.every((name) => (inputs[name] ?? "") === (question[name] ?? "")));
+
+interface WaferMemory {
+  working_bytes: number;
+  boundary_bytes: number;
+  capacity_bytes: number;
+  spills: boolean;
+}
+
+/** What becomes of the activations that wait for the backward pass, and why. */
+export function memoryNote({ working_bytes, boundary_bytes, capacity_bytes, spills }: WaferMemory): string {
+  if (!spills) return "What waits for the backward pass stays on the wafer.";
+  const why = boundary_bytes > capacity_bytes ? "is more than the wafer holds" : `does not fit beside the ${size(working_bytes)} of the widest layer step`;
+  return `What waits for the backward pass ${why}: it leaves the wafer and returns, which takes time of its links.`;
+}

@@ -13,3 +13,13 @@ export function progressText({ completed_steps, num_steps, remaining_seconds }: 
   if (remaining_seconds === undefined || remaining_seconds === null || completed_steps >= num_steps) return words;
   return `${words}, ${duration(Math.max(Math.round(remaining_seconds), 1))} to go`;
 }
+
+/** How far a job is: its present session, else the last that it has run. */
+export function jobProgress(present: Progress | null, sessions: readonly (Progress & { session: number })[], isRunning: boolean): string {
+  if (present) return progressText(present);
+  const last = sessions.at(-1);
+  if (!last) return "none";
+  const words = progressText({ completed_steps: last.completed_steps, num_steps: last.num_steps });
+  const numbered = last.session > 1 ? `session ${last.session}: ${words}` : words;
+  return isRunning ? `${numbered}, no session runs now` : numbered;
+}

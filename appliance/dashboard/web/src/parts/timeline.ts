@@ -76,7 +76,7 @@ export function placeBars(
   }).map((bar, _, all) => written(bar, all, span.width));
 }
 
-const LETTER = 6.4;
+const LETTER = 7.2;
 const PAD = 6;
 const LEAST_LETTERS = 4;
 

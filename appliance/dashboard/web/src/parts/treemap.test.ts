@@ -1,13 +1,19 @@
 import { expect, it } from "vitest";
 import { cellName, cellText, withoutSmall } from "./treemap";
 
-it("writes a name whole where it fits, and never cuts it from the left", () => {
-  expect(cellText("blocks.0 fwd", 200, 100)).toMatchObject({ text: "blocks.0 fwd", isUpright: false, hasShare: true });
-  expect(cellText("model.blocks.0.fc1 fwd", 100, 100).text).toBe("0.fc1 fwd");
-  expect(cellText("embedding_layer fwd", 80, 60).text).toBe("embeddin\u2026");
-  expect(cellText("blocks.0 fwd", 40, 200)).toMatchObject({ text: "blocks.0 fwd", isUpright: true });
-  expect(cellText("blocks.0 fwd", 200, 30).hasShare).toBe(false);
-  expect(cellText("blocks.0 fwd", 200, 10).text).toBe("");
+const text = (module: string, width: number, height: number): { lines: string[]; isUpright: boolean } =>
+  cellText({ module, direction: "fwd", seconds: 1 }, "7.32 %", width, height);
+
+it("writes a name whole where it fits, and cuts no part of it from the left", () => {
+  expect(text("blocks.0", 200, 100)).toEqual({ lines: ["blocks.0", "fwd 7.32 %"], isUpright: false });
+  expect(text("blocks.0", 75, 75).lines).toEqual(["blocks.0", "fwd"]);
+  expect(text("model.blocks.0.fc1", 100, 100).lines[0]).toBe("blocks.0.fc1");
+  expect(text("model.blocks.0", 62, 62).lines[0]).toBe("blocks\u2026");
+  expect(text("embedding_layer", 80, 60).lines[0]).toBe("embeddin\u2026");
+  expect(text("blocks.0", 40, 200)).toEqual({ lines: ["blocks.0 fwd"], isUpright: true });
+  expect(text("blocks.0", 60, 200)).toEqual({ lines: ["blocks.0", "fwd 7.32 %"], isUpright: true });
+  expect(text("blocks.0", 200, 30).lines).toEqual(["blocks.0 fwd"]);
+  expect(text("blocks.0", 200, 10).lines).toEqual([]);
 });
 
 it("puts modules together that are too small for words, and loses no time", () => {

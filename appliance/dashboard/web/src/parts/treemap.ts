@@ -9,29 +9,32 @@ const LINE = 18;
 const LEAST_AREA = 46 * 26;
 
 export interface Cell {
-  name: string;
-  text: string;
+  /** What is written, line by line. */
+  lines: string[];
   isUpright: boolean;
-  /** Whether the share fits below the name. */
-  hasShare: boolean;
 }
 
 /** The name of a module's time, as in `blocks.0 fwd`. */
 export const cellName = ({ module, direction }: ModuleTime): string => (direction ? `${module || "model"} ${direction}` : module || "model");
 
-/** The text of a cell: whole where that fits, else its last parts, which tell modules apart, else cut at its end; upright in
- * cells that are tall and narrow. */
-export function cellText(name: string, width: number, height: number): Cell {
-  const isUpright = height > 1.5 * width && width < (name.length + 1) * LETTER;
+/** The text of a cell: the module over its pass and share (`blocks.0`, `fwd 7.3 %`), or the name alone where one line fits;
+ * upright in cells that are tall and narrow. */
+export function cellText(time: ModuleTime, share: string, width: number, height: number): Cell {
+  const module = time.module || "model";
+  const isUpright = height > 1.5 * width && width < (module.length + 2) * LETTER;
   const [along, across] = isUpright ? [height, width] : [width, height];
   const room = Math.floor((along - 2 * PAD) / LETTER);
-  const hasShare = across >= 2 * LINE + PAD;
-  return { name, text: across < LINE ? "" : fitted(name, room), isUpright, hasShare };
+  if (across < LINE) return { lines: [], isUpright };
+  if (across < 2 * LINE + PAD) return { lines: [fitted(cellName(time), room)], isUpright };
+  const second = [time.direction, share].filter(Boolean).join(" ");
+  return { lines: [fitted(module, room), second.length <= room ? second : time.direction], isUpright };
 }
 
+/** A name whole where that fits, else without its first parts, as the last ones tell modules apart, else cut at its end. A
+ * number says nothing without the part before it. */
 function fitted(name: string, room: number): string {
   let words = name;
-  while (words.length > room && words.includes(".")) words = words.slice(words.indexOf(".") + 1);
+  while (words.length > room && /\.(?!\d)/.test(words)) words = words.replace(/^.*?\.(?!\d)/, "");
   if (words.length <= room) return words;
   return room < 3 ? "" : `${words.slice(0, room - 1)}\u2026`;
 }
