@@ -28,7 +28,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -54,6 +54,8 @@ sdk-client: $(SDK_CLIENT) ## Install the public SDK client into its own environm
 $(SDK_CLIENT): deploy/setup.sh
 	deploy/setup.sh sdk-client $(WSC_SDK_CLIENT_VENV)
 	@touch $@
+
+notebook: $(NOTEBOOK) ## Install what notebooks need (Jupyter's kernel, matplotlib) into the client's environment
 
 $(NOTEBOOK): $(CLIENT)
 	deploy/setup.sh notebook $(WSC_CLIENT_VENV)
