@@ -141,7 +141,7 @@ function Expected({ waiting }: { waiting: Entry["waiting"] }): JSX.Element {
     <span title={`${clock(waiting.expected_start_at)}: ${waiting.expected_start_basis}`}>
       {seconds > 0 ? `in ${duration(Math.round(seconds))}` : "now"}
       {waiting.is_promised && <span class="quiet"> or earlier</span>}{" "}
-      <span class="quiet small basis">{shortBasis(waiting.expected_start_basis)}</span>
+      <span class="quiet small basis">{shortBasis(waiting.expected_start_basis, waiting.blocking)}</span>
     </span>
   );
 }

@@ -46,12 +46,26 @@ export function Facts({ of }: { of: readonly (readonly [string, ComponentChildre
       {of.map(([name, value]) => (
         <div key={name} class={typeof value === "string" && value.length > 22 ? "wide" : undefined}>
           <dt>{name}</dt>
-          <dd>{value}</dd>
+          <dd>{typeof value === "string" ? <Unbroken text={value} /> : value}</dd>
         </div>
       ))}
     </dl>
   );
 }
+
+const LONGEST_UNBROKEN = 12;
+
+/** Words, dates and quantities that break between them and not within; only what is long, as an id is, may. */
+const Unbroken = ({ text }: { text: string }): JSX.Element => (
+  <>
+    {text.split(" ").map((word, index) => (
+      <>
+        {index > 0 && " "}
+        {word.length > LONGEST_UNBROKEN ? word : <span class="unbroken">{word}</span>}
+      </>
+    ))}
+  </>
+);
 
 /** The title of the browser's tab. */
 export function Title({ words }: { words: string }): null {

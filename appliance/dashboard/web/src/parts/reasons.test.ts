@@ -15,6 +15,7 @@ test("where no job blocks, the reason is said as csctl says it", () => {
 });
 
 test("a basis is short beside the job that it is about", () => {
-  expect(shortBasis("end of wsjob-abc, by its own steps: step 1 of 6, 5 s to go")).toBe("by its own steps: step 1 of 6, 5 s to go");
-  expect(shortBasis("work of all jobs ahead, spread over all systems")).toBe("work of all jobs ahead, spread over all systems");
+  expect(shortBasis("end of wsjob-abc, by its own steps: step 1 of 6, 5 s to go", ["wsjob-abc"])).toBe("by its own steps: step 1 of 6, 5 s to go");
+  expect(shortBasis("end of wsjob-abc, which waits too", ["wsjob-def"])).toBe("end of wsjob-abc, which waits too");
+  expect(shortBasis("work of all jobs ahead, spread over all systems", [])).toBe("work of all jobs ahead, spread over all systems");
 });

@@ -10,5 +10,6 @@ export const blockedBy = (waiting: { blocking: readonly string[]; kind: string }
   reason: waiting.blocking.length ? "" : waiting.kind,
 });
 
-/** What an expected start rests on, without the job's name, which stands beside it. */
-export const shortBasis = (basis: string): string => basis.replace(/^end of (wsjob-[a-z0-9]+), /, "");
+/** What an expected start rests on, without the job's name where that stands beside it, as the first that blocks. */
+export const shortBasis = (basis: string, blocking: readonly string[]): string =>
+  basis.replace(/^end of (wsjob-[a-z0-9]+), /, (words, job: string) => (job === blocking[0] ? "" : words));
