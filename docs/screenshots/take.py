@@ -24,7 +24,8 @@ CLIENT = Path(os.environ["WSC_CLIENT_VENV"])
 SDK_CLIENT = Path(
     os.environ.get("WSC_SDK_CLIENT_VENV") or Path.home() / ".cache/wsc/sdk-client-2.10.0"
 )
-NUM_STEPS = 90
+NUM_STEPS = 600
+"""More than are made while the pictures are taken, so that all of them show a training."""
 SHOWN_STEP = 40
 """The page is photographed when training has come so far."""
 WIDTH, HEIGHT = 1280, 860
