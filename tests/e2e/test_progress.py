@@ -1,0 +1,61 @@
+"""How far a job is and when the one behind it starts, while sessions come and go."""
+
+import re
+
+import grpc
+import pytest
+from playwright.sync_api import expect
+
+from protos.wsc.v1 import management_pb2, management_pb2_grpc
+from tests.e2e.conftest import Opener
+from tests.support.appliance_process import ApplianceProcess
+
+pytestmark = pytest.mark.browser
+
+
+def report(appliance: ApplianceProcess, job: str, **session: object) -> None:
+    """Report a session as a coordinator does."""
+    told = management_pb2.RunSessionReport(
+        num_steps=600, is_training=True, step_seconds=0.4, **session
+    )
+    with grpc.insecure_channel(f"unix:{appliance.state.runtime_root}/management.sock") as channel:
+        stub = management_pb2_grpc.ManagementStub(channel)
+        stub.ReportJob(management_pb2.JobReport(job=job, session=told))
+
+
+def test_progress_and_expected_starts_follow_the_sessions_of_a_job(
+    idle: ApplianceProcess, opener: Opener
+) -> None:
+    running = idle.submit_execute(num_systems=2)
+    idle.wait_ready(running)
+    waiting = idle.submit_execute(num_systems=1)
+    root = idle.state.rest_url
+    job, queue = opener(root).open(f"/jobs/{running}"), opener(root).open("/queue")
+    row = queue.get_by_role("table", name="Waiting jobs").get_by_role("row")
+    behind = row.filter(has_text=waiting)
+    expect(behind).to_contain_text("by default: no time limit, and no earlier run of its user")
+
+    report(idle, running, session=1, completed_steps=450)
+    bar = job.get_by_role(
+        "img", name=re.compile(r"^step 450 of 600, (1 min|5\d s)( \d+ s)? to go$")
+    )
+    expect(bar).to_be_visible()
+    expect(bar.locator(".bar-fill")).to_have_attribute("style", "width: 75%;")
+    expect(behind).to_contain_text("by its own steps: step 450 of 600")
+
+    report(idle, running, session=1, completed_steps=600, is_over=True)
+    expect(job.get_by_text("step 600 of 600, no session runs now", exact=True)).to_be_visible()
+    expect(bar).to_have_count(0)
+    expect(behind).to_contain_text(
+        "by its own sessions: 1 complete, another like it takes 4 min; it has no time limit"
+    )
+
+    report(idle, running, session=2, completed_steps=3)
+    expect(job.get_by_role("img", name=re.compile(r"^step 3 of 600, "))).to_be_visible()
+    expect(behind).to_contain_text("by its own steps: step 3 of 600")
+
+
+def test_a_node_group_says_what_kind_it_is(idle: ApplianceProcess, opener: Opener) -> None:
+    page = opener(idle.state.rest_url).open("/")
+    groups = page.get_by_role("region", name="MemoryX node groups").get_by_role("row")
+    expect(groups.filter(has_text="nodegroup0")).to_contain_text(re.compile("regular|large"))
