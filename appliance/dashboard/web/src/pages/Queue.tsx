@@ -150,10 +150,11 @@ const Blocking = ({ waiting, labels }: { waiting: Entry["waiting"]; labels: JobL
   const { ids, reason } = blockedBy(waiting);
   const [first] = ids;
   if (!first) return <span class="quiet">{reason}</span>;
+  const name = nameOf(labels.get(first));
   return (
-    <span class="blocking">
+    <span class={name ? "blocking" : "blocking nameless"}>
       <Link class="id" href={`/jobs/${first}`} title={ids.join(", ")}>
-        {nameOf(labels.get(first)) || first}
+        {name || first}
       </Link>
       {ids.length > 1 && <span class="quiet"> and {ids.length - 1} more</span>}
     </span>

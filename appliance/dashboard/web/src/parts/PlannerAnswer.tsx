@@ -128,7 +128,11 @@ function Bytes({ label, used, of }: { label: string; used: number; of: number })
         <Share share={used / of} label={percent(used / of)} />
         <span class="numbers">
           {size(used)} of {size(of)}
-          {used > of && <span class="tone-warn">, {size(used - of)} too much</span>}
+          {used > of && (
+            <>
+              , <span class="tone-warn unbroken">{size(used - of)} too much</span>
+            </>
+          )}
         </span>
       </td>
     </tr>

@@ -13,6 +13,7 @@ it("writes a name whole where it fits, and cuts no part of it from the left", ()
   expect(text("blocks.0", 40, 200)).toEqual({ lines: ["blocks.0 fwd"], isUpright: true });
   expect(text("blocks.0", 60, 200)).toEqual({ lines: ["blocks.0", "fwd 7.32 %"], isUpright: true });
   expect(text("blocks.0", 200, 30).lines).toEqual(["blocks.0 fwd"]);
+  expect(text("blocks.0", 80, 30).lines).toEqual(["blocks.0"]);
   expect(text("blocks.0", 200, 10).lines).toEqual([]);
 });
 

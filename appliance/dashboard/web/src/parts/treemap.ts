@@ -25,7 +25,7 @@ export function cellText(time: ModuleTime, share: string, width: number, height:
   const [along, across] = isUpright ? [height, width] : [width, height];
   const room = Math.floor((along - 2 * PAD) / LETTER);
   if (across < LINE) return { lines: [], isUpright };
-  if (across < 2 * LINE + PAD) return { lines: [fitted(cellName(time), room)], isUpright };
+  if (across < 2 * LINE + PAD) return { lines: [cellName(time).length <= room ? cellName(time) : fitted(module, room)], isUpright };
   const second = [time.direction, share].filter(Boolean).join(" ");
   return { lines: [fitted(module, room), second.length <= room ? second : time.direction], isUpright };
 }
