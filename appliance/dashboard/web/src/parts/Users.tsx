@@ -27,7 +27,7 @@ export function Users(): JSX.Element {
   return (
     <Card title="Users" actions={<button onClick={() => setAdding(true)}>Add a user</button>}>
       <Trouble problem={problem} />
-      {value?.items.length === 0 && <Empty>No account has been made; everybody on this machine is let in as themselves.</Empty>}
+      {value?.items.length === 0 && <Empty>No account has been made. Without tokens, callers are known by their user on this machine.</Empty>}
       {value && value.items.length > 0 && (
         <Table>
           <thead>
