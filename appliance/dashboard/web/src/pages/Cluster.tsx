@@ -44,7 +44,7 @@ export function Cluster(): JSX.Element {
       {view && <FlowCard systems={view.systems.map((each) => each.name)} />}
       <Usage />
       {view && (
-        <div class="grid">
+        <div class="grid tables">
           <Systems systems={view.systems} labels={labels} />
           <Nodes nodes={view.nodes} />
           {view.node_groups.length > 0 && <NodeGroups groups={view.node_groups} labels={labels} />}
