@@ -30,6 +30,12 @@ def table(page: Page, name: str = "Jobs") -> Locator:
     return page.get_by_role("table", name=name, exact=True)
 
 
+def waiting_row(page: Page, job: str) -> Locator:
+    """Return the row of a waiting job; others may name it as what they wait for."""
+    rows = table(page, "Waiting jobs").get_by_role("row")
+    return rows.filter(has=page.get_by_role("link", name=job))
+
+
 def shown(page: Page) -> Locator:
     return table(page).get_by_role("link")
 
@@ -75,7 +81,7 @@ def test_bars_have_names_and_reasons_are_whole(jobs: dict[str, str], opener: Ope
     page = opener(jobs["root"]).open("/queue")
     chart = page.get_by_role("group", name="Jobs on systems over time")
     expect(chart.locator("text", has_text="gpt-baseline").first).to_be_visible()
-    row = table(page, "Waiting jobs").get_by_role("row").filter(has_text=jobs["waits"])
+    row = waiting_row(page, jobs["waits"])
     expect(row).to_contain_text("1 of 2 system(s) requested")
     expect(row.get_by_role("link", name="gpt-baseline")).to_be_visible()
 
@@ -85,7 +91,7 @@ def test_on_a_narrow_screen_rows_are_cards_with_all_that_a_row_has(
     jobs: dict[str, str], opener: Opener, screen: dict[str, object]
 ) -> None:
     page = opener(jobs["root"], **screen).open("/queue")
-    card = table(page, "Waiting jobs").get_by_role("row").filter(has_text=jobs["waits"])
+    card = waiting_row(page, jobs["waits"])
     card.scroll_into_view_if_needed()
     for part in (
         card.get_by_text(jobs["waits"], exact=True),
@@ -116,7 +122,7 @@ def test_a_reason_that_fits_needs_no_button_however_wide_the_page_was(
     jobs: dict[str, str], opener: Opener
 ) -> None:
     page = opener(jobs["root"]).open("/queue")
-    row = table(page, "Waiting jobs").get_by_role("row").filter(has_text=jobs["waits"])
+    row = waiting_row(page, jobs["waits"])
     reason = row.locator(".reason")
     expect(reason).to_contain_text("system(s) requested")
     reason.evaluate("(text) => { text.style.maxWidth = '6rem'; }")
@@ -128,7 +134,7 @@ def test_a_reason_that_fits_needs_no_button_however_wide_the_page_was(
 
 def test_a_reason_that_does_not_fit_is_read_whole(jobs: dict[str, str], opener: Opener) -> None:
     page = opener(jobs["root"], viewport={"width": 390, "height": 800}).open("/queue")
-    card = table(page, "Waiting jobs").get_by_role("row").filter(has_text=jobs["waits"])
+    card = waiting_row(page, jobs["waits"])
     expect(card).to_be_visible()
     card.locator(".reason").evaluate(
         "(text) => { text.style.maxWidth = '6rem'; text.style.webkitLineClamp = '1'; }"
