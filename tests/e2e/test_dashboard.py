@@ -249,7 +249,7 @@ def test_sessions_and_systems_are_administered(idle: ApplianceProcess, opener: O
     page = opener(idle.state.rest_url, asks_again=False).open("/admin")
     page.get_by_role("button", name="Create a session").click()
     expect(page.get_by_role("dialog").get_by_role("button")).to_have_text(
-        ["Do not create", "Create"]
+        ["Create", "Do not create"]
     )
     page.get_by_role("dialog").get_by_label("Name").fill("vision")
     page.get_by_role("button", name="Create", exact=True).click()
