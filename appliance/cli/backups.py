@@ -66,6 +66,7 @@ def restore(
     """Put a backup in the place of what the appliance keeps; it must be down.
 
     A SQLite file that is there is moved aside. Jobs that ran when the backup was made have failed.
+    A backup of a SQLite file can go into a PostgreSQL database, but not the other way.
 
     Example: appliance restore /backups/wsc-2026-11-01.tar --replace
     """

@@ -97,18 +97,34 @@ def test_postgresql_is_set_up_and_used_as_the_page_says(home):
     (home / "pgpass").write_text("*:*:wsc:wsc:secret\n")
     (home / "pgpass").chmod(0o600)
     with running_postgres() as url:
-        directory = Path(url.partition("host=")[2])
         follow(
             [*map(Command, block.text.splitlines()), Command("csctl get cluster")],
             home,
-            variables={
-                "PGHOST": str(directory),
-                "PGUSER": url.partition("//")[2].partition("@")[0],
-            },
+            variables=postgres_variables(url),
             replaced={"/etc/wafer/pgpass": str(home / "pgpass"), "@host:5432": "@"},
         )
         options = home.glob(".local/share/wafer-appliance/database.url")
         assert [path.read_text().strip() for path in options] == ["postgresql+psycopg://wsc@/wsc"]
+
+
+@pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip())
+def test_an_appliance_moves_from_sqlite_to_postgresql_as_the_page_says(home):
+    create, *_ = block_of("docs/operations.md", "createuser wsc").text.splitlines()
+    move = block_of("docs/operations.md", "appliance backup wsc.tar").text.splitlines()
+    with running_postgres() as url:
+        commands = [create, "appliance up --systems 2", "csctl session create nlp", *move]
+        follow(
+            [*map(Command, commands), Command("csctl session list -o name", ("...nlp",))],
+            home,
+            variables=postgres_variables(url),
+            replaced={"@host:5432": "@"},
+        )
+
+
+def postgres_variables(url: str) -> dict[str, str]:
+    """Return what libpq takes from its environment, so that the pages' URLs need no host."""
+    user, _, directory = url.partition("//")[2].partition("@/{name}?host=")
+    return {"PGHOST": directory, "PGUSER": user}
 
 
 def with_files(block: Block, directory: Path) -> Path:

@@ -30,6 +30,7 @@ from appliance.storage.engine.database_copies import (
     check_revision,
     copy_server,
     copy_sqlite,
+    move_to_server,
     restore_server,
     restore_sqlite,
 )
@@ -192,7 +193,7 @@ def restore_backup(
 
     Raises:
         ConflictError: An appliance runs on it, or there are jobs and `replaces` is not set.
-        UserError: The file is no backup, is damaged, or is of another kind of database.
+        UserError: The file is no backup, is damaged, or is of PostgreSQL and to go into a file.
     """
     instance = Instance(data_dir)
     instance.acquire()  # until this process ends: no appliance starts meanwhile
@@ -202,7 +203,9 @@ def restore_backup(
         manifest = _unpack(source, partial)
         _check_kind(manifest, is_server=path is None)
         check_revision(manifest.revision)
-        if path is None:
+        if path is None and manifest.engine == SQLITE:
+            move_to_server(url, partial / _DATABASE, manifest.revision, replaces=replaces)
+        elif path is None:
             tables = partial / _TABLES
             restore_server(url, tables, manifest.revision, manifest.tables, replaces=replaces)
         else:
@@ -262,14 +265,11 @@ def _copy_keys(data_dir: Path, target: Path) -> None:
 
 
 def _check_kind(manifest: Manifest, *, is_server: bool) -> None:
-    if (manifest.engine == POSTGRESQL) == is_server:
-        return
-    hint = "Name the file with --database sqlite:////DATA-DIR/state.db."
-    if manifest.engine == POSTGRESQL:
-        hint = "Name a PostgreSQL database with --database."
-    raise UserError(
-        f"The backup is of a {manifest.engine} database, and is to go into another kind.", hint=hint
-    )
+    if manifest.engine == POSTGRESQL and not is_server:
+        raise UserError(
+            f"The backup is of a {manifest.engine} database, and is to go into another kind.",
+            hint="Name a PostgreSQL database with --database.",
+        )
 
 
 def _unpack(source: Path, target: Path) -> Manifest:

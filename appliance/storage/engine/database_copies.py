@@ -2,7 +2,9 @@
 
 A SQLite file is copied as it is, at one moment, by SQLite itself. What a PostgreSQL server holds is
 copied table by table within one transaction, so at one moment too, in the server's own text format,
-and goes back in one transaction: all of it or nothing.
+and goes back in one transaction: all of it or nothing. The copy of a SQLite file can go into a
+server, too, row by row; what a server wrote cannot go into a file, since only a server reads its
+format.
 """
 
 import sqlite3
@@ -16,14 +18,22 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, create_engine, inspect, text
+from sqlalchemy import Connection, MetaData, Table, create_engine, inspect, select, text
 
 from appliance.core.errors import ConflictError, UserError
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.integrity import damaged, find_damage
+from appliance.storage.schema import access_tables, notification_tables
+from appliance.storage.schema.tables import Base
 
 _VERSIONS = "alembic_version"
 _BLOCK_BYTES = 1 << 20
+_ROWS = 1000
+"""Held in memory at a time."""
+
+
+_TABLES = (access_tables, notification_tables)
+"""Modules that add their tables to `Base`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +146,40 @@ def restore_server(
         database.claim()
 
 
+def move_to_server(url: str, path: Path, revision: str, *, replaces: bool) -> None:
+    """Fill a PostgreSQL database with the rows of a copy of a SQLite file, in one transaction.
+
+    Args:
+        url: SQLAlchemy URL.
+        path: The copy; it is brought to the newest revision.
+        revision: Of the copy.
+        replaces: Whether what the database holds of an appliance is to go.
+
+    Raises:
+        ConflictError: Others are connected to it; or it holds jobs, and `replaces` is not set.
+        ClusterError: The copy is damaged.
+        UserError: The copy is of a newer version.
+    """
+    restore_sqlite(path, revision)
+    source = create_engine(f"sqlite:///{path}")
+    engine = create_engine(url, hide_parameters=True)
+    try:
+        with source.connect() as rows, engine.begin() as connection:
+            _refuse_other_connections(connection)
+            _clear(connection, replaces=replaces)
+            _upgrade(connection, "head")
+            tables = Base.metadata.sorted_tables
+            for table in reversed(tables):  # migrations may have put rows there
+                connection.execute(table.delete())
+            for table in tables:
+                _copy_rows(rows, connection, table)
+    finally:
+        engine.dispose()
+        source.dispose()
+    with closing(Database(url)) as database:
+        database.claim()
+
+
 def check_revision(revision: str) -> None:
     """Refuse a revision that this version does not know.
 
@@ -172,6 +216,14 @@ def _fill(connection: Connection, directory: Path, tables: Sequence[TableCopy]) 
             while block := file.read(_BLOCK_BYTES):
                 rows.write(block)
         _go_on_counting(connection, table)
+
+
+def _copy_rows(source: Connection, target: Connection, table: Table) -> None:
+    """Copy a table; its columns' types make of a SQLite value what a server stores."""
+    found = source.execution_options(yield_per=_ROWS).execute(select(table))
+    for rows in found.mappings().partitions():
+        target.execute(table.insert(), [dict(row) for row in rows])
+    _go_on_counting(target, TableCopy(name=table.name, columns=tuple(table.columns.keys())))
 
 
 def _go_on_counting(connection: Connection, table: TableCopy) -> None:

@@ -11,8 +11,9 @@ import threading
 from contextlib import closing, contextmanager
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, inspect
 
+from appliance.core.cluster.access import UserRole
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import EventRecord
 from appliance.core.errors import ClusterError, ConflictError, StaleWriterError, UserError
@@ -21,6 +22,7 @@ from appliance.management.store.backups import make_backup, restore_backup
 from appliance.management.store.databases import open_kept_database, open_own_database
 from appliance.management.store.instance import Instance
 from appliance.management.store.state import State
+from appliance.storage.schema.tables import Base
 from tests.support.clock import FakeClock
 from tests.support.management import new_job
 
@@ -34,6 +36,10 @@ def url(request):
     """A database that is empty yet."""
     if request.param == "sqlite":
         return ""
+    return new_server_database(request)
+
+
+def new_server_database(request):
     template = request.getfixturevalue("postgres")
     name = f"backup{next(_NUMBERS)}"
     server = create_engine(template.format(name="postgres"), isolation_level="AUTOCOMMIT")
@@ -127,6 +133,42 @@ def test_all_that_was_kept_comes_back_and_what_came_later_is_gone(data_dir, url,
     assert (data_dir / "token.key").read_text() == "secret of token.key"
     assert stat.S_IMODE((data_dir / "tls" / "server.key").stat().st_mode) == 0o600
     assert not list(data_dir.glob(".restore-*"))
+
+
+@pytest.mark.parametrize("url", [""])
+def test_a_backup_of_a_file_goes_into_a_server(data_dir, url, tmp_path, request):
+    server = new_server_database(request)
+    target, moved = tmp_path / "backup.tar", tmp_path / "moved"
+    moved.mkdir()
+    with opened(data_dir, url) as state:
+        state.jobs.change_phase(JOB, Phase.QUEUED, Phase.CANCELLED)
+        state.access.create_account("ada", uid=1001, gid=100, role=UserRole.USER, sessions=["nlp"])
+        before, events = state.jobs.load(JOB), state.jobs.events(JOB)
+        accounts = state.access.accounts()
+    backup(data_dir, url, target)
+    restore(target, moved, server)
+    with opened(moved, server) as state:
+        assert state.jobs.load(JOB) == before
+        assert state.jobs.events(JOB) == events
+        assert state.access.accounts() == accounts
+        # Numbers that the database gives rows go on.
+        state.jobs.create(new_job("wsjob-b"))
+        assert state.jobs.load(JobId("wsjob-b")).sequence > before.sequence
+    with pytest.raises(ConflictError, match="The database holds 2 job"):
+        restore(target, moved, server)
+    restore(target, moved, server, replaces=True)
+    with opened(moved, server) as state:
+        assert state.jobs.find(JobId("wsjob-b")) is None
+    assert not (moved / "state.db").exists()
+    assert (moved / "token.key").read_text() == "secret of token.key"
+
+
+@pytest.mark.parametrize("url", [""])
+def test_every_table_goes_into_a_server(data_dir, url):
+    engine = create_engine(f"sqlite:///{data_dir / 'state.db'}")
+    present = set(inspect(engine).get_table_names()) - {"alembic_version"}
+    engine.dispose()
+    assert present == set(Base.metadata.tables)
 
 
 def test_a_backup_beside_a_writer_is_one_moment(data_dir, url, tmp_path):
