@@ -17,6 +17,9 @@ import yaml
 from typer.testing import CliRunner
 
 from appliance.__main__ import app as appliance
+from appliance.cluster.kubernetes import kubernetes_launcher, manifests
+from appliance.management.kubernetes import unmapped_wsjobs
+from appliance.management.store import disk
 from tests.support.helm import CHART, ROOT, Helm
 from tests.support.kube_server import find_tool
 
@@ -235,6 +238,64 @@ def test_every_claim_of_a_default_is_the_chart_s() -> None:
     assert defaults["storage"]["keep"] is True
     assert defaults["rbac"]["aggregateClusterRoles"] is True
     assert defaults["storage"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_every_number_that_is_not_a_value_is_the_code_s() -> None:
+    words = " ".join(TEXT.split())
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert "Kubernetes 1.20 or newer" in words
+    assert chart["kubeVersion"] == ">=1.20.0-0"
+    assert "50 to 100 millicores, 256 or 512 MiB of memory and what their compiled" in words
+    assert {*manifests._CORES.values(), manifests._CORES_OF_OTHERS} == {"50m", "100m"}
+    assert {*manifests._MEMORY_MIB.values(), manifests._MEMORY_MIB_OF_OTHERS} == {256, 512}
+    assert "256 MiB of the node's disk" in words
+    assert manifests._EPHEMERAL_STORAGE == "256Mi"
+    assert "is tried again every five seconds" in words
+    assert kubernetes_launcher._REFUSED_SECONDS == 5
+    assert "after half a minute it has an event `NoSession`" in words
+    assert unmapped_wsjobs._GRACE_SECONDS == 30
+    assert "at most a twentieth of the disk" in words
+    assert disk._RESERVE_SHARE == 1 / 20
+    assert "start again once a quarter more than the reserve is free" in words
+    assert disk._RESUME_FACTOR == 1.25
+
+
+def test_resource_definitions_change_when_the_page_says_and_hold_the_rules_that_it_names() -> None:
+    hook = (CHART / "templates" / "crds-hook.yaml").read_text()
+    assert "before every install, upgrade and rollback" in " ".join(TEXT.split())
+    assert '"pre-install,pre-upgrade,pre-rollback"' in hook
+    (named,) = re.findall(r"hold rules \((.+?) of a wsjob cannot be changed\)", PROSE, re.DOTALL)
+    rules = yaml.safe_load((CHART / "files" / "crd-rules" / "rules.yaml").read_text())
+    fixed = [rule["message"].split()[0] for rule in rules["wsjobs.wsc.open-appliance.org"]["spec"]]
+    assert re.findall(r"`(\w+)`", named) == fixed
+
+
+def test_what_stays_after_an_uninstallation_has_the_label_by_which_it_is_removed(
+    helm: Helm,
+) -> None:
+    done = helm.run("template", "wafer", str(CHART), "--namespace", "wafer")
+    made = [each for each in yaml.safe_load_all(done.stdout) if each]
+    claims = [each for each in made if each["kind"] == "PersistentVolumeClaim"]
+    for each in made:
+        claims += each.get("spec", {}).get("volumeClaimTemplates", [])
+    assert len(claims) == 2
+    for claim in claims:
+        assert claim["metadata"]["labels"]["app.kubernetes.io/instance"] == "wafer"
+    kept = {each["metadata"]["name"] for each in claims if "annotations" in each["metadata"]}
+    assert kept == {"wafer-wsc-appliance-data"}
+    secret = next(
+        argument
+        for each in made
+        if each["metadata"]["name"] == "wafer-wsc-appliance-password" and each["kind"] == "Job"
+        for argument in each["spec"]["template"]["spec"]["containers"][0]["args"]
+        if argument.startswith("--secret=")
+    )
+    rows = re.findall(r"^\| (?:claim|Secret) `([^`]+)`", TEXT, re.MULTILINE)
+    assert [row.replace("<release>", "wafer") for row in rows] == [
+        "wafer-wsc-appliance-data",
+        "data-wafer-wsc-appliance-postgresql-0",
+        secret.removeprefix("--secret="),
+    ]
 
 
 def test_every_secret_variable_that_is_taken_out_is_named() -> None:

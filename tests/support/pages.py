@@ -125,6 +125,7 @@ class Terminal:
         """Type the commands and compare what they print; a failure names the command."""
         for command in commands:
             line = self._here(command.line)
+            print(f"$ {line}", flush=True)
             if line.partition(" ")[0] == "exit":
                 self.close()
                 self._shell = self._open()
@@ -132,6 +133,7 @@ class Terminal:
                 self._compare(command, self._interrupted(command, line))
             else:
                 printed, status = self._type(line)
+                print(printed, flush=True)
                 assert status == "0", f"$ {line}\n{printed}ended with {status}"
                 self._compare(command, printed)
         assert self._unused == set(), f"these do not occur: {sorted(self._unused)}"
