@@ -209,6 +209,20 @@ def test_every_variable_of_docker_compose_is_one() -> None:
     assert sorted(each for each in named if f"${{{each}" not in text) == []
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda p: p.name)
+def test_no_key_of_an_example_is_a_word_that_yaml_takes_for_another_thing(path: Path) -> None:
+    def keys(part: object) -> Iterator[object]:
+        for each in part if isinstance(part, list) else ():
+            yield from keys(each)
+        for name, each in part.items() if isinstance(part, dict) else ():
+            yield name
+            yield from keys(each)
+
+    found = [key for document in yaml.safe_load_all(path.read_text()) for key in keys(document)]
+    assert found
+    assert [key for key in found if not isinstance(key, str)] == []
+
+
 def test_every_field_condition_and_label_of_a_wsjob_exists() -> None:
     definition = yaml.safe_load((CHART / "crds" / "wsjobs.yaml").read_text())
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
