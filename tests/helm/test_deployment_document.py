@@ -237,6 +237,31 @@ def test_every_field_condition_and_label_of_a_wsjob_exists() -> None:
         assert f'"{word}"' in code, word
 
 
+SCHEMA = {
+    *("type", "format", "enum", "default", "pattern", "description", "required", "anyOf"),
+    *("properties", "additionalProperties", "maxProperties", "items", "minItems", "maxItems"),
+    *("minimum", "maximum", "minLength", "maxLength"),
+    *("x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+}
+
+
+@pytest.mark.parametrize("name", ["wsjobs", "wscsystems"])
+def test_a_definition_holds_nothing_that_is_no_schema(name: str) -> None:
+    """As a comma in a plain scalar makes; `kubectl apply --server-side` refuses it."""
+
+    def strangers(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+        yield from (f"{path}: {key}" for key in schema if key not in SCHEMA)
+        for part, each in schema.get("properties", {}).items():
+            yield from strangers(each, f"{path}.{part}")
+        for part in ("items", "additionalProperties"):
+            if isinstance(schema.get(part), dict):
+                yield from strangers(schema[part], f"{path}.{part}")
+
+    definition = yaml.safe_load((CHART / "crds" / f"{name}.yaml").read_text())
+    (version,) = definition["spec"]["versions"]
+    assert list(strangers(version["schema"]["openAPIV3Schema"], name)) == []
+
+
 def _has_field(schema: Mapping[str, Any], path: list[str]) -> bool:
     for part in path:
         schema = schema.get("items", schema).get("properties", {}).get(part)
