@@ -91,6 +91,7 @@ def _run_to_end(spec: PodSpec, entry_module: str, detach: Callable[[], None]) ->
 def _detach_in_container(spec: PodSpec, output: int) -> None:
     os.setsid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _take_no_signals()
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -107,8 +108,7 @@ def _detach(spec: PodSpec, parent: int) -> None:
     _prctl(_PR_SET_NAME, ctypes.c_char_p(f"wsc-{spec.role.value}-{spec.index}".encode()[:15]))
     _set_command_line(spec.name)
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
+    _take_no_signals()
     log = os.open(spec.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -118,6 +118,12 @@ def _detach(spec: PodSpec, parent: int) -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # TextIO in typeshed
     os.environ[JOB_VARIABLE] = spec.job
     os.chdir(spec.work_dir)
+
+
+def _take_no_signals() -> None:
+    """Leave the handlers of the process that forked this one to that one."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _set_command_line(text: str) -> None:

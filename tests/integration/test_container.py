@@ -80,6 +80,20 @@ def test_a_pod_can_end_in_order(spec, tmp_path):
     assert finish(process)[0] == 7
 
 
+def test_a_pod_without_a_handler_of_its_own_ends_by_the_signal(spec, tmp_path):
+    """As drivers do: while it waited, its container handled the signals."""
+    told = tmp_path / "start"
+    told.write_text("now")
+    process = start(spec, tmp_path, ends="by the signal", arguments=("--start", str(told)))
+    wait_until(
+        lambda: spec.log_path.exists() and "waiting" in spec.log_path.read_text(),
+        seconds=300,
+        what="the pod",
+    )
+    process.terminate()
+    assert finish(process)[0] == 128 + signal.SIGTERM
+
+
 def test_a_container_waits_until_its_pod_may_start(spec, tmp_path):
     """A kubelet replaces the file by a new one."""
     told = tmp_path / "start"

@@ -21,7 +21,8 @@ def run_pod(spec: PodSpec) -> int:
             subprocess.Popen(["sh", "-c", "sleep 0.1 & exit 0"]).wait()
             return 0
     ends = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ends.set())
+    if (spec.work_dir / "ends").read_text() != "by the signal":
+        signal.signal(signal.SIGTERM, lambda *_: ends.set())
     print("waiting", flush=True)
     ends.wait()
     return 7
