@@ -19,6 +19,7 @@ from appliance.cluster.node_links import NodeLink, NodeView
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
 from protos.wsc.v1 import nodes_pb2 as pb
 
@@ -479,4 +480,5 @@ def _lost_exits(job: JobId, node: str, part: PodsOnNode, why: str) -> Iterator[P
             role=role,
             exit_code=_LOST_CODE,
             detail=f"its node {node!r} {LOST}{why}",
+            cause=EndCause.NODE_LOST,
         )

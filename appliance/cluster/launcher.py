@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Protocol
 
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
 
 
@@ -22,6 +23,7 @@ class PodExit:
         exit_code: Exit code; 128 plus the number when a signal ended it.
         signal: Number of the signal that ended it; None when it exited by itself.
         detail: Why, beyond the code; may be empty.
+        cause: What ended it.
     """
 
     job: JobId
@@ -30,6 +32,7 @@ class PodExit:
     exit_code: int
     signal: int | None = None
     detail: str = ""
+    cause: EndCause = EndCause.PROCESS
 
     @property
     def reason(self) -> str:

@@ -38,6 +38,11 @@ class PodSide:
         """Return what holds a new job that nobody else holds; empty for nothing."""
         return self.kubernetes.held_from_start(job) if self.kubernetes is not None else ""
 
+    @property
+    def requeues_disrupted(self) -> bool:
+        """Whether a job whose pod was taken away goes back into the queue, if it can."""
+        return self.kubernetes is not None and self.kubernetes.requeues_disrupted
+
 
 OpenPodSide = Callable[[Foundation, Candidacy | None, ExitStack], PodSide]
 """Opens where pods run; the stack takes what is to be closed after the launcher."""

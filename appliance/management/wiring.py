@@ -127,6 +127,7 @@ def wire(foundation: Foundation, pods: PodSide, place: Place) -> Wired:
                 held_from_start=pods.held_from_start,
                 job_ended=background.job_ended,
             ),
+            requeues_disrupted=pods.requeues_disrupted,
         ),
     )
     storage_watch = StorageWatch(

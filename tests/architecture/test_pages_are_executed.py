@@ -26,6 +26,7 @@ NOT_EXECUTED = {
         for start in (
             *(
                 "$ helm install",
+                "$ helm upgrade",
                 "$ appliance=",
                 "$ kubectl -n wafer exec",
                 "$ kubectl -n wafer wait",

@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
+from appliance.cluster.kubernetes.options import OnDrain
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import JobType
 from appliance.core.ids import Role
@@ -16,6 +17,7 @@ from appliance.management.changes.watch import JobWatch
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.cluster.system_service import SystemService
+from appliance.management.jobs.driver_restarts import DriverRestarts
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
@@ -34,11 +36,12 @@ class KubeHarness:
 
     def __init__(self, state, model, api, options, directory: Path) -> None:
         self.state, self.directory = state, directory
+        self.mailbox = Mailbox()
         clock = SystemClock()
+        restarts = DriverRestarts(state, self.mailbox)
         self.wsjobs = NamespacedJobs(api, options, state, clock)
         self.launcher = self.wsjobs.launcher
         self.watch = JobWatch()
-        self.mailbox = Mailbox()
         self.reconciler = Reconciler(
             mailbox=self.mailbox,
             state=state,
@@ -50,7 +53,12 @@ class KubeHarness:
             model=model,
             options=replace(
                 reconciler_options(),
-                hooks=Hooks(held_from_start=self.wsjobs.held_from_start),
+                hooks=Hooks(
+                    pod_lost=restarts.pod_lost,
+                    script_ended=restarts.script_ended,
+                    held_from_start=self.wsjobs.held_from_start,
+                ),
+                requeues_disrupted=options.on_drain is OnDrain.REQUEUE,
             ),
         )
         model.on_change(self.mailbox.reschedule)

@@ -105,6 +105,7 @@ def reconciler_options(**changes: Any) -> ReconcilerOptions:
         "on_lost": lambda: None,
         "on_refused": lambda: None,
         "hooks": Hooks(),
+        "requeues_disrupted": False,
     }
     return ReconcilerOptions(**{**settings, **changes})
 
@@ -136,6 +137,7 @@ class Harness:
         on_refused=lambda: None,
         pod_lost=lambda *_: "",
         launcher=None,
+        requeues_disrupted=False,
     ):
         self.state, self.model = state, model
         self.launcher = launcher or IdleLauncher()
@@ -160,6 +162,7 @@ class Harness:
                     pod_lost=pod_lost,
                     script_ended=DriverRestarts(state, self.mailbox).script_ended,
                 ),
+                requeues_disrupted=requeues_disrupted,
             ),
         )
         model.on_change(self.mailbox.reschedule)

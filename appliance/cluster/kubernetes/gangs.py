@@ -39,6 +39,7 @@ from appliance.cluster.kubernetes.object_kinds import (
 from appliance.cluster.kubernetes.options import KubernetesOptions
 from appliance.cluster.launcher import PodExit
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.end_cause import EndCause
 
 STOP = "true"
 STOP_DONE = "done"
@@ -172,7 +173,7 @@ def exits_of(gang: Gang, seen: Seen) -> tuple[PodExit, ...]:
 
 def unrecorded(gang: Gang) -> PodExit:
     """Return the report on a gang whose record was deleted or damaged."""
-    return _exit(gang, next(iter(gang.manifests)), detail=_UNRECORDED)
+    return _exit(gang, next(iter(gang.manifests)), _lost(EndCause.UNKNOWN, _UNRECORDED))
 
 
 def unrecorded_pod(pod: Resource) -> PodExit:
@@ -183,6 +184,7 @@ def unrecorded_pod(pod: Resource) -> PodExit:
         role=Role(pod["metadata"]["labels"].get(ROLE_LABEL, Role.COORDINATOR)),
         exit_code=pod_words.LOST_EXIT,
         detail=_UNRECORDED,
+        cause=EndCause.UNKNOWN,
     )
 
 
@@ -216,7 +218,7 @@ def _place(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         f"no node has taken it within {options.placement_seconds:g} seconds{why}; "
         f"{num_placed} of the job's {len(gang.manifests)} pods had one, and none was started"
     )
-    return Decision(exits=(_exit(gang, first, detail=detail),))
+    return Decision(exits=(_exit(gang, first, _lost(EndCause.UNPLACED, detail)),))
 
 
 def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
@@ -231,11 +233,11 @@ def _follow(gang: Gang, seen: Seen, options: KubernetesOptions) -> Decision:
         names = [name_of(pod) for pod in unstarted if name_of(pod) in gang.manifests]
         waits = "" if exits else _waits(gang, seen, names)
         return Decision(exits=exits, tells_start=untold, waits=waits, look_again_seconds=left)
-    for pod in unstarted:
-        if name_of(pod) in gang.manifests:
-            why = _in_brackets(pod_words.why_not_started(pod))
-            detail = f"it has not started within {options.start_seconds:g} seconds{why}"
-            exits.append(_exit(gang, name_of(pod), detail=detail))
+    exits += [
+        _exit(gang, name_of(pod), pod_words.unstarted(pod, seconds=options.start_seconds))
+        for pod in unstarted
+        if name_of(pod) in gang.manifests
+    ]
     return Decision(exits=exits)
 
 
@@ -297,26 +299,33 @@ def _is_unstarted(pod: Resource) -> bool:
 def _end_of(gang: Gang, name: str, pod: Resource | None) -> PodExit | None:
     """Return how a pod has ended, or is being ended by others; None if it goes on."""
     if pod is None:
-        return _exit(gang, name, detail=pod_words.DELETED)
+        return _exit(gang, name, _lost(EndCause.DELETED, pod_words.DELETED))
     end = pod_words.end_of(pod)
-    return _exit(gang, name, code=end[0], detail=end[1]) if end else None
+    return _exit(gang, name, end) if end else None
 
 
 def _early_end_of(gang: Gang, name: str, pod: Resource) -> PodExit | None:
     """Return how a pod has ended that was not let start: always a failure."""
     end = _end_of(gang, name, pod)
-    return end if end is None or end.exit_code else _exit(gang, name, detail=_TOO_EARLY)
+    if end is None or end.exit_code:
+        return end
+    return _exit(gang, name, _lost(EndCause.PROCESS, _TOO_EARLY))
 
 
-def _exit(gang: Gang, name: str, *, code: int = pod_words.LOST_EXIT, detail: str) -> PodExit:
-    role = Role(gang.manifests[name]["metadata"]["labels"][ROLE_LABEL])
+def _lost(cause: EndCause, words: str) -> pod_words.End:
+    return pod_words.End(exit_code=pod_words.LOST_EXIT, cause=cause, words=words)
+
+
+def _exit(gang: Gang, name: str, end: pod_words.End) -> PodExit:
+    role, code = Role(gang.manifests[name]["metadata"]["labels"][ROLE_LABEL]), end.exit_code
     return PodExit(
         job=gang.job,
         pod=PodName(name),
         role=role,
         exit_code=code,
         signal=code - 128 if code > 128 else None,
-        detail=detail,
+        detail=end.words,
+        cause=end.cause,
     )
 
 

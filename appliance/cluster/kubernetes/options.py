@@ -14,6 +14,7 @@ A YAML file with the fields of `KubernetesOptions`; `helm/wsc-appliance` writes 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -34,6 +35,17 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 """Label with what it is to the release."""
 
 _EXAMPLE = "Its docstring in appliance/cluster/kubernetes/options.py has an example."
+
+
+class OnDrain(StrEnum):
+    """What becomes of a job when a node is drained on which it has pods, or one is taken away."""
+
+    WAIT = "wait"
+    """A disruption budget of the chart's lets drains wait; a pod that goes anyway fails its job."""
+    FAIL = "fail"
+    """The job fails."""
+    REQUEUE = "requeue"
+    """The job goes back into the queue if it can: see `management/reconciler/job_machine.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +177,7 @@ class KubernetesOptions:
         sessions: Sessions with a namespace of their own, by name; the jobs of all others are in
             `namespace`.
         roles: What pods of a role have of their own, by role.
+        on_drain: What becomes of a job when a pod of it is taken away.
         tell_unmapped: Whether wsjobs in namespaces that are no session's are told so in an event.
     """
 
@@ -204,6 +217,7 @@ class KubernetesOptions:
     kueue_queue: str = ""
     sessions: Mapping[str, SessionNamespace] = field(default_factory=dict)
     roles: Mapping[Role, RoleOptions] = field(default_factory=dict)
+    on_drain: OnDrain = OnDrain.WAIT
     tell_unmapped: bool = False
 
     @property
@@ -325,6 +339,8 @@ def _parsed(name: str, value: Any) -> Any:  # noqa: ANN401
             return {Role(role): _role_options(each) for role, each in value.items()}
         case "node_selectors" | "resources":
             return {Role(role): dict(each) for role, each in value.items()}
+        case "on_drain":
+            return OnDrain(value)
         case "runtime_root" | "standby_file":
             return PurePosixPath(value)
         case _:

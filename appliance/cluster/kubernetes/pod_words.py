@@ -7,9 +7,11 @@ last line is taken, without what looks like one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from appliance.cluster.kubernetes.object_kinds import Resource, is_being_deleted
+from appliance.core.pods.end_cause import EndCause
 from appliance.observability.redaction import without_tokens
 
 LOST_EXIT = 137
@@ -21,29 +23,82 @@ ENDED_EXIT = 143
 DELETED = "it was deleted, and not by the appliance"
 
 _MAX_WORDS = 240
+_PREEMPTED = "the scheduler has preempted it for a more urgent pod"
 _DISRUPTIONS = {
-    "EvictionByEvictionAPI": "it was evicted, as by a drain of its node",
-    "DeletionByTaintManager": "its node has a taint that it does not bear",
-    "PreemptionByScheduler": "the scheduler has preempted it for a more urgent pod",
-    "PreemptionByKubeScheduler": "the scheduler has preempted it for a more urgent pod",
-    "DeletionByPodGC": "its node is gone",
-    "TerminationByKubelet": "its node has ended it",
+    "EvictionByEvictionAPI": (EndCause.DRAINED, "it was evicted, as by a drain of its node"),
+    "DeletionByTaintManager": (EndCause.TAINTED, "its node has a taint that it does not bear"),
+    "PreemptionByScheduler": (EndCause.PREEMPTED, _PREEMPTED),
+    "PreemptionByKubeScheduler": (EndCause.PREEMPTED, _PREEMPTED),
+    "DeletionByPodGC": (EndCause.NODE_LOST, "its node is gone"),
+    "TerminationByKubelet": (EndCause.ENDED_BY_NODE, "its node has ended it"),
 }
 """Reasons of the condition DisruptionTarget, which Kubernetes sets from 1.26 on."""
 
+_CAUSES = {
+    "OOMKilled": EndCause.OUT_OF_MEMORY,
+    "Evicted": EndCause.OVER_LIMIT,
+    "NodeLost": EndCause.NODE_LOST,
+    "NodeShutdown": EndCause.ENDED_BY_NODE,
+    "Shutdown": EndCause.ENDED_BY_NODE,
+    "Terminated": EndCause.ENDED_BY_NODE,
+    "Preempting": EndCause.ENDED_BY_NODE,
+}
+"""Reasons of a container's end and of a pod's, of any server."""
 
-def end_of(pod: Resource) -> tuple[int, str] | None:
-    """Return how a pod has ended or is being ended by others: exit code and why; None if not."""
+_IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""Why a container waits, where its image is at fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a pod has ended, or is being ended.
+
+    Attributes:
+        exit_code: Its container's exit code, or the one that this end comes to.
+        cause: What ended it.
+        words: Why, for people; may be empty.
+    """
+
+    exit_code: int
+    cause: EndCause
+    words: str = ""
+
+
+def end_of(pod: Resource) -> End | None:
+    """Return how a pod has ended or is being ended by others; None if it goes on."""
     status = _status(pod)
-    by = _disruption(pod)
+    taken = _disruption(pod)
     if status.get("phase") in ("Succeeded", "Failed"):
         for ended in _container_states(pod, "terminated"):
             code = int(ended.get("exitCode", LOST_EXIT))
-            return code, (by or _why_container_ended(pod, ended)) if code else ""
-        return LOST_EXIT, by or _words(status.get("reason", ""), status.get("message", ""))
+            if code == 0:
+                return End(exit_code=0, cause=EndCause.PROCESS)
+            return _end(code, taken or _end_of_container(pod, ended))
+        return _end(LOST_EXIT, taken or (EndCause.UNKNOWN, ""))
     if is_being_deleted(pod):
-        return ENDED_EXIT, by or DELETED
+        return _end(ENDED_EXIT, taken or (EndCause.DELETED, DELETED))
     return None
+
+
+def unstarted(pod: Resource, *, seconds: float) -> End:
+    """Return the end of a pod that its node has not started within some seconds."""
+    waits = {state.get("reason") for state in _container_states(pod, "waiting")}
+    why = why_not_started(pod)
+    return End(
+        exit_code=LOST_EXIT,
+        cause=EndCause.IMAGE if waits & _IMAGE_REASONS else EndCause.NOT_STARTED,
+        words=f"it has not started within {seconds:g} seconds" + (f" ({why})" if why else ""),
+    )
 
 
 def why_unplaced(pod: Resource | None) -> str:
@@ -60,27 +115,36 @@ def why_not_started(pod: Resource) -> str:
     return ""
 
 
-def _disruption(pod: Resource) -> str:
-    """Return who has taken a pod away; empty if nobody has said so."""
+def _end(exit_code: int, why: tuple[EndCause, str]) -> End:
+    return End(exit_code=exit_code, cause=why[0], words=why[1])
+
+
+def _disruption(pod: Resource) -> tuple[EndCause, str] | None:
+    """Return who has taken a pod away, as a value and in words; None if nobody has said so."""
     condition = _condition(pod, "DisruptionTarget")
     if condition.get("status") == "True":
         reason = condition.get("reason", "")
         said = _words(reason, condition.get("message", ""))
-        return f"{_DISRUPTIONS[reason]} ({said})" if reason in _DISRUPTIONS else said
+        if reason not in _DISRUPTIONS:
+            return EndCause.DISRUPTED, said
+        cause, words = _DISRUPTIONS[reason]
+        return cause, f"{words} ({said})"
     status = _status(pod)
+    reason = status.get("reason", "")
     of_container = {each.get("reason") for each in _container_states(pod, "terminated")}
-    if status.get("reason") in of_container:
-        return ""
-    return _words(status.get("reason", ""), status.get("message", ""))
+    words = _words(reason, status.get("message", ""))
+    if not words or reason in of_container:
+        return None
+    return _CAUSES.get(reason, EndCause.UNKNOWN), words
 
 
-def _why_container_ended(pod: Resource, ended: Mapping[str, Any]) -> str:
+def _end_of_container(pod: Resource, ended: Mapping[str, Any]) -> tuple[EndCause, str]:
     reason = ended.get("reason", "")
-    if reason == "OOMKilled":
-        limit = _memory_limit(pod)
-        return f"OOMKilled: it took more than its limit of {limit} of memory" if limit else reason
+    cause = _CAUSES.get(reason, EndCause.PROCESS)
+    if cause is EndCause.OUT_OF_MEMORY and (limit := _memory_limit(pod)):
+        return cause, f"{reason}: it took more than its limit of {limit} of memory"
     lines = [line.strip() for line in (ended.get("message") or "").splitlines() if line.strip()]
-    return _words("" if reason == "Error" else reason, *lines[-1:])
+    return cause, _words("" if reason == "Error" else reason, *lines[-1:])
 
 
 def _memory_limit(pod: Resource) -> str:

@@ -23,11 +23,23 @@ RESTART_EVENT = "DriverRestarted"
 PREEMPTED_EVENT = "DriverRestartedAfterPreemption"
 """Reason of the event that a restart writes because a job of the run was preempted."""
 
+DISRUPTED_RESTART_EVENT = "DriverRestartedAfterDisruption"
+"""Reason of the event that a restart writes because a pod of the run was taken away."""
+
 END_EVENT = "DriverScriptEnded"
 """Reason of the event that tells of a script that ended badly and is not started again."""
 
 POD_LOST_EVENT = "PodLost"
 """Reason of the event with which a coordinator names the pod whose loss has failed its job."""
+
+PREEMPTION_EVENT = "Preempted"
+"""Reason of the event of a job that is stopped for another, or because somebody holds it."""
+
+DISRUPTION_EVENT = "Disrupted"
+"""Reason of the event of a pod that was taken away, where jobs are not to fail for that."""
+
+NODE_LOST_EVENT = "NodeLost"
+"""Reason of the event of a pod whose node, or what ran it there, was lost."""
 
 
 class FailureCategory(StrEnum):
@@ -144,11 +156,13 @@ class Losses:
         pods: Pods that ended though their job needed them, with how they ended.
         nodes: Sentences about nodes, or what runs their pods, that were lost.
         preemptions: Sentences about jobs that were stopped for others of higher priority.
+        disruptions: Pods that were taken away, where no run is to fail for that.
     """
 
     pods: Sequence[str] = ()
     nodes: Sequence[str] = ()
     preemptions: Sequence[str] = ()
+    disruptions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +172,17 @@ class Restart:
     Attributes:
         is_wanted: Whether it is.
         reason: Why, or why not; one sentence.
-        is_counted: Whether it counts against the limit of the user's policy.
+        event: Reason of the event that it writes.
     """
 
     is_wanted: bool
     reason: str
-    is_counted: bool = True
+    event: str = RESTART_EVENT
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it counts against the limit of the user's policy."""
+        return self.event == RESTART_EVENT
 
 
 def categorise(losses: Losses, *, by_signal: int | None) -> tuple[FailureCategory, str]:
@@ -186,7 +205,8 @@ def decide(policy: RestartPolicy, losses: Losses, *, exit_code: int, num_restart
     """Decide whether a script that ended is started again.
 
     A script whose job was preempted is always started again, and that does not count: its user
-    allowed the preemption and has done nothing wrong.
+    allowed the preemption and has done nothing wrong. So it is with disruptions, where the
+    administrator has said so.
 
     Args:
         policy: What the user asks for.
@@ -198,7 +218,10 @@ def decide(policy: RestartPolicy, losses: Losses, *, exit_code: int, num_restart
         return Restart(is_wanted=False, reason="the script has succeeded")
     if losses.preemptions:
         story = f"exit code {exit_code}, preempted: {losses.preemptions[0]}"
-        return Restart(is_wanted=True, reason=story, is_counted=False)
+        return Restart(is_wanted=True, reason=story, event=PREEMPTED_EVENT)
+    if losses.disruptions:
+        story = f"exit code {exit_code}, disrupted: {losses.disruptions[0]}"
+        return Restart(is_wanted=True, reason=story, event=DISRUPTED_RESTART_EVENT)
     by_signal = exit_code - 128 if exit_code > 128 else None
     category, what = categorise(losses, by_signal=by_signal)
     story = f"exit code {exit_code}, category {category.value}: {what}"

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.core.cluster.drivers import (
+    DISRUPTED_RESTART_EVENT,
+    DISRUPTION_EVENT,
     END_EVENT,
+    NODE_LOST_EVENT,
     POD_LOST_EVENT,
     PREEMPTED_EVENT,
+    PREEMPTION_EVENT,
     RESTART_EVENT,
     Losses,
     Restart,
@@ -19,14 +23,13 @@ from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.queries.job_filter import JobFilter
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.resumption import NODE_LOST
 from appliance.management.store.state import State
 
-_PREEMPTED = "Preempted"
-"""Reason of the event that the reconciler writes for a job that is stopped for another."""
+_RESTARTS = (RESTART_EVENT, PREEMPTED_EVENT, DISRUPTED_RESTART_EVENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +84,12 @@ class DriverRestarts:
             self._write_event(job, END_EVENT, restart.reason)
         return restart, starts.count + int(restart.is_wanted)
 
-    def pod_lost(self, driver: JobRecord, exit_code: int, how: str) -> str:
+    def pod_lost(self, driver: JobRecord, end: machine.PodExited) -> str:
         """Decide whether a driver whose pod has ended is restarted, and record it.
 
         Args:
             driver: The driver.
-            exit_code: How its pod ended.
-            how: The same in words.
+            end: How its pod ended.
 
         Returns:
             Why it is started again; empty if it is not, as the user's policy says no or the pod
@@ -96,10 +98,8 @@ class DriverRestarts:
         starts = self._starts(driver.id)
         if starts.has_ended:
             return ""
-        lost = [f"{driver.id}-driver-0 {how}"]
-        losses = Losses(nodes=lost) if NODE_LOST in how else Losses(pods=lost)
         try:
-            restart = self._decide(driver, starts, losses, exit_code=exit_code)
+            restart = self._decide(driver, starts, _loss(end), exit_code=end.exit_code)
         except NotFoundError:
             return ""  # what it runs is lost, so there is nothing to start again
         return f"the driver's pod is started again: {restart.reason}" if restart.is_wanted else ""
@@ -126,16 +126,15 @@ class DriverRestarts:
         restart = decide(spec.restart, losses, exit_code=exit_code, num_restarts=starts.counted)
         if restart.is_wanted:
             number = f", {starts.counted + 1} of {spec.restart.limit}" if restart.is_counted else ""
-            event = RESTART_EVENT if restart.is_counted else PREEMPTED_EVENT
             message = f"the script is started again{number}: {restart.reason}"
-            self._write_event(driver.id, event, message)
+            self._write_event(driver.id, restart.event, message)
         return restart
 
     def _starts(self, job: JobId) -> _Starts:
         events = [
             event
             for event in self._state.jobs.events(job)
-            if event.reason in (RESTART_EVENT, PREEMPTED_EVENT, END_EVENT)
+            if event.reason in (*_RESTARTS, END_EVENT)
         ]
         restarts = [event for event in events if event.reason != END_EVENT]
         return _Starts(
@@ -153,15 +152,13 @@ class DriverRestarts:
             for job in self._state.jobs.list(wanted)
             if job.id != driver.id and (since is None or job.created_at > since)
         ]
+        told = [event for each in members for event in self._state.jobs.events(each.id)]
+        preemptions = [each for each in told if each.reason == PREEMPTION_EVENT]
         return Losses(
             pods=[loss for member in members for loss in self._lost_pods(member.id)],
-            nodes=[f"{each.id}: {each.message}" for each in members if NODE_LOST in each.message],
-            preemptions=[
-                f"{member.id} was {event.message}"
-                for member in members
-                for event in self._state.jobs.events(member.id)
-                if event.reason == _PREEMPTED
-            ],
+            nodes=[each.message for each in told if each.reason == NODE_LOST_EVENT],
+            preemptions=[f"{each.job} was {each.message}" for each in preemptions],
+            disruptions=[each.message for each in told if each.reason == DISRUPTION_EVENT],
         )
 
     def _lost_pods(self, job: JobId) -> list[str]:
@@ -182,3 +179,11 @@ class DriverRestarts:
             is_warning=True,
         )
         self._state.jobs.add_event(event)
+
+
+def _loss(end: machine.PodExited) -> Losses:
+    """Return what the end of a driver's own pod is to its run."""
+    lost = [f"{end.pod} {end.reason}"]
+    if end.is_disruption:
+        return Losses(disruptions=lost)
+    return Losses(nodes=lost) if end.cause is EndCause.NODE_LOST else Losses(pods=lost)

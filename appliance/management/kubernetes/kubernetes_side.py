@@ -9,7 +9,7 @@ from pathlib import Path
 from appliance.cluster.kubernetes.api import ApiError, ApiServer
 from appliance.cluster.kubernetes.leadership import Leadership
 from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
-from appliance.cluster.kubernetes.options import KubernetesOptions, parse_options
+from appliance.cluster.kubernetes.options import KubernetesOptions, OnDrain, parse_options
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
 from appliance.management.cluster.inventory import Inventory
@@ -105,6 +105,11 @@ class KubernetesSide:
     def held_from_start(self, job: JobRecord) -> str:
         """Return what holds a new job that nobody else holds; empty for nothing."""
         return self._jobs.held_from_start(job)
+
+    @property
+    def requeues_disrupted(self) -> bool:
+        """Whether a job whose pod was taken away goes back into the queue, if it can."""
+        return self._options.on_drain is OnDrain.REQUEUE
 
     def start(
         self,

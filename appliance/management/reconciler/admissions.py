@@ -7,6 +7,7 @@ from functools import partial
 from typing import assert_never
 
 from appliance.core.clock import Clock
+from appliance.core.cluster.drivers import PREEMPTION_EVENT
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ConflictError
@@ -218,7 +219,7 @@ class Admissions:
             case Reject(job=job, error=error):
                 self._reject(self._jobs[job], str(error))
             case Preempt(job=job, reason=reason):
-                self._transitions.tell(job, "Preempted", reason)
+                self._transitions.tell(job, PREEMPTION_EVENT, reason)
                 self._transitions.apply(job, machine.Preempted(message=reason))
             case _:
                 assert_never(decision)

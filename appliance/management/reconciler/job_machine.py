@@ -14,6 +14,10 @@ its client ends it then, that still counts.
 A driver has no coordinator: it runs as soon as its pod does, and ends with its pod; if the pod was
 lost and the user's policy says so, it goes back into the queue.
 
+Where jobs are not to fail because a pod was taken away (a *disruption*), a driver is queued again,
+and so is a job whose client has no coordinator yet and misses nothing. Any other job fails: its
+client cannot go on with another run, which would hold systems in vain.
+
 A verdict is *provisional* when the coordinator ended in order before the client said how the run
 went; the client's result, if it comes in time, replaces it.
 """
@@ -23,7 +27,13 @@ from typing import assert_never
 
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.ids import JobId, PodName, Role
-from appliance.management.reconciler.verdicts import Verdict, lost_pod_verdict, with_reason
+from appliance.core.pods.end_cause import EndCause
+from appliance.management.reconciler.verdicts import (
+    Verdict,
+    lost_pod_verdict,
+    with_advice,
+    with_reason,
+)
 
 FAILURE_GRACE_SECONDS = 5.0
 """From a failure to the kill: the client learns of it and calls UnaryDone and CancelJobV2."""
@@ -120,6 +130,9 @@ class PodExited:
     role: Role
     exit_code: int
     reason: str
+    cause: EndCause = EndCause.PROCESS
+    is_disruption: bool = False
+    """Whether somebody has taken it away, and its job is not to fail for that if it can go on."""
     revival: str = ""
     """For a driver's pod that was lost: why it is started again; empty if it is not."""
 
@@ -233,6 +246,7 @@ class TellCoordinator:
     is_failure: bool
     pod: str = ""
     is_preemption: bool = False
+    """Whether the job did nothing wrong, and its client is told how to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +330,7 @@ def _on_start(
             return (state, ()) if state.is_stopping else _stop(state)
         case LaunchFailed(message=message), Phase.SCHEDULED:
             return _conclude(state, Verdict(phase=Phase.FAILED, message=message), StopPods())
-        case CoordinatorReady(), Phase.INITIALIZING:
+        case CoordinatorReady(), Phase.INITIALIZING if not state.is_stopping:
             return _enter(state, Phase.RUNNING)
         case _:
             return state, () if _is_late(state, event) else (Unexpected(event=event),)
@@ -368,11 +382,24 @@ def _on_pod_exit(state: JobState, end: PodExited) -> Step:
         return _conclude(state, _verdict_of_orderly_end(state), StopPods())
     if end.revival:
         return _conclude(state, Verdict(phase=Phase.QUEUED, message=end.revival), StopPods())
+    if end.is_disruption and _is_unseen(state):
+        message = f"stopped and queued again: {end.pod} {end.reason}"
+        return _conclude(state, Verdict(phase=Phase.QUEUED, message=message), StopPods())
     verdict = lost_pod_verdict(state.job, end.pod, end.role, end.exit_code, end.reason)
     if is_coordinator:
+        if end.is_disruption:  # nobody else tells the client
+            verdict = with_advice(verdict)
         return _conclude(state, verdict, StopPods())
-    tell = TellCoordinator(reason=verdict.message, is_failure=True, pod=end.pod)
+    tell = TellCoordinator(
+        reason=verdict.message, is_failure=True, pod=end.pod, is_preemption=end.is_disruption
+    )
     return _conclude(state, verdict, tell, Remind(seconds=FAILURE_GRACE_SECONDS))
+
+
+def _is_unseen(state: JobState) -> bool:
+    """Whether a job that was admitted has no coordinator yet that its client could have found."""
+    is_starting = state.phase in (Phase.SCHEDULED, Phase.INITIALIZING)
+    return is_starting and not state.is_coordinator_ready and not _is_driver(state)
 
 
 def _verdict_of_orderly_end(state: JobState) -> Verdict:

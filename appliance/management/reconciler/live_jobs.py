@@ -11,6 +11,7 @@ from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import EventRecord, JobRecord, PodRecord
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, Role, WorkflowId, pod_name
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.scheduling.run_progress import ProgressBook
@@ -153,7 +154,13 @@ def log_unexpected(
 def lost_pod(job: JobRecord, reason: str) -> machine.PodExited:
     """Return the end of the pod that a job stands and falls with, as its launcher was lost."""
     role = Role.DRIVER if job.type is JobType.DRIVER else Role.COORDINATOR
-    return machine.PodExited(pod=pod_name(job.id, role, 0), role=role, exit_code=137, reason=reason)
+    return machine.PodExited(
+        pod=pod_name(job.id, role, 0),
+        role=role,
+        exit_code=137,
+        reason=reason,
+        cause=EndCause.NODE_LOST,
+    )
 
 
 def pod_record(spec: PodSpec, node: str) -> PodRecord:

@@ -6,13 +6,15 @@ from typing import assert_never
 
 from appliance.cluster.launcher import JobStopped, LauncherLost, PodExit, PodsWait, Survivor
 from appliance.core.clock import Clock
+from appliance.core.cluster.drivers import DISRUPTION_EVENT, NODE_LOST_EVENT
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId, PodName
+from appliance.core.pods.end_cause import EndCause
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.launching import Launching
 from appliance.management.reconciler.live_jobs import Live, LiveJobs, lost_pod
 from appliance.management.reconciler.reminders import Alarm, Reminders
-from appliance.management.reconciler.resumption import NODE_LOST, resume
+from appliance.management.reconciler.resumption import resume
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.scheduler_snapshots import grant_of
 from appliance.management.reconciler.transition_effects import TransitionEffects
@@ -33,6 +35,8 @@ class PodEvents:
         state: The appliance's database.
         clock: Source of time.
         waits: Why pods of a job that were launched do not run yet, by job; for whoever asks.
+        requeues_disrupted: Whether a job whose pod was taken away goes back into the queue, if it
+            can, in place of failing.
     """
 
     def __init__(
@@ -46,8 +50,10 @@ class PodEvents:
         state: State,
         clock: Clock,
         waits: MutableMapping[JobId, str],
+        requeues_disrupted: bool,
     ) -> None:
         self._waits = waits
+        self._requeues_disrupted = requeues_disrupted
         self._jobs = jobs
         self._transitions = transitions
         self._launching = launching
@@ -87,12 +93,18 @@ class PodEvents:
             end.pod, exit_code=exit_code, message=message, at=self._clock.now()
         )
         if is_news:
-            logger.warning("Pod ended", extra={"job": end.job, "pod": end.pod, "how": end.reason})
-            told = f"{end.pod} {end.reason}"
-            self._transitions.tell(end.job, "Error", told, subject=end.pod)
+            story = {"job": end.job, "pod": end.pod, "how": end.reason, "cause": end.cause.value}
+            logger.warning("Pod ended", extra=story)
         event = machine.PodExited(
-            pod=end.pod, role=end.role, exit_code=end.exit_code, reason=end.reason
+            pod=end.pod,
+            role=end.role,
+            exit_code=end.exit_code,
+            reason=end.reason,
+            cause=end.cause,
+            is_disruption=self._requeues_disrupted and end.cause.is_disruption,
         )
+        if is_news:
+            self._tell(end.job, event)
         self._transitions.apply(end.job, event)
 
     def wait(self, news: PodsWait) -> None:
@@ -122,7 +134,9 @@ class PodEvents:
         """Record that the node or fork server of a job's pods was lost."""
         (job,) = loss.jobs
         if (live := self._jobs.find(job)) is not None:
-            self._transitions.apply(job, lost_pod(live.job, f"{NODE_LOST}{loss.reason}"))
+            end = lost_pod(live.job, f"was lost: {loss.reason}")
+            self._tell(job, end)
+            self._transitions.apply(job, end)
             self._transitions.apply(job, machine.Stopped())
 
     def resume(self, job: JobRecord, survivor: Survivor | None) -> None:
@@ -145,7 +159,16 @@ class PodEvents:
         for end in plan.exits:
             self.exited(end)
         for event in plan.events:
+            if isinstance(event, machine.PodExited):
+                self._tell(job.id, event)
             self._transitions.apply(job.id, event)
         if plan.state.verdict is not None and not live.state.is_stopped:
             # Its client has had all the time of the restart to learn of it.
             self._reminders.set(job.id, Alarm.GRACE, self._clock.monotonic_seconds())
+
+    def _tell(self, job: JobId, end: machine.PodExited) -> None:
+        """Write the event of a pod that has ended though its job needed it."""
+        reason = NODE_LOST_EVENT if end.cause is EndCause.NODE_LOST else "Error"
+        if end.is_disruption:
+            reason = DISRUPTION_EVENT
+        self._transitions.tell(job, reason, f"{end.pod} {end.reason}", subject=end.pod)

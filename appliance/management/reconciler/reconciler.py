@@ -79,6 +79,8 @@ class ReconcilerOptions:
             next management goes on from what is committed.
         on_refused: Called once the database takes writes again after it had refused a turn.
         hooks: What others decide or want to know of jobs.
+        requeues_disrupted: Whether a job whose pod was taken away goes back into the queue, if it
+            can, in place of failing.
     """
 
     policy: Policy
@@ -87,6 +89,7 @@ class ReconcilerOptions:
     on_lost: Callable[[], None]
     on_refused: Callable[[], None]
     hooks: Hooks
+    requeues_disrupted: bool
 
 
 class Reconciler:
@@ -159,6 +162,7 @@ class Reconciler:
             state=state,
             clock=clock,
             waits=mailbox.pod_waits,
+            requeues_disrupted=options.requeues_disrupted,
         )
         self._admissions = self._make_admissions(mailbox)
         self._timed = TimedWork(

@@ -12,15 +12,13 @@ from appliance.cluster.launcher import PodExit, Survivor
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import PodName, Role, pod_name
+from appliance.core.pods.end_cause import EndCause
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.verdicts import Verdict
 
 _STARTING = (Phase.SCHEDULED, Phase.INITIALIZING)
 
-NODE_LOST = "was lost: "
-"""In a job's message: not the job or a pod is at fault, what its pods ran on was lost."""
-
-LOST_REASON = f"{NODE_LOST}its launcher ended while management was away"
+_LOST = "was lost: its launcher ended while management was away"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,8 @@ def resume(job: JobRecord, survivor: Survivor | None) -> Resumption:
         pod=pod_name(job.id, role, 0),
         role=role,
         exit_code=137,
-        reason=LOST_REASON,
+        reason=_LOST,
+        cause=EndCause.NODE_LOST,
     )
     return Resumption(state=state, pids={}, events=(lost, machine.Stopped()))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from appliance.core.clock import Clock
-from appliance.core.cluster.drivers import PREEMPTED_EVENT
+from appliance.core.cluster.drivers import PREEMPTED_EVENT, PREEMPTION_EVENT
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.ids import JobId, Role
@@ -36,8 +36,8 @@ class Hooks:
     """Callbacks to other services about changes of jobs.
 
     Attributes:
-        pod_lost: Asked, of a driver whose pod has ended with an exit code and in words, why it is
-            started again; answers with nothing if it is not.
+        pod_lost: Asked, of a driver whose pod has ended badly, why it is started again; answers
+            with nothing if it is not.
         script_ended: Told, with how, of each driver whose pod has ended badly, and with it its
             script: once that is committed, and before it is started again.
         held_from_start: Asked, of each new job that nobody holds, what holds it; answers with
@@ -45,7 +45,7 @@ class Hooks:
         job_ended: Told of each job that has ended, once that is committed; must not wait.
     """
 
-    pod_lost: Callable[[JobRecord, int, str], str] = field(default=lambda *_: "")
+    pod_lost: Callable[[JobRecord, machine.PodExited], str] = field(default=lambda *_: "")
     script_ended: Callable[[JobRecord, str], None] = field(default=lambda *_: None)
     held_from_start: Callable[[JobRecord], str] = field(default=lambda _: "")
     job_ended: Callable[[JobId], None] = field(default=lambda _: None)
@@ -159,7 +159,7 @@ class TransitionEffects:
             self._turn.after_commit(lambda: self._hooks.script_ended(driver, reason))
             self.tell(live.job.id, PREEMPTED_EVENT, f"the script is {reason}")
         else:
-            self.tell(live.job.id, "Preempted", reason)
+            self.tell(live.job.id, PREEMPTION_EVENT, reason)
         self.apply(live.job.id, machine.Preempted(message=reason))
 
     def set_limit(self, live: Live, *, elapsed_seconds: float) -> None:
@@ -193,7 +193,7 @@ class TransitionEffects:
             return end
         driver = live.job
         self._turn.after_commit(lambda: self._hooks.script_ended(driver, end.reason))
-        return replace(end, revival=self._hooks.pod_lost(live.job, end.exit_code, end.reason))
+        return replace(end, revival=self._hooks.pod_lost(live.job, end))
 
     def _act(self, live: Live, action: machine.Effect) -> None:
         job = live.job.id

@@ -15,6 +15,11 @@ _OF_COORDINATOR = {
 }
 """What ends a pod, by its exit code, that is well itself."""
 
+HOW_TO_GO_ON = (
+    "Submit it again from its last checkpoint; runs submitted with `csctl submit` are started "
+    "again by themselves."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -64,6 +69,11 @@ def lost_pod_verdict(job: JobId, pod: PodName, role: Role, exit_code: int, reaso
         f"job has failed because total 1 replica(s) failed, first failed pods: [{pod}]: {reason}"
     )
     return Verdict(phase=Phase.FAILED, message=message, is_inferred=True)
+
+
+def with_advice(verdict: Verdict) -> Verdict:
+    """Return a verdict that also says how a run goes on that did nothing wrong."""
+    return replace(verdict, message=f"{verdict.message}. {HOW_TO_GO_ON}")
 
 
 def with_reason(verdict: Verdict, reason: str) -> Verdict:

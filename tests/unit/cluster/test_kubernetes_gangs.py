@@ -17,6 +17,7 @@ from appliance.cluster.kubernetes.object_kinds import CONFIG_MAP, POD, SECRET, S
 from appliance.cluster.kubernetes.options import UserVolume
 from appliance.core.errors import ClusterError
 from appliance.core.ids import Role
+from appliance.core.pods.end_cause import EndCause
 from appliance.core.pods.pod_options import DriverPodOptions, PodOptions
 from appliance.core.pods.pod_spec import PodSpec
 from tests.support.kube_jobs import make_gang, make_options
@@ -175,51 +176,17 @@ def test_a_pod_without_a_container_ended_for_its_node_s_reason(record, options):
         gang, seen(gang, weight_0={"phase": "Failed", "reason": "Evicted"}), options
     ).exits
     assert end.reason == "exited with code 137 (killed by signal 9): Evicted"
+    assert end.cause is EndCause.OVER_LIMIT
+    assert not end.cause.is_disruption
 
 
-def disrupted(gang, name, reason, message="", **fields):
-    body = pod(gang, name, **fields)
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
-    body["status"]["conditions"] = [condition]
-    return body
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        ("EvictionByEvictionAPI", "it was evicted, as by a drain of its node"),
-        ("PreemptionByScheduler", "the scheduler has preempted it for a more urgent pod"),
-        ("DeletionByTaintManager", "its node has a taint that it does not bear"),
-        ("SomethingNew", "SomethingNew: said why"),
-    ],
-)
-def test_a_pod_that_others_take_away_says_who_before_it_has_ended(record, options, reason, words):
-    gang = gang_of(record, started=True)
-    name = f"{gang.job}-weight-0"
-    there = seen(gang)
-    there.pods[name] = disrupted(gang, name, reason, "said why", phase="Running", deleting=NOW)
-    (end,) = gangs.decide(gang, there, options).exits
-    assert (end.pod, end.exit_code) == (name, 143)
-    assert words in end.reason
-    there.pods[name] = disrupted(gang, name, reason, "said why", phase="Failed", code=137)
-    (end,) = gangs.decide(gang, there, options).exits
-    assert words in end.reason
-
-
-def test_a_server_that_knows_no_disruptions_tells_that_others_delete_a_pod(record, options):
+def test_a_pod_that_others_take_away_has_ended_before_it_has(record, options):
     gang = gang_of(record, started=True)
     there = seen(gang, weight_0={"phase": "Running", "deleting": NOW})
     (end,) = gangs.decide(gang, there, options).exits
+    assert (end.pod, end.exit_code) == (f"{gang.job}-weight-0", 143)
+    assert end.cause is EndCause.DELETED
     assert "it was deleted, and not by the appliance" in end.reason
-
-
-def test_a_pod_that_takes_too_much_memory_says_how_much_it_had(record, options):
-    gang = gang_of(record, started=True)
-    there = seen(gang, weight_0={"phase": "Failed", "code": 137, "reason": "OOMKilled"})
-    (container,) = there.pods[f"{gang.job}-weight-0"]["spec"]["containers"]
-    container["resources"]["limits"] = {"memory": "8Gi"}
-    (end,) = gangs.decide(gang, there, options).exits
-    assert end.reason.endswith("OOMKilled: it took more than its limit of 8Gi of memory")
 
 
 def test_what_a_container_printed_last_is_told_without_tokens(record, options):
@@ -244,8 +211,10 @@ def test_a_pod_that_does_not_start_in_time_fails_with_the_kubelet_s_reason(recor
     waiting = {"reason": "ErrImagePull", "message": "no such image"}
     name = f"{gang.job}-chief-1"
     there.pods[name]["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
-    ends = {end.pod: end.reason for end in gangs.decide(gang, there, options).exits}
-    assert "has not started within 300 seconds (ErrImagePull: no such image)" in ends[name]
+    ends = {end.pod: end for end in gangs.decide(gang, there, options).exits}
+    assert "has not started within 300 seconds (ErrImagePull: no such image)" in ends[name].reason
+    assert ends.pop(name).cause is EndCause.IMAGE
+    assert {end.cause for end in ends.values()} == {EndCause.NOT_STARTED}
 
 
 def test_a_stopping_gang_ends_its_pods_and_gives_up_on_a_lost_node(record, options):

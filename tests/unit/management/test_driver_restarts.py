@@ -1,20 +1,32 @@
 """When a detached run's script is started again, from what is kept of the run."""
 
+import pytest
+
 from appliance.core.cluster.drivers import (
+    DISRUPTION_EVENT,
+    NODE_LOST_EVENT,
     POD_LOST_EVENT,
+    PREEMPTION_EVENT,
     DriverSpec,
     FailureCategory,
     RestartPolicy,
 )
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import EventRecord
+from appliance.core.ids import PodName, Role
+from appliance.core.pods.end_cause import EndCause
 from appliance.management.jobs.driver_restarts import DriverRestarts
+from appliance.management.reconciler.job_machine import PodExited
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.resumption import NODE_LOST
 from tests.support.management import new_job, opened_state
 
 POD = RestartPolicy(on=(FailureCategory.POD,), limit=1)
-KILLED = "was killed by signal 9"
+
+
+def pod_end(exit_code=137, **changes):
+    name = PodName("wsjob-d-driver-0")
+    reason = f"exited with code {exit_code}"
+    return PodExited(pod=name, role=Role.DRIVER, exit_code=exit_code, reason=reason, **changes)
 
 
 def make_driver(state, restart=POD):
@@ -25,19 +37,17 @@ def make_driver(state, restart=POD):
     return driver
 
 
-def preempt(state, job):
-    event = EventRecord(
-        job=job, at=state.clock.now(), reason="Preempted", message="preempted by u", subject=job
-    )
+def tell(state, job, reason, message):
+    event = EventRecord(job=job, at=state.clock.now(), reason=reason, message=message, subject=job)
     state.jobs.add_event(event)
 
 
 def test_a_lost_pod_is_started_again_as_often_as_the_policy_says(tmp_path):
     with opened_state(tmp_path) as state:
         driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
-        assert "category pod" in restarts.pod_lost(driver, 137, KILLED)
+        assert "category pod" in restarts.pod_lost(driver, pod_end())
         assert restarts.count(driver.id) == 1
-        assert restarts.pod_lost(driver, 137, KILLED) == ""
+        assert restarts.pod_lost(driver, pod_end()) == ""
         assert restarts.count(driver.id) == 1
 
 
@@ -45,14 +55,7 @@ def test_a_pod_whose_end_its_launcher_has_not_told_is_lost_by_its_coordinators_w
     with opened_state(tmp_path) as state:
         driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
         member = state.jobs.create(new_job("wsjob-1"))
-        lost = EventRecord(
-            job=member.id,
-            at=state.clock.now(),
-            reason=POD_LOST_EVENT,
-            message="it ended",
-            subject="p",
-        )
-        state.jobs.add_event(lost)
+        tell(state, member.id, POD_LOST_EVENT, "it ended")
         decision, count = restarts.ended(driver.id, 1)
         assert (decision.is_wanted, count) == (True, 1)
         assert "it ended" in decision.reason
@@ -61,7 +64,38 @@ def test_a_pod_whose_end_its_launcher_has_not_told_is_lost_by_its_coordinators_w
 def test_a_lost_node_is_another_category_than_a_lost_pod(tmp_path):
     with opened_state(tmp_path) as state:
         driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
-        assert restarts.pod_lost(driver, 137, f"{NODE_LOST}no answer") == ""
+        assert restarts.pod_lost(driver, pod_end(cause=EndCause.NODE_LOST)) == ""
+
+
+def test_a_node_that_a_job_of_the_script_has_lost_is_known_by_its_event(tmp_path):
+    with opened_state(tmp_path) as state:
+        driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
+        member = state.jobs.create(new_job("wsjob-1"))
+        tell(state, member.id, NODE_LOST_EVENT, "wsjob-1-coordinator-0 was lost")
+        decision, _ = restarts.ended(driver.id, 1)
+        assert not decision.is_wanted
+        assert "category node: wsjob-1-coordinator-0 was lost" in decision.reason
+
+
+@pytest.mark.parametrize("whose", ["its own pod", "a pod of its script's job"])
+def test_a_disrupted_run_is_started_again_without_a_policy_and_without_being_counted(
+    tmp_path, whose
+):
+    with opened_state(tmp_path) as state:
+        driver = make_driver(state, RestartPolicy())
+        restarts = DriverRestarts(state, Mailbox())
+        for number in range(1, 4):
+            if whose == "its own pod":
+                drained = pod_end(143, cause=EndCause.DRAINED, is_disruption=True)
+                assert "wsjob-d-driver-0 exited with code 143" in restarts.pod_lost(driver, drained)
+            else:
+                member = state.jobs.create(new_job(f"wsjob-{number}"))
+                tell(state, member.id, DISRUPTION_EVENT, "wsjob-1-chief-0 was evicted")
+                decision, _ = restarts.ended(driver.id, 1)
+                assert (decision.is_wanted, decision.is_counted) == (True, False)
+            assert restarts.count(driver.id) == number
+            state.clock.advance(1.0)
+        assert restarts.pod_lost(driver, pod_end(143, cause=EndCause.DRAINED)) == ""
 
 
 def test_a_pod_that_passes_on_how_its_script_has_ended_is_not_lost(tmp_path):
@@ -69,7 +103,7 @@ def test_a_pod_that_passes_on_how_its_script_has_ended_is_not_lost(tmp_path):
         driver, restarts = make_driver(state), DriverRestarts(state, Mailbox())
         decision, count = restarts.ended(driver.id, 7)
         assert (decision.is_wanted, count) == (False, 0)
-        assert restarts.pod_lost(driver, 7, "exited with code 7") == ""
+        assert restarts.pod_lost(driver, pod_end(7)) == ""
 
 
 def test_a_preempted_run_is_started_again_without_a_policy_and_without_being_counted(tmp_path):
@@ -78,7 +112,7 @@ def test_a_preempted_run_is_started_again_without_a_policy_and_without_being_cou
         restarts = DriverRestarts(state, Mailbox())
         for number in range(1, 4):
             member = state.jobs.create(new_job(f"wsjob-{number}"))
-            preempt(state, member.id)
+            tell(state, member.id, PREEMPTION_EVENT, "preempted by u")
             decision, count = restarts.ended(driver.id, 1)
             assert (decision.is_wanted, count) == (True, number)
             assert f"wsjob-{number} was preempted by u" in decision.reason

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from appliance.core.cluster.jobs import JobType, Phase, may_follow
 from appliance.core.ids import JobId, PodName, Role
+from appliance.core.pods.end_cause import EndCause
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.job_machine import (
     Admitted,
@@ -31,6 +32,7 @@ from appliance.management.reconciler.job_machine import (
     TimeElapsed,
     Unexpected,
 )
+from appliance.management.reconciler.verdicts import HOW_TO_GO_ON
 
 ADMITTED = Admitted(systems=("s0",))
 TO_RUNNING = (ADMITTED, Launched(), CoordinatorReady())
@@ -248,6 +250,36 @@ def test_a_preempted_job_that_its_client_ends_tells_of_both():
     assert state.verdict.message == "preempted by u; then its client ended it: lost it"
 
 
+def disruption(role=Role.CHIEF):
+    return replace(pod_exit(role, 143), cause=EndCause.DRAINED, is_disruption=True)
+
+
+@pytest.mark.parametrize("type_", [JobType.COMPILE, JobType.EXECUTE])
+@pytest.mark.parametrize("started", [(ADMITTED,), (ADMITTED, Launched())])
+@pytest.mark.parametrize("role", [Role.COORDINATOR, Role.CHIEF])
+def test_a_disrupted_job_whose_client_has_no_coordinator_yet_is_queued_again(type_, started, role):
+    state, actions = run(*started, disruption(role), type_=type_)
+    assert actions == (StopPods(),)
+    state, actions = machine.transition(state, CoordinatorReady())
+    assert actions == ()  # too late: no client is to find it
+    state, (entered,) = machine.transition(state, Stopped())
+    assert state == machine.JobState(job=state.job, type=type_, phase=Phase.QUEUED)
+    assert f"wsjob-x-{role.value}-0 exited with code 143" in entered.message
+
+
+def test_a_disrupted_job_that_its_client_works_with_fails_and_the_client_is_told_how_to_go_on():
+    state, (entered, told, _) = run(*TO_RUNNING, disruption())
+    assert state.phase is Phase.FAILING
+    assert (told.is_failure, told.is_preemption) == (True, True)
+    assert "wsjob-x-chief-0" in told.reason
+    state, (entered, stop) = run(*TO_RUNNING, disruption(Role.COORDINATOR))
+    assert stop == StopPods()
+    assert "wsjob-x-coordinator-0" in entered.message
+    assert entered.message.endswith(HOW_TO_GO_ON)
+    state, _ = run(ADMITTED, CoordinatorReady(), disruption())
+    assert state.phase is Phase.FAILING
+
+
 def test_a_drivers_pod_that_is_lost_and_revived_goes_back_into_the_queue():
     lost = replace(pod_exit(Role.DRIVER), revival="the pod was lost")
     state, actions = run(ADMITTED, Launched(), lost, type_=JobType.DRIVER)
@@ -291,6 +323,7 @@ EVENTS = st.sampled_from(
         Stopped(),
         *(Reported(phase=phase, message="m") for phase in Phase),
         *(pod_exit(role, code) for role in Role for code in (0, 1, 137)),
+        *map(disruption, Role),
         *(end(phase) for phase in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)),
     ]
 )

@@ -23,7 +23,7 @@ def test_what_a_lost_driver_s_script_has_submitted_ends_before_it_is_started_aga
 ):
     with opened_state(tmp_path, SystemClock()) as state:
         harness = Harness(
-            state, make_model(state, num_systems=2), pod_lost=lambda job, code, reason: revival
+            state, make_model(state, num_systems=2), pod_lost=lambda job, end: revival
         )
         harness.reconciler.start()
         driver = harness.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))

@@ -296,7 +296,7 @@ def test_nothing_is_lost_of_more_than_one_turn_takes(tmp_path):
 def test_a_driver_brought_back_after_its_launcher_was_lost_is_not_stopped_again(tmp_path):
     with opened_state(tmp_path, SystemClock()) as state:
         harness = Harness(
-            state, make_model(state, num_systems=2), pod_lost=lambda job, code, reason: "again"
+            state, make_model(state, num_systems=2), pod_lost=lambda job, end: "again"
         )
         harness.reconciler.start()
         driver = harness.submit(new_job("wsjob-d", type=JobType.DRIVER, num_systems=0))

@@ -1,0 +1,88 @@
+"""What ended a pod, as a value and in words, from its status alone."""
+
+import pytest
+
+from appliance.cluster.kubernetes.pod_words import DELETED, End, end_of
+from appliance.core.pods.end_cause import EndCause
+
+
+def pod(*, deleting=False, limit="", **status):
+    metadata = {"name": "p", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})}
+    container = {"resources": {"limits": {"memory": limit}}} if limit else {}
+    return {"metadata": metadata, "spec": {"containers": [container]}, "status": status}
+
+
+def terminated(code, reason="Error", message=""):
+    ended = {"exitCode": code, "reason": reason, "message": message}
+    return [{"state": {"terminated": ended}}]
+
+
+def disruption(reason, status="True"):
+    return [{"type": "DisruptionTarget", "status": status, "reason": reason, "message": "why"}]
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "words"),
+    [
+        ("EvictionByEvictionAPI", EndCause.DRAINED, "it was evicted, as by a drain of its node"),
+        ("PreemptionByScheduler", EndCause.PREEMPTED, "preempted it for a more urgent pod"),
+        ("PreemptionByKubeScheduler", EndCause.PREEMPTED, "preempted it for a more urgent pod"),
+        ("DeletionByTaintManager", EndCause.TAINTED, "has a taint that it does not bear"),
+        ("DeletionByPodGC", EndCause.NODE_LOST, "its node is gone"),
+        ("TerminationByKubelet", EndCause.ENDED_BY_NODE, "its node has ended it"),
+        ("SomethingNew", EndCause.DISRUPTED, "SomethingNew: why"),
+    ],
+)
+def test_a_disruption_says_who_whether_the_pod_has_ended_or_not(reason, cause, words):
+    conditions = disruption(reason)
+    for end in (
+        end_of(pod(phase="Running", conditions=conditions, deleting=True)),
+        end_of(pod(phase="Failed", conditions=conditions, containerStatuses=terminated(137))),
+        end_of(pod(phase="Failed", conditions=conditions)),
+    ):
+        assert end.cause is cause
+        assert cause.is_disruption
+        assert words in end.words
+        assert end.exit_code in (137, 143)
+
+
+def test_a_disruption_that_did_not_come_to_it_is_none():
+    running = pod(phase="Running", conditions=disruption("EvictionByEvictionAPI", "False"))
+    assert end_of(running) is None
+
+
+def test_a_server_that_knows_no_disruptions_tells_that_others_delete_a_pod():
+    end = end_of(pod(phase="Running", deleting=True))
+    assert end == End(exit_code=143, cause=EndCause.DELETED, words=DELETED)
+    assert end.cause.is_disruption
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("Evicted", EndCause.OVER_LIMIT),
+        ("NodeShutdown", EndCause.ENDED_BY_NODE),
+        ("NodeLost", EndCause.NODE_LOST),
+        ("UnexpectedAdmissionError", EndCause.UNKNOWN),
+        ("", EndCause.UNKNOWN),
+    ],
+)
+def test_a_pod_without_a_container_ended_for_the_reason_of_its_status(reason, cause):
+    end = end_of(pod(phase="Failed", reason=reason))
+    assert (end.exit_code, end.cause, end.words) == (137, cause, reason)
+
+
+def test_a_pod_that_takes_too_much_memory_says_how_much_it_had():
+    statuses = terminated(137, "OOMKilled")
+    end = end_of(pod(phase="Failed", containerStatuses=statuses, limit="8Gi"))
+    assert end.words == "OOMKilled: it took more than its limit of 8Gi of memory"
+    assert end.cause is EndCause.OUT_OF_MEMORY
+    assert not end.cause.is_disruption
+    assert end_of(pod(phase="Failed", containerStatuses=statuses)).words == "OOMKilled"
+
+
+def test_a_program_that_ends_by_itself_tells_its_last_line():
+    failed = pod(phase="Failed", containerStatuses=terminated(1, message="one\ntwo\n"))
+    assert end_of(failed) == End(exit_code=1, cause=EndCause.PROCESS, words="two")
+    done = pod(phase="Succeeded", containerStatuses=terminated(0, "Completed"))
+    assert end_of(done) == End(exit_code=0, cause=EndCause.PROCESS)
