@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -17,6 +19,22 @@ from tests.support.rest import mint
 
 pytestmark = pytest.mark.browser
 
+WRITTEN = """
+    window.written = new Map();  // what stands on each canvas: text, and where it begins and ends
+    const draws = CanvasRenderingContext2D.prototype;
+    const {clearRect, fillText} = draws;
+    draws.clearRect = function (...box) {
+        window.written.set(this.canvas, []);
+        return clearRect.apply(this, box);
+    };
+    draws.fillText = function (text, x, y, ...rest) {
+        const before = {center: 0.5, right: 1, end: 1}[this.textAlign] ?? 0;
+        const wide = this.measureText(text).width, from = x - before * wide;
+        const isUpright = this.getTransform().b === 0;
+        window.written.get(this.canvas)?.push({text, y, from, to: from + wide, isUpright});
+        return fillText.call(this, text, x, y, ...rest);
+    };
+"""
 SYSTEMS = ("systemf0", "systemf1", "systemf2")
 
 
@@ -82,6 +100,35 @@ def test_a_job_shows_its_training(trained: tuple[str, str], opener: Opener) -> N
     with page.expect_download() as download:
         page.get_by_role("link", name="Chrome trace").click()
     assert "traceEvents" in Path(download.value.path()).read_text()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_stands_at_an_axis_does_not_overlap(
+    trained: tuple[str, str], opener: Opener, width: int
+) -> None:
+    root, job = trained
+    watched = opener(root, viewport={"width": width, "height": 900})
+    watched.page.add_init_script(WRITTEN)
+    for path in ("/", f"/jobs/{job}"):
+        page = watched.open(path)
+        expect(page.locator(".chart canvas").first).to_be_visible()
+        page.wait_for_function("[...written.values()].some(each => each.length)")
+        charts = page.evaluate("[...written.values()].filter(each => each.length)")
+        for chart in charts:
+            across = ticks_of_the_axis_below(chart)
+            assert len(across) >= 3, (path, chart)
+            assert [
+                pair for pair in pairwise(across) if pair[1]["from"] < pair[0]["to"] + 4
+            ] == [], path
+
+
+def ticks_of_the_axis_below(chart: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the topmost line of numbers below what is drawn, from left to right."""
+    upright = [each for each in chart if each["isUpright"] and each["text"]]
+    rows = {each["y"] for each in upright}
+    lines = [[each for each in upright if each["y"] == row] for row in sorted(rows)]
+    below = next(line for line in lines if len({each["from"] for each in line}) > 1)
+    return sorted(below, key=lambda each: each["from"])
 
 
 def test_layer_steps_are_walked_through(trained: tuple[str, str], opener: Opener) -> None:
