@@ -88,6 +88,18 @@ def test_a_finished_job_shows_simulated_time(appliance: Appliance, tmp_path: Pat
     assert "for 5 steps on 2 system(s)" in event["message"]
     (chief, _) = [pod for pod in job["pods"] if pod["role"] == "chief"]
     assert chief["readings"]["wsc_csx_simulated_step_seconds"] == pytest.approx(step, rel=1e-4)
+    check_logs(appliance, name)
+
+
+def check_logs(appliance: Appliance, job: str) -> None:
+    """Logs of any pod are text, and the JSON that is kept on request."""
+    for command in (("logs", job), ("logs", job, "--pod", "weight-0"), ("attach", job)):
+        kept = appliance.csctl(*command, "--json").splitlines()
+        ours = [json.loads(line) for line in kept if line.startswith("{")]
+        text = appliance.csctl(*command)
+        assert ours, command
+        assert [each for each in ours if each["message"] not in text] == []
+        assert re.search(r"^\{", text, re.M) is None, command
 
 
 def test_each_session_keeps_its_readings_profile_and_picture(
