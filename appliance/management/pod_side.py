@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from appliance.cluster.launcher import Launcher
 from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.cluster.records import JobRecord
+from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.inventory import this_node
 from appliance.management.cluster.node_pool import NodePool
 from appliance.management.foundation import Foundation
@@ -37,6 +38,10 @@ class PodSide:
     def held_from_start(self, job: JobRecord) -> str:
         """Return what holds a new job that nobody else holds; empty for nothing."""
         return self.kubernetes.held_from_start(job) if self.kubernetes is not None else ""
+
+    def namespace_of(self, job: JobRecord | JobLine) -> str:
+        """Return the Kubernetes namespace that a job is in; empty if it is in none."""
+        return self.kubernetes.namespace_of(job) if self.kubernetes is not None else ""
 
     @property
     def requeues_disrupted(self) -> bool:

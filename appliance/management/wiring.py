@@ -172,7 +172,7 @@ def _make_services(
         max_drivers=options.queue.max_drivers,
         is_any_user=pods.kubernetes is not None,
     )
-    jobs = _make_jobs(foundation, place)
+    jobs = _make_jobs(foundation, pods, place)
     inventory = Inventory(state, model, pods.nodes)
     exports = LogExports(
         state, options.data_dir / "exports", clock, compile_root=options.compile_root
@@ -227,7 +227,7 @@ def _make_single_sign_on(foundation: Foundation, place: Place) -> SingleSignOn |
     return open_single_sign_on(file, root, foundation.access, foundation.clock) if file else None
 
 
-def _make_jobs(foundation: Foundation, place: Place) -> JobService:
+def _make_jobs(foundation: Foundation, pods: PodSide, place: Place) -> JobService:
     return JobService(
         foundation.state,
         foundation.mailbox,
@@ -235,6 +235,7 @@ def _make_jobs(foundation: Foundation, place: Place) -> JobService:
         compile_root=foundation.options.compile_root,
         watch=foundation.watch,
         shared_address=place.one_port,
+        namespace_of=pods.namespace_of,
     )
 
 

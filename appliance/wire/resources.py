@@ -72,10 +72,13 @@ def job(
     pods: Iterable[PodRecord] = (),
     events: Iterable[EventRecord] = (),
     dashboard: str = "",
+    namespace: str = "",
     pending: pb.JobPendingStatus | None = None,
     readings: Mapping[str, str] = MappingProxyType({}),
 ) -> pb.Job:
     """Return a job as a resource; its readings become properties.
+
+    So does its Kubernetes namespace: `meta.namespace` is its session.
 
     Its parts are written in place: to make them first would copy each once more, for hundreds of
     jobs of a list.
@@ -83,7 +86,8 @@ def job(
     pods = list(pods)
     found = pb.Job()
     times = time_properties(pods) if pods else {}
-    _describe(found.meta, record, dashboard, {**times, **readings})
+    named = {"dashboard": dashboard, "namespace": namespace, "message": record.message}
+    _describe(found.meta, record, {**named, **times, **readings})
     spec, user = found.spec, record.user
     spec.user.uid, spec.user.gid, spec.user.username = user.uid, user.gid, user.name
     spec.type = record.type.value
@@ -104,14 +108,14 @@ def job(
 
 
 def _describe(
-    meta: pb.ObjectMeta, record: JobRecord | JobLine, dashboard: str, times: Mapping[str, str]
+    meta: pb.ObjectMeta, record: JobRecord | JobLine, properties: Mapping[str, str]
 ) -> None:
     meta.type, meta.name = "job", record.id
     meta.namespace, meta.workflow = record.session, record.workflow
     _set_time(meta.create_time, record.created_at)
     for key, value in record.labels.items():
         meta.labels[key] = value
-    for key, value in {"dashboard": dashboard, "message": record.message, **times}.items():
+    for key, value in properties.items():
         if value:
             meta.properties[key] = value
 

@@ -12,6 +12,8 @@ from protos.csctl.resources_pb2 import Job, JobStatus
 # Keys of meta.properties.
 _DASHBOARD = "dashboard"
 _MESSAGE = "message"
+NAMESPACE = "namespace"
+"""Of Kubernetes: a job's `meta.namespace` is its session."""
 
 _NUM_BUCKET_VALUES = 100
 
@@ -37,6 +39,11 @@ def job_columns(now: dt.datetime) -> tuple[Column[Job], ...]:
         Column(
             header="PROGRESS",
             cell=lambda job: progress_text(job.meta.properties) or NOT_APPLICABLE,
+            is_wide=True,
+        ),
+        Column(
+            header="NAMESPACE",
+            cell=lambda job: job.meta.properties.get(NAMESPACE, "") or NOT_APPLICABLE,
             is_wide=True,
         ),
         Column(header="REASON", cell=reason, is_wide=True),

@@ -135,6 +135,7 @@ def test_all_of_a_job_of_a_mapped_session_is_in_its_namespace(harness, own, team
         wait_until(lambda: len(nodes.started) == 2, seconds=120, what="running pods")
         assert of_jobs(team) == {"wsjobs", "pods", "secrets", "configmaps", "serviceaccounts"}
         assert of_jobs(own) == set()
+        assert harness.wsjobs.namespace_of(harness.jobs.load(job)) == team.namespace
         harness.jobs.end(job, Phase.SUCCEEDED, "done")
         wait_for_status(team, job, phase="SUCCEEDED", session="research")
         wait_until(lambda: of_jobs(team) == {"wsjobs"}, seconds=120, what="the end of all else")
@@ -143,9 +144,10 @@ def test_all_of_a_job_of_a_mapped_session_is_in_its_namespace(harness, own, team
 
 def test_jobs_of_other_sessions_stay_in_the_release_s_namespace(harness, own, team):
     with FakeNodes(own) as nodes:
-        harness.submit(new_job("wsjob-a"))
+        job = harness.submit(new_job("wsjob-a"))
         wait_until(lambda: len(nodes.started) == 2, seconds=120, what="running pods")
         assert of_jobs(team) == set()
+        assert harness.wsjobs.namespace_of(harness.jobs.load(job)) == own.namespace
 
 
 def test_a_job_that_runs_when_its_session_gets_a_namespace_ends_where_it_began(
@@ -158,9 +160,16 @@ def test_a_job_that_runs_when_its_session_gets_a_namespace_ends_where_it_began(
             wait_until(lambda: len(nodes.started) == 2, seconds=120, what="running pods")
             wait_for_status(own, job, phase="INITIALIZING")
         with running_kube_harness(tmp_path, api, options) as after:
+            assert after.wsjobs.namespace_of(after.jobs.load(job)) == own.namespace
             after.jobs.end(job, Phase.SUCCEEDED, "done")
             wait_for_status(own, job, phase="SUCCEEDED")
             wait_until(lambda: of_jobs(own) == {"wsjobs"}, seconds=120, what="the end of its pods")
+            own.delete(WSJOB, job)
+            wait_until(
+                lambda: after.wsjobs.namespace_of(after.jobs.load(job)) == "",
+                seconds=120,
+                what="a job that is in no namespace any more",
+            )
     assert of_jobs(team) == set()
 
 

@@ -310,6 +310,8 @@ class Job(JobSummary):
     """The state of what can be edited, as in the ETag."""
     dashboard: str
     """Address of its page."""
+    namespace: str
+    """Kubernetes namespace that it is in; empty if it is in none, as after its wsjob has gone."""
     client_workdir: str
     artifact_dir: str
     workers_per_system: int
@@ -334,6 +336,7 @@ class Job(JobSummary):
         progress: Progress | None,
         num_run_sessions: int,
         dashboard: str,
+        namespace: str,
     ) -> "Job":
         """Return a job with all that belongs to it."""
         job = view.job
@@ -356,6 +359,7 @@ class Job(JobSummary):
             ended_at=job.ended_at,
             mark=mark_of(job),
             dashboard=dashboard,
+            namespace=namespace,
             client_workdir=job.client_workdir,
             artifact_dir=job.artifact_dir,
             workers_per_system=job.workers_per_system,

@@ -305,6 +305,7 @@ def _job(view: JobView, services: Services) -> Job:
         num_run_sessions=sessions.count(view.job.id),
         waiting=services.queue.find(view.job.id),
         dashboard=services.jobs.dashboard(view.job.id),
+        namespace=services.jobs.namespace_of(view.job),
     )
 
 

@@ -11,7 +11,7 @@ from appliance.core.cluster.records import CoordinatorAddress, EventRecord, JobR
 from appliance.core.cluster.run import Point, RunSession
 from appliance.core.errors import ConflictError, UserError
 from appliance.core.ids import JobId
-from appliance.core.queries.job_filter import JobFilter
+from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.jobs.run_sessions import RunSessions
@@ -83,9 +83,11 @@ class JobService:
         compile_root: The compile cache.
         watch: Told of new readings.
         shared_address: host:port by which clients reach every coordinator; empty if each has one.
+        namespace_of: Returns the Kubernetes namespace that a job is in; empty if it is in none.
 
     Attributes:
         pod_waits: Why pods of a job that were launched do not run yet, by job.
+        namespace_of: See above.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class JobService:
         compile_root: Path,
         watch: JobWatch,
         shared_address: str = "",
+        namespace_of: Callable[[JobRecord | JobLine], str] = lambda _: "",
     ) -> None:
         self._watch = watch
         self._compile_root = compile_root
@@ -105,6 +108,7 @@ class JobService:
         self.pod_waits: Mapping[JobId, str] = mailbox.pod_waits
         self._dashboard_root = dashboard_root
         self._shared_address = shared_address
+        self.namespace_of = namespace_of
         self.run_sessions = RunSessions(state, mailbox)
 
     async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:

@@ -12,6 +12,7 @@ from appliance.cluster.kubernetes.object_kinds import LEADER_LABEL, POD
 from appliance.cluster.kubernetes.options import KubernetesOptions, OnDrain, parse_options
 from appliance.core.clock import Clock
 from appliance.core.cluster.records import JobRecord
+from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.inventory import Inventory
 from appliance.management.cluster.system_service import SystemService
 from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
@@ -105,6 +106,10 @@ class KubernetesSide:
     def held_from_start(self, job: JobRecord) -> str:
         """Return what holds a new job that nobody else holds; empty for nothing."""
         return self._jobs.held_from_start(job)
+
+    def namespace_of(self, job: JobRecord | JobLine) -> str:
+        """Return where the wsjob of a job is, or will be; empty once it is gone."""
+        return self._jobs.namespace_of(job)
 
     @property
     def requeues_disrupted(self) -> bool:

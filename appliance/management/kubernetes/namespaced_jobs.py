@@ -17,6 +17,7 @@ from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.sessions import SessionRecord, SessionSpec
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId
+from appliance.core.queries.job_filter import JobLine
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.kubernetes.kueue import Kueue
 from appliance.management.kubernetes.session_namespaces import PROPERTY, SessionNamespaces
@@ -123,6 +124,12 @@ class NamespacedJobs:
         """Stop; pods and objects stay as they are, for the next management."""
         for place in self._places.values():
             place.close()
+
+    def namespace_of(self, job: JobRecord | JobLine) -> str:
+        """Return where the wsjob of a job is, or will be; empty once it is gone."""
+        if found := self._shown_in(job.id):
+            return found[0]
+        return "" if job.phase.is_terminal else self._namespaces.of_session(job.session)
 
     def _home_of(self, job: JobId) -> str:
         if len(self._places) == 1:

@@ -139,6 +139,7 @@ class ResourceViews:
                 resources.job(
                     job,
                     dashboard=self._jobs.dashboard(job.id),
+                    namespace=self._jobs.namespace_of(job),
                     pending=_pending(job, self._jobs.wait_of(job.id)) if with_pending else None,
                     readings=self._progress(job.id) if with_pending else {},
                 )
@@ -154,6 +155,7 @@ class ResourceViews:
             pods=view.pods,
             events=view.events,
             dashboard=self._jobs.dashboard(job),
+            namespace=self._jobs.namespace_of(view.job),
             pending=_pending(view.job, view.wait),
             readings=self._last_progress(view),
         )

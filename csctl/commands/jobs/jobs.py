@@ -18,6 +18,7 @@ from csctl.output.documents.output_formats import OutputFormat, Table
 from csctl.output.jobs import (
     FAILURE_COLUMNS,
     FINAL_PHASES,
+    NAMESPACE,
     POD_COLUMNS,
     job_columns,
     pods_of,
@@ -209,6 +210,8 @@ def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> st
     pods = tuple(pods_of(job))
     if pods:
         parts.append(render(POD_COLUMNS, pods, wide=wide, coloured=coloured))
+    if namespace := job.meta.properties.get(NAMESPACE):
+        parts.append(f"Namespace: {namespace}")
     if progress := progress_line(job.meta.properties):
         parts.append(progress)
     times = tuple(system_times(job.meta.properties))

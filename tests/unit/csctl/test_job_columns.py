@@ -38,6 +38,13 @@ def test_labels_are_sorted_and_systems_joined() -> None:
     assert cell(job, "SYSTEMS") == "s0,s1"
 
 
+def test_the_wide_list_has_the_kubernetes_namespace_beside_the_session() -> None:
+    job = make_job("a", session="research")
+    job.meta.properties["namespace"] = "team-research"
+    assert (cell(job, "SESSION"), cell(job, "NAMESPACE")) == ("research", "team-research")
+    assert cell(make_job("a"), "NAMESPACE") == "n/a"
+
+
 @pytest.mark.parametrize(
     ("text", "want"), [("299", "P2 (299)"), ("0", "P0 (0)"), ("P1 (199)", "P1 (199)"), ("", "")]
 )

@@ -60,6 +60,12 @@ def test_a_job_that_failed_shows_when_why_and_which_pod():
     assert [each.type for each in job.status.conditions] == ["Failed"]
 
 
+def test_a_job_s_kubernetes_namespace_is_a_property_beside_its_session():
+    job = resources.job(make_record(session="research"), namespace="team-research")
+    assert job.meta.namespace == "research"
+    assert dict(job.meta.properties) == {"namespace": "team-research"}
+
+
 def test_a_changed_record_differs_in_what_was_changed_alone():
     record = make_record()
     changed = record.changed({"phase": Phase.RUNNING, "num_starts": 1})

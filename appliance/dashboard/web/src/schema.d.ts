@@ -1551,6 +1551,8 @@ export interface components {
             mark: string;
             /** Message */
             message: string;
+            /** Namespace */
+            namespace: string;
             /** Num Run Sessions */
             num_run_sessions: number;
             /** Num Systems */
