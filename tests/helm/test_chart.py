@@ -215,12 +215,14 @@ def requests() -> Iterator[tuple[dict[str, Any], str]]:
     """Yield requests to change wsjobs, and a part of the refusal; empty for what is let through."""
     ada = {"uid": 1001, "name": "ada"}
     yield {"operation": "CREATE", "username": "oidc:ada", "user": ada}, ""
-    yield {"operation": "CREATE", "username": "ada", "user": ada}, "you are "
-    yield {"operation": "CREATE", "username": "oidc:bob", "user": ada}, "you are "
+    yield {"operation": "CREATE", "username": "ada", "user": ada}, "is not yours: you are ada"
+    yield {"operation": "CREATE", "username": "oidc:bob", "user": ada}, "you are oidc:bob"
     yield {"operation": "CREATE", "username": "oidc:ada", "user": ada | {"uid": 5}}, "uids"
     yield {"operation": "CREATE", "username": "oidc:bob", "user": {"uid": 5, "name": "bob"}}, "uids"
     yield {"operation": "CREATE", "username": "oidc:ada", "user": None}, "is missing"
     yield {"operation": "UPDATE", "username": "oidc:bob", "user": ada, "old": ada}, ""
+    suspended = {"suspend": True}
+    yield {"operation": "UPDATE", "username": "oidc:bob", "user": ada, "old": ada, **suspended}, ""
     yield {"operation": "UPDATE", "username": "oidc:bob", "user": None, "old": None}, ""
     changed = ada | {"uid": 5}
     wanted = "cannot be changed"
@@ -239,8 +241,9 @@ def test_the_admission_policy_lets_nobody_create_jobs_of_others(
     (policy,) = of_kind(made["admission"], "ValidatingAdmissionPolicy")
     (binding,) = of_kind(made["admission"], "ValidatingAdmissionPolicyBinding")
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    changes = {"suspend": True} if request_.get("suspend") else {}
     context = {
-        "object": wsjob_of(request_["user"]),
+        "object": {"spec": {**wsjob_of(request_["user"])["spec"], **changes}},
         "oldObject": wsjob_of(request_.get("old")),
         "request": {
             "operation": request_["operation"],
@@ -250,7 +253,7 @@ def test_the_admission_policy_lets_nobody_create_jobs_of_others(
     (condition,) = policy["spec"]["matchConditions"]
     assert cel.evaluate(condition["expression"], context) is True
     broken = [
-        each.get("message") or each["messageExpression"]
+        each.get("message") or cel.evaluate(each["messageExpression"], context)
         for each in policy["spec"]["validations"]
         if not cel.evaluate(each["expression"], context)
     ]

@@ -27,6 +27,8 @@ SPEC: dict[str, Any] = {
     "driver": {"command": ["a", "b"], "workingDir": "/w", "environment": {"A": "1"}},
     "priority": "P1",
     "labels": {"a": "1"},
+    "suspend": False,
+    "ttlSecondsAfterFinished": 5,
 }
 CHANGES: dict[str, Any] = {
     "type": "execute",
@@ -38,6 +40,8 @@ CHANGES: dict[str, Any] = {
     "driver": {"command": ["a"], "workingDir": "/w"},
     "priority": "P2",
     "labels": {},
+    "suspend": True,
+    "ttlSecondsAfterFinished": 9,
 }
 
 
@@ -57,6 +61,21 @@ def test_a_rule_names_each_field_that_cannot_change(name: str) -> None:
         without = {key: value for key, value in SPEC.items() if key != name}
         assert len(broken_rules(without, SPEC)) == len(broken_rules(SPEC, without)) == 1
         assert broken_rules(without, without) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(SPEC) - set(FIXED_FIELDS)))
+def test_what_is_not_fixed_may_change_come_and_go(name: str) -> None:
+    without = {key: value for key, value in SPEC.items() if key != name}
+    for edited in ({**SPEC, name: CHANGES[name]}, without):
+        assert broken_rules(edited, SPEC) == broken_rules(SPEC, edited) == []
+
+
+def test_every_field_of_a_spec_is_fixed_or_may_change() -> None:
+    (definition,) = [
+        each for each in read_definitions(CHART / "crds") if each["metadata"]["name"] == WSJOBS
+    ]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert set(schema["properties"]["spec"]["properties"]) == set(SPEC)
 
 
 @given(
