@@ -1,7 +1,6 @@
 """`appliance node`: be the agent of a node until told to end."""
 
 import hashlib
-import os
 import signal
 import socket
 import sys
@@ -14,6 +13,7 @@ import typer
 from appliance.cli.errors import clear_errors
 from appliance.cli.programs_to_run import program_of
 from appliance.cluster.agent import Agent, AgentOptions
+from appliance.cluster.node_cores import NodeCores
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.join_token import JoinToken
 from appliance.core.cluster.requirements import NODE_ROLES
@@ -52,7 +52,13 @@ def node(
     public_host: Annotated[
         str, typer.Option(help="What clients call it.", show_default="the address")
     ] = "",
-    cores: Annotated[int, typer.Option(help="CPU cores to use.", show_default="all")] = 0,
+    cores: Annotated[
+        int,
+        typer.Option(
+            help="CPU cores to use; nodes of one machine that do not name theirs share its cores.",
+            show_default="all",
+        ),
+    ] = 0,
     memory_gib: Annotated[float, typer.Option(help="Memory to use.", show_default="all")] = 0.0,
     orphan_seconds: Annotated[
         float, typer.Option(help="How long jobs go on while management is away.")
@@ -79,7 +85,7 @@ def node(
         address=own_address,
         public_host=public_host or own_address,
         roles=_roles(role or []),
-        num_cores=cores or len(os.sched_getaffinity(0)),
+        cores=NodeCores(num_cores=cores) if cores else NodeCores.of_this_process(),
         memory_bytes=int(memory_gib * _GIB) or psutil.virtual_memory().total,
         runtime_root=runtime_dir or _runtime_root(settings, join, own_name),
         orphan_seconds=orphan_seconds,

@@ -28,6 +28,7 @@ from appliance.cluster.launcher import (
     PodsWait,
     Survivor,
 )
+from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.process_launcher import PodPrograms, ProcessLauncher, ProcessOptions
 from appliance.core.clock import Clock
 from appliance.core.cluster.join_token import JoinToken
@@ -63,7 +64,7 @@ class AgentOptions:
         address: Address at which its pods listen, and are reached by those of other nodes.
         public_host: Name by which clients reach the coordinators among them; usually the address.
         roles: What its pods may be.
-        num_cores: CPU cores to share out among them.
+        cores: CPU cores to share out among them.
         memory_bytes: Memory that they may fill.
         runtime_root: Directory for sockets; at most 40 bytes long.
         orphan_seconds: How long pods go on without management, and without an agent.
@@ -76,7 +77,7 @@ class AgentOptions:
     address: str
     public_host: str
     roles: tuple[str, ...]
-    num_cores: int
+    cores: NodeCores
     memory_bytes: int
     runtime_root: Path
     orphan_seconds: float
@@ -185,7 +186,9 @@ class Agent:
             name=options.name,
             address=options.address,
             roles=options.roles,
-            num_cores=options.num_cores,
+            num_cores=options.cores.num_cores,
+            machine=options.cores.machine,
+            machine_cores=options.cores.machine_cores,
             memory_bytes=options.memory_bytes,
             jobs=jobs,
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from appliance.cluster import node_messages
 from appliance.cluster.known_nodes import KnownNode, PodsOnNode
 from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
+from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.node_links import NodeLink, NodeView
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, ConflictError
@@ -238,7 +239,11 @@ class AgentLauncher:
             name=hello.name,
             address=hello.address,
             roles=tuple(hello.roles),
-            num_cores=hello.num_cores,
+            cores=NodeCores(
+                num_cores=hello.num_cores,
+                machine=hello.machine,
+                machine_cores=hello.machine_cores,
+            ),
             memory_bytes=hello.memory_bytes,
         )
         link = NodeLink(hello.name)

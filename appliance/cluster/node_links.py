@@ -4,6 +4,7 @@ import itertools
 import queue
 from dataclasses import dataclass
 
+from appliance.cluster.node_cores import NodeCores
 from protos.wsc.v1 import nodes_pb2 as pb
 
 
@@ -15,7 +16,7 @@ class NodeView:
         name: Its name.
         address: Where its pods are reached.
         roles: What its pods may be.
-        num_cores: Its CPU cores.
+        cores: Its CPU cores.
         memory_bytes: Its memory.
         cpu_percent: How busy its cores are.
         memory_percent: How full its memory is.
@@ -24,7 +25,7 @@ class NodeView:
     name: str
     address: str
     roles: tuple[str, ...]
-    num_cores: int
+    cores: NodeCores
     memory_bytes: int
     cpu_percent: float = 0.0
     memory_percent: float = 0.0

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from appliance.cluster.agents import AgentLauncher, AgentsOptions, ExpectedPod
+from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.nodes_servicer import NodesServicer
 from appliance.core.clock import Clock
 from appliance.core.cluster.jobs import Phase
@@ -94,9 +95,9 @@ class NodePool:
         """Return the node of each pod of a job; raises `ClusterError` if one is missing."""
         return place_pods(job, cluster, self.launcher.nodes())
 
-    def cores(self) -> Mapping[str, int]:
+    def cores(self) -> Mapping[str, NodeCores]:
         """Return the CPU cores of each node."""
-        return {view.name: view.num_cores for view in self.launcher.nodes()}
+        return {view.name: view.cores for view in self.launcher.nodes()}
 
     def load_of(self, name: str) -> NodeLoad:
         """Return how busy a node is."""

@@ -84,7 +84,7 @@ def joined_nodes(described: Sequence[Node], joined: Sequence[NodeView]) -> tuple
         Node(
             name=view.name,
             roles=view.roles,
-            num_cores=sizes[view.name].num_cores if view.name in sizes else view.num_cores,
+            num_cores=sizes[view.name].num_cores if view.name in sizes else view.cores.num_cores,
             memory_bytes=sizes[view.name].memory_bytes if view.name in sizes else view.memory_bytes,
         )
         for view in joined

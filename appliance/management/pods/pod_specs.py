@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from appliance.cluster.node_cores import NodeCores
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
 from appliance.core.cluster.swarmx_tree import swarmx_tree
@@ -79,7 +80,7 @@ class PodEnvironment:
     client_version: str = ""
     cluster_systems: int = 0
     num_cores: int = 1
-    node_cores: Mapping[str, int] = field(default_factory=dict)
+    node_cores: Mapping[str, NodeCores] = field(default_factory=dict)
     memory_nodes: MemoryNodes = ONE_NODE
     has_pod_limits: bool = False
     is_remote: bool = False
@@ -333,14 +334,22 @@ def _shares(
 ) -> Mapping[tuple[Role, str], _Share]:
     """Return the share of each pod by its role and its node.
 
-    The systems of a node share its cores; so do weight pods, with half of them.
+    The systems of a node share its cores, and those of a machine with several nodes the machine's;
+    so do weight pods, with half of them.
     """
-    alike = Counter(
-        (role, nodes.get(member_name(role, index), "")) for role, index in _members(job)
-    )
+    cores = pod_environment.node_cores
+    own = NodeCores(num_cores=pod_environment.num_cores)
+    here: Counter[tuple[Role, str]] = Counter()
+    on_machine: Counter[tuple[Role, str]] = Counter()
+    for role, index in _members(job):
+        node = nodes.get(member_name(role, index), "")
+        here[role, node] += 1
+        on_machine[role, cores.get(node, own).machine] += 1
+    parts = {Role.CHIEF: 1, Role.WEIGHT: 2}
     found: dict[tuple[Role, str], _Share] = {}
-    for (role, node), count in alike.items():
-        num_cores = pod_environment.node_cores.get(node, pod_environment.num_cores)
-        whole = {Role.CHIEF: num_cores, Role.WEIGHT: num_cores // 2}.get(role, count)
-        found[role, node] = _Share(num_threads=max(1, whole // count), num_alike=count)
+    for (role, node), count in here.items():
+        of_node = cores.get(node, own)
+        alike = on_machine[role, of_node.machine]
+        threads = of_node.share(count, alike, part=parts[role]) if role in parts else 1
+        found[role, node] = _Share(num_threads=threads, num_alike=count)
     return found

@@ -70,11 +70,16 @@ class NodeHello(_message.Message):
     NUM_CORES_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     JOBS_FIELD_NUMBER: _builtins.int
+    MACHINE_FIELD_NUMBER: _builtins.int
+    MACHINE_CORES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """Where the pods of other nodes reach those of this one."""
     num_cores: _builtins.int
     memory_bytes: _builtins.int
+    machine: _builtins.str
+    """The same for all nodes on one machine, which share its cores; empty where a node's are its own."""
+    machine_cores: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What its pods may be: management, memory, broadcastreduce, activation, worker."""
@@ -92,10 +97,12 @@ class NodeHello(_message.Message):
         num_cores: _builtins.int = ...,
         memory_bytes: _builtins.int = ...,
         jobs: _abc.Iterable[Global___HeldJob] | None = ...,
+        machine: _builtins.str = ...,
+        machine_cores: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "jobs", b"jobs", "memory_bytes", b"memory_bytes", "name", b"name", "num_cores", b"num_cores", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "jobs", b"jobs", "machine", b"machine", "machine_cores", b"machine_cores", "memory_bytes", b"memory_bytes", "name", b"name", "num_cores", b"num_cores", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,6 +9,7 @@ import pytest
 
 from appliance.cluster.agents import AgentLauncher, AgentsOptions, ExpectedPod
 from appliance.cluster.launcher import JobStopped, PodExit
+from appliance.cluster.node_cores import NodeCores
 from appliance.core.clock import SystemClock
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, PodName, Role
@@ -110,6 +111,14 @@ def expected(*nodes):
             for (name, role), node in zip(pods, nodes, strict=True)
         ]
     }
+
+
+def test_a_node_tells_its_cores_and_those_of_its_machine(launcher):
+    agents = launcher()
+    hello = pb.NodeHello(name="a", num_cores=2, machine="m", machine_cores=8)
+    agents.attach(hello)
+    (view,) = agents.nodes()
+    assert view.cores == NodeCores(num_cores=2, machine="m", machine_cores=8)
 
 
 def test_a_gang_is_launched_in_two_rounds_and_only_once(launcher):

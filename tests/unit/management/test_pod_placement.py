@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.node_links import NodeView
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import Holding
@@ -22,7 +23,9 @@ CLUSTER = ClusterDescription(
 
 
 def view(name: str, *roles: str) -> NodeView:
-    return NodeView(name=name, address="", roles=roles, num_cores=4, memory_bytes=100)
+    return NodeView(
+        name=name, address="", roles=roles, cores=NodeCores(num_cores=4), memory_bytes=100
+    )
 
 
 NODES = (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.cluster.node_cores import NodeCores
 from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import JobRecord, User
 from appliance.core.cluster.requirements import Requirements
@@ -30,6 +31,8 @@ POD_ENVIRONMENT = PodEnvironment(
     num_cores=8,
     driver_tokens=DriverTokens(b"key"),
 )
+
+SIXTEEN_AND_EIGHT = {"a": NodeCores(num_cores=16), "b": NodeCores(num_cores=8)}
 
 
 def record(type_: JobType, *, num_systems: int = 0, workers: int = 0) -> JobRecord:
@@ -97,7 +100,7 @@ def test_beyond_the_fan_out_swarmx_is_a_tree_of_pods_that_the_coordinator_knows(
 def test_weight_pods_share_cores_and_memory_of_their_node():
     requirements = Requirements(num_shards=3)
     job = replace(record(JobType.EXECUTE, num_systems=1, workers=1), requirements=requirements)
-    around = replace(POD_ENVIRONMENT, node_cores={"a": 16, "b": 8})
+    around = replace(POD_ENVIRONMENT, node_cores=SIXTEEN_AND_EIGHT)
     nodes = {"weight-0": "a", "weight-1": "a", "weight-2": "b"}
     pods = plan_pods(job, Path("/r"), around, nodes)
     weights = [pod for pod in pods if pod.role is Role.WEIGHT]
@@ -109,10 +112,35 @@ def test_weight_pods_share_cores_and_memory_of_their_node():
 
 def test_a_chief_computes_on_all_cores_of_a_node_that_it_has_to_itself():
     job = record(JobType.EXECUTE, num_systems=3, workers=1)
-    around = replace(POD_ENVIRONMENT, node_cores={"a": 16, "b": 8})
+    around = replace(POD_ENVIRONMENT, node_cores=SIXTEEN_AND_EIGHT)
     nodes = {"chief-0": "a", "chief-1": "b", "chief-2": "b"}
     chiefs = [pod for pod in plan_pods(job, Path("/r"), around, nodes) if pod.role is Role.CHIEF]
     assert [pod.options.torch_threads for pod in chiefs] == [16, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("visible", "machine_cores", "threads"),
+    [(16, 16, 5), (2, 16, 2), (16, 2, 1)],
+    ids=["all cores visible", "fewer visible to each", "more systems than cores"],
+)
+def test_systems_on_several_nodes_of_one_machine_share_its_cores(visible, machine_cores, threads):
+    job = record(JobType.EXECUTE, num_systems=3, workers=1)
+    cores = NodeCores(num_cores=visible, machine="m", machine_cores=machine_cores)
+    around = replace(POD_ENVIRONMENT, node_cores=dict.fromkeys("abc", cores))
+    nodes = {"chief-0": "a", "chief-1": "b", "chief-2": "c"}
+    chiefs = [pod for pod in plan_pods(job, Path("/r"), around, nodes) if pod.role is Role.CHIEF]
+    assert [pod.options.torch_threads for pod in chiefs] == [threads] * 3
+
+
+def test_weight_pods_on_two_nodes_of_one_machine_share_half_of_its_cores():
+    requirements = Requirements(num_shards=2)
+    job = replace(record(JobType.EXECUTE, num_systems=1, workers=1), requirements=requirements)
+    cores = NodeCores(num_cores=16, machine="m", machine_cores=16)
+    around = replace(POD_ENVIRONMENT, node_cores={"a": cores, "b": cores})
+    pods = plan_pods(job, Path("/r"), around, {"weight-0": "a", "weight-1": "b"})
+    weights = [pod for pod in pods if pod.role is Role.WEIGHT]
+    assert [pod.options.torch_threads for pod in weights] == [4, 4]
+    assert [pod.options.pods_here for pod in weights] == [1, 1]
 
 
 def test_the_longest_socket_path_fits_an_address():
@@ -153,7 +181,7 @@ def test_a_driver_is_one_pod_that_knows_its_script_and_its_token() -> None:
 
 def test_a_system_computes_with_its_share_of_its_own_node():
     job = record(JobType.EXECUTE, num_systems=3, workers=1)
-    around = replace(POD_ENVIRONMENT, node_cores={"a": 16, "b": 8})
+    around = replace(POD_ENVIRONMENT, node_cores=SIXTEEN_AND_EIGHT)
     nodes = {"chief-0": "a", "chief-1": "a", "chief-2": "b"}
     chiefs = [p for p in plan_pods(job, Path("/r"), around, nodes) if p.role is Role.CHIEF]
     assert [threads_of(spec, num_systems=3) for spec in chiefs] == [8, 8, 8]
