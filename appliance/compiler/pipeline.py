@@ -1,7 +1,7 @@
 """The compiler's one entry: program text and options in, `Plan` out.
 
     import -> support -> normalise -> formats -> canonicalise -> batch sharding -> partition
-           -> updates -> plan -> sparse weights -> memory
+           -> updates -> plan -> sparse weights -> packed loads -> memory
 
 The graph is verified after every pass; a dump of each can be had for debugging.
 """
@@ -25,12 +25,13 @@ from appliance.core.errors import ProgramError
 from appliance.core.ir.graph import Graph, verify
 from appliance.core.ir.graph_text import print_graph
 from appliance.core.ir.ops import verify_ops
+from appliance.core.plans.loads.packed import packed_loads
 from appliance.core.plans.micro_batches import UNLIMITED, WaferLimits
 from appliance.core.plans.plan import Plan, Precision
 from appliance.core.plans.plan import verify as verify_plan
 from appliance.core.plans.sparse.marking import mark_sparse
 
-COMPILER_VERSION: Final = 6
+COMPILER_VERSION: Final = 7
 """Part of every plan's key; raised when the same text would give another plan."""
 
 _KEY_BYTES: Final = 8
@@ -122,6 +123,7 @@ def compile_graph(
     if precision is Precision.F32:
         plan = replace(plan, narrow=narrow_values(normal, plan))
     plan = mark_sparse(plan)
+    plan = replace(plan, packed=packed_loads(plan))
     verify_plan(plan)
     return plan
 

@@ -13,6 +13,8 @@ from appliance.core.plans.pod_memory import PodMemory
 from appliance.wafer.timing.plan_memory import num_bytes, plan_memory
 from appliance.wafer.timing.program_operations import score_values
 
+_PACKED_BYTES = 2
+
 
 def pod_memory(plan: Plan) -> PodMemory:
     """Return the sizes that the pods of a verified plan have memory for."""
@@ -27,13 +29,18 @@ def pod_memory(plan: Plan) -> PodMemory:
     widening = _bytes(plan, names) / max(sum(num_bytes(plan, name) for name in names), 1.0)
     inputs = _bytes(plan, [tensor.value for tensor in plan.inputs])
     return PodMemory(
-        state_bytes=_bytes(plan, held),
+        state_bytes=_bytes(plan, held) + _packed_bytes(plan),
         layer_bytes=max(layers, default=0),
         sample_bytes=ceil((on_wafer.working_bytes + on_wafer.boundary_bytes) * widening),
         fixed_bytes=ceil(on_wafer.fixed_bytes * widening),
         input_bytes=-(-inputs // plan.batch_size),
         batch_size=plan.batch_size,
     )
+
+
+def _packed_bytes(plan: Plan) -> int:
+    """Return what copies of loads take that are sent in two bytes a value."""
+    return sum(_PACKED_BYTES * plan.types[name].num_elements for name in plan.packed)
 
 
 def _bytes(plan: Plan, names: Iterable[str]) -> int:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from appliance.core.errors import InternalError
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.core.sparsity.encodings import Encoded, Encoding, MatrixShape, encoded
+from appliance.core.sparsity.encodings import (
+    Encoded,
+    Encoding,
+    MatrixShape,
+    encoded,
+    pattern_bytes,
+)
 from appliance.streams.slot_layout import ALIGNMENT_BYTES, SlotLayout
 
 COUNTS = "counts"
@@ -58,9 +64,20 @@ class SparseSlots:
         return max(map(self.header_bytes, range(len(self._rows))), default=0)
 
     def most_bytes(self, row: int) -> int:
-        """Return the size of the largest slot of a row."""
+        """Return the size of the largest slot of a row.
+
+        Encodings are chosen so that values and pattern take no more than the whole tensor would in
+        the element type of its shape. Where values are sent in fewer bytes than that, a pattern may
+        come on top: of a bit for each element, since any other one is smaller.
+        """
         dense = SlotLayout.of(self._rows[row]).num_bytes
-        return dense + ALIGNMENT_BYTES * 3 * len(self._names[row])
+        short = [
+            self._shapes[name]
+            for name, type_ in self._rows[row]
+            if name in self._shapes and type_.dtype.container.itemsize < self._shapes[name].itemsize
+        ]
+        patterns = sum(pattern_bytes(shape, Encoding.BITMAP, 0) for shape in short)
+        return dense + patterns + ALIGNMENT_BYTES * 3 * len(self._names[row])
 
     def counts(self, row: int, slot: NDArray[np.uint8]) -> Counts:
         """Return the counts at the beginning of a slot.

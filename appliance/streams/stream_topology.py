@@ -18,11 +18,12 @@ is computed in micro-batches, every pod but the root sums each of them by itself
 
 The two ends of a stream meet in shared memory on one node and over the network on two; see
 `appliance.streams.endpoint`. Beside them weight-s serves `store-<s>`. Its segment `state` holds the
-state tensors of shard s, `computed` the other values that layer steps load from it, `patterns`
-where sparse weights are not zero. Every slot of `gradients`, `sums` and `totals` doubles as the
-doorbell "this layer step is done", so a layer step that sends nothing has one too. Where one system
-computes its whole share at once and MemoryX has one shard there is nothing to add up: `gradients-0`
-then goes to weight-0, and `totals-0` is not there. A shard's layouts are those of its own plan,
+state tensors of shard s, `computed` the other values that layer steps load from it, `packed` copies
+of loads that are sent in two bytes a value, `patterns` where sparse weights are not zero. Every
+slot of `gradients`, `sums` and `totals` doubles as the doorbell "this layer step is done", so a
+layer step that sends nothing has one too. Where one system computes its whole share at once and
+MemoryX has one shard there is nothing to add up: `gradients-0` then goes to weight-0, and
+`totals-0` is not there. A shard's layouts are those of its own plan,
 `appliance.core.plans.shard_plans`.
 """
 
@@ -44,6 +45,7 @@ OUTPUTS = "outputs"
 
 STATE_SEGMENT = "state"
 COMPUTED_SEGMENT = "computed"
+PACKED_SEGMENT = "packed"
 PATTERN_SEGMENT = "patterns"
 
 NUM_ANNOUNCE_SLOTS = 8
@@ -137,9 +139,18 @@ def persistent_segment(persistent_id: int) -> str:
     return f"persistent/{persistent_id}"
 
 
+def load_type(plan: Plan, name: str) -> TensorType:
+    """Return shape and element type of a load as it is sent; what is packed is integers of 16 bits.
+
+    What these mean says `plan.packed`; see `appliance.numerics.packed_values`.
+    """
+    type_ = plan.types[name]
+    return TensorType(type_.shape, DType.I16) if name in plan.packed else type_
+
+
 def load_layout(plan: Plan, names: Iterable[str]) -> SlotLayout:
     """Return where the values that a visit is sent lie in a slot of `broadcast`."""
-    return SlotLayout.of((name, plan.types[name]) for name in names)
+    return SlotLayout.of((name, load_type(plan, name)) for name in names)
 
 
 def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:
@@ -183,6 +194,12 @@ def computed_layout(plan: Plan) -> SlotLayout:
     return SlotLayout.of((name, plan.types[name]) for name in loads if name not in state)
 
 
+def packed_layout(plan: Plan) -> SlotLayout:
+    """Return where copies of packed loads lie in the store, in the order of first load."""
+    loads = dict.fromkeys(name for step in plan.layer_steps for name in step.loads)
+    return load_layout(plan, (name for name in loads if name in plan.packed))
+
+
 def pattern_layout(plan: Plan) -> SlotLayout:
     """Return where the patterns of sparse weights lie in the store, by value name of the weight.
 
@@ -198,7 +215,7 @@ def load_slots(plan: Plan, rows: Sequence[Sequence[str]]) -> SparseSlots:
     """Return the layouts of slots of `broadcast`, given the names of values of each row."""
     shapes = matrix_shapes(plan)
     loads = {name: shapes[sparse.weight] for sparse in plan.sparse for name in sparse.loads}
-    types = tuple(tuple((name, plan.types[name]) for name in row) for row in rows)
+    types = tuple(tuple((name, load_type(plan, name)) for name in row) for row in rows)
     return SparseSlots(types, loads, has_patterns=True)
 
 

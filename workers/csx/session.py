@@ -76,9 +76,11 @@ class CsxSession:
             device=device,
         )
         self._deliveries, self._load_bytes = part.deliveries, part.load_bytes
+        self._unpacked_bytes = part.unpacked_bytes
         self._sum_bytes = part.sum_bytes
         self._loads, self._batches = part.loads, part.batch
         self._residents, self._mapped, self._sparse = part.residents, part.mapped, part.sparse
+        self._unpacking = part.unpacking
         self._account = MemoryAccount()
         self._simulated = simulated
         self._pace = Pace(simulated.paced_step_seconds, context.clock)
@@ -231,7 +233,7 @@ class CsxSession:
         num_bytes = self._load_bytes[row]
         if self._sparse is not None and self._sparse.is_sparse(row):
             num_bytes = self._sparse.load_bytes(row, slot)
-        self._account.take_weights(num_bytes)
+        self._account.take_weights(num_bytes + self._unpacked_bytes[row])
 
     def _begin(self, step: int, number: int, slot: NDArray[np.uint8]) -> None:
         visit = self._visits[number]
@@ -246,7 +248,7 @@ class CsxSession:
         sizes: Mapping[str, int] = {}
         if self._sparse is not None:
             loads, slot, sizes = self._sparse.begin(row, visit.layer_step, arrived, loads, slot)
-        self._executor.begin(visit, loads, slot, sizes)
+        self._executor.begin(visit, self._unpacking.unpack(loads), slot, sizes)
         self._num_begun += 1
 
     def _begin_ahead(self, step: int, number: int) -> bool:

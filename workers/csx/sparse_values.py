@@ -30,7 +30,7 @@ from appliance.numerics.sparse.matrices import (
 from appliance.numerics.sparse.weight_products import parts_of
 from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.sparse_slots import COUNTS, pattern_of
-from appliance.streams.stream_topology import load_slots, sum_layout, sum_slots
+from appliance.streams.stream_topology import load_slots, load_type, sum_layout, sum_slots
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 from workers.csx.sparse_forms import SparseForms
 
@@ -57,7 +57,7 @@ class SparseValues:
         names = {n: each.weight for each in plan.sparse for n in (*each.loads, *each.totals)}
         self._weight_of = names
         self._shapes = {name: shapes[weight] for name, weight in names.items()}
-        self._types: Mapping[str, TensorType] = {name: plan.types[name] for name in names}
+        self._types: Mapping[str, TensorType] = {name: load_type(plan, name) for name in names}
         self._room_bytes = max(
             (
                 sum_layout(plan, step).num_bytes

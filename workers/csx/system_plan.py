@@ -5,15 +5,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from appliance.core.ir.sharding import BatchShard
+from appliance.core.plans.loads.packed import without_casts
+from appliance.core.plans.loads.residency import Deliveries, deliveries
 from appliance.core.plans.micro_batches import Visit, num_micro_batches, visits
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.residency import Deliveries, deliveries
 from appliance.core.pods.pod_options import StreamMode
+from appliance.numerics.kernels.linear_algebra import has_native_bfloat16
 from appliance.streams.slot_layout import SlotLayout, Span
 from appliance.streams.stream_topology import batch_layout, largest, load_layout, sum_layout
 from appliance.streams.torch_views import SlotTensors
-from workers.csx.mapped_loads import MappedLoads
-from workers.csx.residents import Residents
+from workers.csx.loads.mapped_loads import MappedLoads
+from workers.csx.loads.residents import Residents
+from workers.csx.loads.unpacking import Unpacking
 from workers.csx.samples.micro_batches import ShareProgram, share_parts
 from workers.csx.sparse_forms import NO_FORMS, sparse_forms
 from workers.csx.sparse_values import SparseValues
@@ -29,6 +32,7 @@ class SystemPlan:
         strands: The wafer part of each strand.
         deliveries: Which row each visit is sent; without the rows' names.
         load_bytes: Size of each row.
+        unpacked_bytes: What is made of each row's packed loads takes beside them.
         sum_bytes: Size of each layer step's sums.
         sum_spans: How each layer step's sums are added up.
         largest_sum_bytes: The largest of them.
@@ -36,6 +40,7 @@ class SystemPlan:
         sums: Tensors of a slot of the gradient stream, by layer step.
         batch: Tensors of a slot of the batch stream.
         residents: Loads that stay.
+        unpacking: Makes of packed loads what programs take.
         mapped: Loads where MemoryX's memory is mapped; None where they are sent.
         sparse: Sparse loads and sums; None where there are none.
     """
@@ -45,6 +50,7 @@ class SystemPlan:
     strands: tuple[ShareProgram, ...]
     deliveries: Deliveries
     load_bytes: "array[int]"
+    unpacked_bytes: "array[int]"
     sum_bytes: "array[int]"
     sum_spans: tuple[tuple[Span, ...], ...]
     largest_sum_bytes: int
@@ -52,6 +58,7 @@ class SystemPlan:
     sums: SlotTensors
     batch: SlotTensors
     residents: Residents
+    unpacking: Unpacking
     mapped: MappedLoads | None
     sparse: SparseValues | None
 
@@ -77,6 +84,8 @@ def system_part(
         num_strands: Strands that divide the share.
         is_on_processor: Whether programs run there, where alone they take non-zeros.
     """
+    plan = without_casts(plan)
+    unpacking = Unpacking(plan, is_narrow=is_on_processor and has_native_bfloat16())
     forms = sparse_forms(plan) if is_on_processor else NO_FORMS
     sent = deliveries(plan, num_systems)
     load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
@@ -95,6 +104,7 @@ def system_part(
         ),
         deliveries=replace(sent, rows=()),
         load_bytes=_sizes(load_layouts),
+        unpacked_bytes=array("q", map(unpacking.num_bytes, sent.rows)),
         sum_bytes=_sizes(sum_layouts),
         sum_spans=_spans(sum_layouts),
         largest_sum_bytes=largest(sum_layouts),
@@ -102,6 +112,7 @@ def system_part(
         sums=sums,
         batch=SlotTensors((batch_layout(plan, share),)),
         residents=Residents(plan),
+        unpacking=unpacking,
         mapped=MappedLoads(plan, num_shards) if mode is StreamMode.MAPPED else None,
         sparse=SparseValues(plan, sent.rows, sums, forms) if plan.sparse else None,
     )

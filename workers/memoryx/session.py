@@ -44,7 +44,8 @@ from appliance.streams.stream_topology import (
 )
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 from workers.memoryx.exchange import Exchange
-from workers.memoryx.paging import Paging
+from workers.memoryx.packed_copies import PackedCopies
+from workers.memoryx.paging import Paged, Paging
 from workers.memoryx.readiness import Readiness
 from workers.memoryx.tensor_store import TensorStore
 from workers.memoryx.updates import Updates
@@ -134,6 +135,7 @@ class WeightSession:
             for name in (*sparse.loads, *sparse.totals)
         }
         self._updates = self._make_updates(plan)
+        self._packed = self._packed_copies(plan)
         self._has_outputs = shard.index == HOME
         self._overwritten = tuple(
             tuple(commit.state for commit in update.commits) for update in plan.updates
@@ -167,13 +169,9 @@ class WeightSession:
                     )
                 )
             if store.backing.is_on_disk:
-                self._paging = Paging(
-                    plan,
-                    store.layout,
-                    store.memory,
-                    store.descriptor,
-                    self._layer_steps,
-                )
+                state = Paged(store.layout, store.memory, store.descriptor)
+                packed = Paged(store.packed_layout, store.packed_memory, store.packed_descriptor)
+                self._paging = Paging(plan, state, packed, self._layer_steps)
                 stack.callback(self._paging.close)
             self._streams = stack.pop_all()
 
@@ -182,6 +180,7 @@ class WeightSession:
         self._store.require_complete()
         if self._plan.sparse:
             self._hold_nonzeros()
+        self._packed.make_all()
         sums = self._streams.enter_context(
             self._context.connect_ring(self._number, self._sums_stream)
         )
@@ -205,6 +204,11 @@ class WeightSession:
             sent=self._sent,
             gathers=self._gathers(plan),
         )
+
+    def _packed_copies(self, plan: Plan) -> PackedCopies:
+        values = {**self._store.state, **self._store.computed}
+        narrowed = self._store.sparse.narrowed(values, plan)
+        return PackedCopies(plan, values=narrowed, packed=self._store.packed)
 
     def _later_sums(self, plan: Plan) -> Tensors:
         """Return memory for the sums that only a plan of non-zeros reads after a later layer step.
@@ -250,6 +254,7 @@ class WeightSession:
         plan = on_nonzeros(self._plan, sparse.counts)
         self._readiness = Readiness(plan)
         self._updates = self._make_updates(plan)
+        self._packed = self._packed_copies(plan)
         self._sum_tensors = self._make_sum_tensors()
 
     def wait_until_idle(self) -> None:
@@ -303,6 +308,7 @@ class WeightSession:
         for point in self._readiness.points:
             if point.layer_step != STEP_START:
                 self._updates.arrive(point.layer_step, self._take_sums(sums, point.layer_step))
+                self._packed.after_sums(point.layer_step)
             self._events.advance()
             for update in point.updates:
                 self._run(update)
@@ -320,6 +326,7 @@ class WeightSession:
             self._paging.before_update(update)
         self._store.snapshots.preserve(self._overwritten[update])
         self._updates.run(update)
+        self._packed.after_update(update)
         self._exchange.send(update, self._updates)
         if self._paging is not None:
             self._paging.after_update(update)

@@ -17,9 +17,11 @@ from appliance.streams.slot_layout import LayoutItem, SlotLayout
 from appliance.streams.store import StoreServer
 from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
+    PACKED_SEGMENT,
     PATTERN_SEGMENT,
     STATE_SEGMENT,
     computed_layout,
+    packed_layout,
     pattern_layout,
     persistent_segment,
     state_layout,
@@ -35,7 +37,12 @@ _DEFERRED_SUMS = "deferred-sums"
 
 def tensor_bytes(plan: Plan) -> int:
     """Return the bytes of all tensors that a store of the plan holds, snapshots apart."""
-    layouts = state_layout(plan), computed_layout(plan), deferred_sum_layout(plan)
+    layouts = (
+        state_layout(plan),
+        computed_layout(plan),
+        packed_layout(plan),
+        deferred_sum_layout(plan),
+    )
     return sum(layout.num_bytes for layout in layouts)
 
 
@@ -62,6 +69,11 @@ class TensorStore:
         self.deferred_sums = tensors_of(
             late, server.add_segment(_DEFERRED_SUMS, late, directory=backing.state_directory)
         )
+        self.packed_layout = packed_layout(plan)
+        self.packed_memory: NDArray[np.uint8] = server.add_segment(
+            PACKED_SEGMENT, self.packed_layout, directory=backing.state_directory
+        )
+        self.packed = tensors_of(self.packed_layout, self.packed_memory)
         patterns = pattern_layout(plan)
         self.sparse = SparseState(
             plan,
@@ -91,6 +103,11 @@ class TensorStore:
     def descriptor(self) -> int:
         """What holds the state."""
         return self._server.descriptor(STATE_SEGMENT)
+
+    @property
+    def packed_descriptor(self) -> int:
+        """What holds the packed copies of loads."""
+        return self._server.descriptor(PACKED_SEGMENT)
 
     def commit_ingest(self, resource_names: list[str]) -> int:
         """Note that state tensors have their value now; return how many have none yet.

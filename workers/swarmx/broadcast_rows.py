@@ -12,7 +12,7 @@ from workers.swarmx.slot_copies import Copy, copies_of, places_of
 
 
 class BroadcastRows:
-    """The rows of a broadcast; see `appliance.core.plans.residency.Deliveries`.
+    """The rows of a broadcast; see `appliance.core.plans.loads.residency.Deliveries`.
 
     Args:
         plan: A verified plan.

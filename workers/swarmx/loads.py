@@ -38,7 +38,7 @@ class Loads(Protocol):
         """Copy them.
 
         Args:
-            row: What the visit is sent; see `appliance.core.plans.residency.Deliveries`.
+            row: What the visit is sent; see `appliance.core.plans.loads.residency.Deliveries`.
             slot: Receives them, from its first byte.
 
         Returns:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import TreeChild, swarmx_tree
 from appliance.core.errors import StreamClosedError
+from appliance.core.plans.loads.residency import deliveries
 from appliance.core.plans.micro_batches import Visit, visits
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.residency import deliveries
 from appliance.core.plans.shard_plans import shard_plans
 from appliance.core.pods.pod_options import SwarmxPodOptions
 from appliance.pods.pod_sessions import Loops

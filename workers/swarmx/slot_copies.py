@@ -12,10 +12,12 @@ from appliance.streams.slot_layout import ALIGNMENT_BYTES, LayoutItem, SlotLayou
 from appliance.streams.sparse_slots import COUNTS, pattern_of
 from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
+    PACKED_SEGMENT,
     PATTERN_SEGMENT,
     STATE_SEGMENT,
     computed_layout,
     load_layout,
+    packed_layout,
     pattern_layout,
     state_layout,
 )
@@ -56,7 +58,7 @@ def broadcast_copies(
     Args:
         plan: A verified plan.
         shards: The plan of each MemoryX shard.
-        rows: What slots hold; see `appliance.core.plans.residency.Deliveries`.
+        rows: What slots hold; see `appliance.core.plans.loads.residency.Deliveries`.
     """
     places = places_of(plan, shards)
     return tuple(copies_of(load_layout(plan, names), places) for names in rows)
@@ -70,17 +72,21 @@ def places_of(plan: Plan, shards: Sequence[Plan]) -> Mapping[str, Place]:
         shards: The plan of each MemoryX shard.
     """
     places: dict[str, Place] = {}
+    packed: dict[str, Place] = {}
     for shard, own in enumerate(shards):
         layouts = {STATE_SEGMENT: state_layout(own), COMPUTED_SEGMENT: computed_layout(own)}
         for segment, layout in layouts.items():
             places |= {item.name: (shard, segment, item.offset) for item in layout.items}
+        packed |= {
+            item.name: (shard, PACKED_SEGMENT, item.offset) for item in packed_layout(own).items
+        }
     patterns = {item.name: item.offset for item in pattern_layout(plan).items}
     for sparse in plan.sparse:
         places |= dict.fromkeys(sparse.copies, places[sparse.weight])
         shard, _, _ = places[sparse.weight]
         pattern = shard, PATTERN_SEGMENT, patterns[sparse.weight]
         places |= {pattern_of(name): pattern for name in sparse.loads}
-    return places
+    return places | packed
 
 
 def copies_of(layout: SlotLayout, places: Mapping[str, Place]) -> tuple[Copy, ...]:

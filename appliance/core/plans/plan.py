@@ -13,7 +13,7 @@ The one exception is by design: a value MemoryX streams has the same name on bot
 """
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from appliance.core.errors import InternalError
@@ -41,7 +41,7 @@ class Execution(StrEnum):
     WEIGHT_STREAMING = "weight-streaming"
     """One layer at a time is there; its weights stream in and are dropped."""
     PIPELINED = "pipelined"
-    """All weights are there, all layers side by side; see `appliance.core.plans.residency`."""
+    """All weights are there, all layers side by side; see `core.plans.loads.residency`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +182,8 @@ class Plan:
         narrow: Values that are 16 bits wide in the program as written and are carried as float32.
         execution: How the wafer is used.
         sparse: Weights that the program masks; see `appliance.core.plans.sparse`.
+        packed: Loads that are streamed in two bytes a value, with the 16-bit format to which each
+            is rounded before; see `appliance.core.plans.loads.packed`.
     """
 
     key: str
@@ -200,6 +202,7 @@ class Plan:
     narrow: frozenset[str] = frozenset()
     execution: Execution = Execution.WEIGHT_STREAMING
     sparse: tuple[SparseWeight, ...] = ()
+    packed: Mapping[str, DType] = field(default_factory=dict)
 
     def load_types(self, step: LayerStep) -> tuple[tuple[str, TensorType], ...]:
         """Return name and type of what a layer step loads, in slot order."""
@@ -241,6 +244,7 @@ def verify(plan: Plan) -> None:
     _verify_crossings(plan)
     _verify_commits(plan)
     _verify_sparse(plan)
+    _verify_packed(plan)
     for output in plan.outputs:
         if output.value not in available_after:
             raise InternalError(f"Output {output.output_name!r} reads undefined %{output.value}.")
@@ -389,3 +393,21 @@ def _verify_sparse(plan: Plan) -> None:
         if not (held.isdisjoint(sparse.members) and state.keys() >= {*sparse.members}):
             raise InternalError(f"State of %{sparse.weight} is no state or held by two masks.")
         held.update(sparse.members)
+
+
+def _verify_packed(plan: Plan) -> None:
+    """What is sent in a 16-bit format has that type, or is cast to it by whoever reads it."""
+    loads = {name for step in plan.layer_steps for name in step.loads}
+    for name, dtype in plan.packed.items():
+        if name not in loads or not dtype.is_half:
+            raise InternalError(f"%{name} is to be sent as {dtype}, which no layer step can take.")
+    for step in plan.layer_steps:
+        for node in step.nodes:
+            for name in plan.packed.keys() & {*node.operands}:
+                dtype = plan.packed[name]
+                is_cast = node.op == "Cast" and node.types[0].dtype is dtype
+                if plan.types[name].dtype is not dtype and not is_cast:
+                    raise InternalError(
+                        f"Layer step {step.name!r} reads %{name} in {node.op}, but it is sent as "
+                        f"{dtype}."
+                    )

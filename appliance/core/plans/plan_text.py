@@ -34,7 +34,7 @@ from appliance.core.plans.plan import (
 )
 from appliance.core.plans.sparse_weight import SparseWeight
 
-FORMAT = 3
+FORMAT = 4
 """Version of the text; another one is refused."""
 
 
@@ -84,6 +84,7 @@ def _lines(plan: Plan, locations: LocationCodec | None) -> Iterator[str]:
         yield from _node_lines(update.nodes, locations)
     for sparse in plan.sparse:
         yield f"sparse {json.dumps(asdict(sparse))}"
+    yield f"packed {json.dumps({name: dtype.value for name, dtype in plan.packed.items()})}"
     yield f"sharded {json.dumps(dict(plan.sharded))}"
     yield f"narrow {json.dumps(sorted(plan.narrow))}"
     yield f"types {json.dumps({name: str(type_) for name, type_ in plan.types.items()})}"
@@ -196,6 +197,10 @@ class _PlanReader:
                 self._update(fields, nodes) for fields, nodes in self._entries.get("update", ())
             ),
             execution=Execution(head["execution"]),
+            packed={
+                self._names.get(name, name): DType(dtype)
+                for name, dtype in self._only("packed")[0].items()
+            },
             narrow=frozenset(self._known(self._only("narrow")[0])),
             sharded={
                 self._names.get(name, name): axis for name, axis in self._only("sharded")[0].items()

@@ -23,7 +23,8 @@ class PodMemory:
     """The sizes that a plan's pods have memory for.
 
     Attributes:
-        state_bytes: What MemoryX holds: state, other loads, sums that wait for their update.
+        state_bytes: What MemoryX holds: state, other loads, packed copies, sums that wait for their
+            update.
         layer_bytes: The most that one layer step loads, or sends as sums.
         sample_bytes: What a system holds of each sample of its share.
         fixed_bytes: What a system holds whatever its share.

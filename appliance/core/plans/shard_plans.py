@@ -289,6 +289,7 @@ class _Cutter:
             ),
             update_constants=_needed(plan.update_constants, used),
             updates=updates,
+            packed={n: dtype for names in loads for n in names if (dtype := plan.packed.get(n))},
         )
 
     def _owner(self, name: str) -> int:

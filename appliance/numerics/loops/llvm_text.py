@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from appliance.core.ir.attributes import text
 from appliance.core.ir.graph import Node
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.numerics.loops import functions, rounding
+from appliance.numerics.loops import functions, packing, rounding
 
 VECTOR_WIDTH = 16
 """Elements of a vector: one 512-bit register of float32; LLVM splits it for smaller ones."""
@@ -70,6 +70,7 @@ class Region:
         singles: Names of the values, of operands and nodes, that have one element only.
         types: Type of every value.
         is_narrow: Whether bfloat16 values lie in two bytes each, instead of float32 containers.
+        packed: Names of the operands and results of 16-bit types that do so beside those.
     """
 
     operands: tuple[Operand, ...]
@@ -78,10 +79,11 @@ class Region:
     singles: frozenset[str]
     types: Mapping[str, TensorType]
     is_narrow: bool = False
+    packed: frozenset[str] = frozenset()
 
-    def is_packed(self, dtype: DType) -> bool:
-        """Return whether values of a type lie in two bytes each."""
-        return self.is_narrow and dtype is DType.BF16
+    def is_packed(self, name: str) -> bool:
+        """Return whether the elements of an operand or a result lie in two bytes each."""
+        return name in self.packed or (self.is_narrow and self.types[name].dtype is DType.BF16)
 
 
 def write_function(region: Region) -> str:
@@ -186,16 +188,16 @@ class _Writer:
             value = scope.known[name]
             dtype = self._region.types[name].dtype
             stored, element = value.text, _MEMORY_TYPES[value.dtype]
-            if self._region.is_packed(dtype):
+            if self._region.is_packed(name):
                 place = _Place(self, scope, self._region.nodes[0])
-                stored, element = rounding.packed_bfloat16(place, stored, scope.type("i16")), "i16"
+                stored, element = packing.packed(place, dtype, stored, scope.type("i16")), "i16"
             if value.dtype is DType.I1:
                 stored = self.assign(f"zext {scope.type('i1')} {stored} to {scope.type('i8')}")
             address = self._address(self._targets[name], element, index)
             self._line(f"store {scope.type(element)} {stored}, ptr {address}, align 1")
 
     def _load(self, scope: _Scope, operand: Operand, index: str) -> _Value:
-        is_packed = self._region.is_packed(operand.dtype)
+        is_packed = self._region.is_packed(operand.name)
         element = "i16" if is_packed else _MEMORY_TYPES[operand.dtype]
         if operand.period:
             index = self.assign(f"urem i64 {index}, {operand.period}")
@@ -204,7 +206,7 @@ class _Writer:
         loaded = self.assign(f"load {scope.type(element)}, ptr {address}, align {size}")
         if is_packed:
             place = _Place(self, scope, self._region.nodes[0])
-            loaded = rounding.unpacked_bfloat16(place, loaded, scope.type("i16"))
+            loaded = packing.unpacked(place, operand.dtype, loaded, scope.type("i16"))
         if operand.dtype is DType.I1:
             loaded = self.assign(f"icmp ne {scope.type('i8')} {loaded}, zeroinitializer")
             if scope.width == 1:

@@ -6,7 +6,7 @@ import torch
 
 from appliance.core.ir.attributes import integers
 from appliance.core.ir.graph import Node
-from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.ir.tensors import TensorType
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.groups import Group, Uses
 from appliance.numerics.kernels import Kernel
@@ -114,8 +114,7 @@ def _is_uniform(constant: torch.Tensor) -> bool:
 
 def _element_type(region: Region, name: str) -> torch.dtype:
     """Return how a value's elements lie in the memory that a loop reads or writes."""
-    dtype = region.types[name].dtype
-    return torch.bfloat16 if region.is_narrow and dtype is DType.BF16 else torch_dtype(dtype)
+    return torch.bfloat16 if region.is_packed(name) else torch_dtype(region.types[name].dtype)
 
 
 def _kernel(region: Region, passed: tuple[str, ...], size: int) -> Kernel:

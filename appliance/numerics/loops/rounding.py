@@ -7,7 +7,6 @@ _CB16_DROPPED_BITS = 23 - 9
 _CB16_MIN_NORMAL, _CB16_OVERFLOW = 2.0**-30, 2.0**32
 _CB16_SUBNORMAL_SHIFT = 1.5 * 2.0 ** (23 - 39)
 _BF16_DROPPED_BITS = 16
-_QUIET_BIT = 1 << 22
 
 
 def rounded(writer: Writer, dtype: DType, x: str) -> str:
@@ -19,34 +18,6 @@ def rounded(writer: Writer, dtype: DType, x: str) -> str:
             return _unless_nan(writer, x, _to_cb16(writer, x))
         case _:
             return _to_f16(writer, x)
-
-
-def packed_bfloat16(writer: Writer, x: str, halves: str) -> str:
-    """Write the upper halves of float32 numbers that bfloat16 represents, and of NaN a quiet one.
-
-    Args:
-        writer: Where the instructions go.
-        x: The numbers' register.
-        halves: Register type of as many 16-bit integers.
-    """
-    integers, truth = writer.type(DType.I32), writer.type(DType.I1)
-    bits = writer.assign(f"bitcast {writer.type(DType.F32)} {x} to {integers}")
-    # A NaN may have all of its payload in the half that is dropped, and would be infinite then.
-    quiet = writer.assign(f"or {integers} {bits}, {writer.constant(_QUIET_BIT, DType.I32)}")
-    is_nan = Floats(writer).compare("uno", x, x)
-    chosen = writer.assign(f"select {truth} {is_nan}, {integers} {quiet}, {integers} {bits}")
-    places = writer.constant(_BF16_DROPPED_BITS, DType.I32)
-    upper = writer.assign(f"lshr {integers} {chosen}, {places}")
-    return writer.assign(f"trunc {integers} {upper} to {halves}")
-
-
-def unpacked_bfloat16(writer: Writer, x: str, halves: str) -> str:
-    """Write the float32 numbers of which 16-bit integers are the upper halves."""
-    integers = writer.type(DType.I32)
-    wide = writer.assign(f"zext {halves} {x} to {integers}")
-    places = writer.constant(_BF16_DROPPED_BITS, DType.I32)
-    bits = writer.assign(f"shl {integers} {wide}, {places}")
-    return writer.assign(f"bitcast {integers} {bits} to {writer.type(DType.F32)}")
 
 
 def _to_f16(writer: Writer, x: str) -> str:

@@ -1,5 +1,6 @@
 """What pods ask of their nodes' memory follows from their plan."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ FLOAT = 4
 def memory():
     plan = two_layer_plan(batch_size=BATCH, features=FEATURES, hidden=HIDDEN, classes=CLASSES)
     return plan, pod_memory(plan)
+
+
+def test_memoryx_asks_for_two_bytes_of_each_value_that_is_sent_packed():
+    plan = compile_program(GPT, batch_size=4, precision=Precision.EXACT)
+    elements = sum(plan.types[name].num_elements for name in plan.packed)
+    unpacked = pod_memory(replace(plan, packed={}))
+    assert pod_memory(plan).state_bytes == unpacked.state_bytes + 2 * elements > 0
 
 
 def test_memoryx_asks_for_the_state_and_a_ring_for_the_largest_layer(memory):

@@ -1,9 +1,9 @@
 """A pod that runs no updates reads of them what connects them, and everything else in full."""
 
+from appliance.core.plans.loads.residency import deliveries
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan, print_plan
-from appliance.core.plans.residency import deliveries
 from tests.support.plans import two_layer_plan
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.core.plans.loads.residency import deliveries
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Commit, Execution
-from appliance.core.plans.residency import deliveries
 from tests.support.plans import two_layer_plan
 
 

@@ -102,7 +102,7 @@ def test_an_empty_plan_survives():
 
 
 def test_a_plan_of_another_format_is_refused():
-    text = print_plan(empty_plan()).replace('"format": 3', '"format": 99')
+    text = print_plan(empty_plan()).replace('"format": 4', '"format": 99')
     with pytest.raises(InternalError, match="format 99"):
         parse_plan(text)
 

@@ -1,5 +1,6 @@
 """Loads of layer steps for a CS-2 that computes directly on MemoryX's memory."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from appliance.core.plans.plan import Plan
@@ -9,9 +10,11 @@ from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.sparse_slots import pattern_of
 from appliance.streams.stream_topology import (
     COMPUTED_SEGMENT,
+    PACKED_SEGMENT,
     PATTERN_SEGMENT,
     STATE_SEGMENT,
     computed_layout,
+    packed_layout,
     pattern_layout,
     state_layout,
 )
@@ -29,8 +32,9 @@ class MappedLoads:
     def __init__(self, plan: Plan, num_shards: int) -> None:
         copies = {name: each.weight for each in plan.sparse for name in each.copies}
         patterns = {name: _pattern(each.weight) for each in plan.sparse for name in each.loads}
+        places = copies | {name: _packed(name) for name in plan.packed}
         self._names = tuple(
-            {name: copies.get(name, name) for name in step.loads}
+            {name: places.get(name, name) for name in step.loads}
             | {pattern_of(name): patterns[name] for name in step.loads if name in patterns}
             for step in plan.layer_steps
         )
@@ -39,7 +43,8 @@ class MappedLoads:
             {
                 STATE_SEGMENT: state_layout(shard.plan).of_only(loaded),
                 COMPUTED_SEGMENT: computed_layout(shard.plan),
-                PATTERN_SEGMENT: _named_patterns(pattern_layout(shard.plan)),
+                PACKED_SEGMENT: _renamed(packed_layout(shard.plan), _packed),
+                PATTERN_SEGMENT: _renamed(pattern_layout(shard.plan), _pattern),
             }
             for shard in shard_plans(plan, num_shards)
         )
@@ -67,7 +72,11 @@ def _pattern(weight: str) -> str:
     return pattern_of(f"state {weight}")
 
 
-def _named_patterns(layout: SlotLayout) -> SlotLayout:
-    """Return the layout of patterns by names that no tensor has."""
-    items = tuple(replace(item, name=_pattern(item.name)) for item in layout.items)
+def _packed(load: str) -> str:
+    return f"packed {load}"
+
+
+def _renamed(layout: SlotLayout, rename: Callable[[str], str]) -> SlotLayout:
+    """Return a layout by names that no tensor of another segment has."""
+    items = tuple(replace(item, name=rename(item.name)) for item in layout.items)
     return replace(layout, items=items)

@@ -5,6 +5,7 @@ import torch
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.plan import Execution, Plan
 from appliance.numerics.elements import torch_dtype
+from appliance.streams.stream_topology import load_type
 from appliance.streams.torch_views import Tensors
 
 
@@ -22,7 +23,7 @@ class Residents:
         if plan.execution is Execution.PIPELINED:
             self._names = tuple(step.loads for step in plan.layer_steps)
             names = dict.fromkeys(name for names in self._names for name in names)
-            self._types = {name: plan.types[name] for name in names}
+            self._types = {name: load_type(plan, name) for name in names}
 
     @property
     def num_bytes(self) -> int:
