@@ -270,6 +270,8 @@ def test_a_job_is_changed_and_cancelled(idle: ApplianceProcess, opener: Opener) 
     idle.wait_ready(job)
     page = opener(idle.state.rest_url, asks_again=False).open(f"/jobs/{job}")
 
+    expect(page.get_by_text("The curves begin with the first step.")).to_be_visible()
+    expect(page.get_by_text("Shown once the program is loaded.")).to_be_visible()
     page.get_by_role("button", name="Priority").click()
     page.get_by_role("dialog").get_by_role("textbox").fill("p1")
     page.get_by_role("button", name="Change", exact=True).click()
@@ -290,6 +292,8 @@ def test_a_job_is_changed_and_cancelled(idle: ApplianceProcess, opener: Opener) 
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the job").click()
     expect(page.get_by_text("CANCELLED").first).to_be_visible()
+    expect(page.get_by_text("The job ended before its first step.")).to_be_visible()
+    expect(page.get_by_text("The job ended before its program was loaded.")).to_be_visible()
 
 
 def test_sessions_and_systems_are_administered(idle: ApplianceProcess, opener: Opener) -> None:
