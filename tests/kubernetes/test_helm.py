@@ -1,4 +1,4 @@
-"""The chart is installed, upgraded and uninstalled with a real helm on a real API server.
+"""The chart is installed, upgraded, rolled back and uninstalled by a real helm on a real server.
 
 There are no controllers, so nothing makes pods of the Deployment: what is tested is that the server
 takes every object, that the account which is made may do what the controller does, and that jobs
@@ -129,7 +129,7 @@ class PlayedManagement:
         assert not self.has_lost.is_set()
 
 
-def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
+def test_install_upgrade_rollback_uninstall(kube, admin, helm, tmp_path):
     chart = str(CRDS.parent)
     helm("install", RELEASE, chart)
     first = admin.find(DEPLOYMENT, NAME)
@@ -149,6 +149,10 @@ def test_install_upgrade_uninstall(kube, admin, helm, tmp_path):
         assert changed["metadata"]["generation"] > first["metadata"]["generation"]
         pods = {pod["status"]["phase"] for pod in nodes.pods()}
         assert pods == {"Running"}, "an upgrade ended a running job"
+        helm("rollback", RELEASE, "1")
+        assert parse_options(settings_of(admin), source="the chart").placement_seconds == 300
+        assert admin.find(DEPLOYMENT, NAME)["spec"]["template"] == first["spec"]["template"]
+        assert pods == {pod["status"]["phase"] for pod in nodes.pods()}, "a rollback ended a job"
         hook = threading.Thread(target=play_hook, args=(admin, kube, tmp_path))
         hook.start()
         helm("uninstall", RELEASE)
