@@ -125,6 +125,9 @@ upgrade_under_a_run() {
 
 uninstall() {
     local left where
+    ! "$root/deploy/remove-data.sh" "$namespace" "$release" >"$work/refused" 2>&1 ||
+        fail "deploy/remove-data.sh has removed data of a release that runs"
+    grep -q "is installed" "$work/refused" || fail "deploy/remove-data.sh: $(cat "$work/refused")"
     in_helm uninstall "$release" --wait --timeout 10m >"$work/helm.log" ||
         fail "helm uninstall: $(tail "$work/helm.log")"
     for where in "$namespace" "$jobs"; do
@@ -159,6 +162,10 @@ same_losses first again
 say "removing everything"
 in_helm uninstall "$release" --wait --timeout 10m >/dev/null
 [ -n "${WSC_DRILL_USER:-}" ] || kube delete -f "$root/examples/user-node.yaml" secret/user >/dev/null 2>&1 || :
-kube delete wsjobs,secrets,persistentvolumeclaims -l "app.kubernetes.io/instance=$release" >/dev/null
-in_jobs delete wsjobs -l "app.kubernetes.io/instance=$release" >/dev/null
+"$root/deploy/remove-data.sh" "$namespace" "$release" "$jobs" >/dev/null
+left=$(for where in "$namespace" "$jobs"; do
+    kubectl -n "$where" get secrets,persistentvolumeclaims,leases,wsjobs,wscsystems \
+        -l "app.kubernetes.io/instance=$release" -o name
+done)
+[ -z "$left" ] || fail "deploy/remove-data.sh has left: $left"
 say "everything is as docs/deployment.md says"

@@ -32,8 +32,7 @@ NOT_EXECUTED = {
                 "$ kubectl -n wafer wait",
             ),
             *("$ kubectl -n wafer patch", "$ kubectl -n wafer apply", "$ kubectl apply -f"),
-            *("$ kubectl apply --server-side", "$ kubectl -n wafer delete"),
-            "$ kubectl -n team-research delete",
+            *("$ kubectl apply --server-side", "$ helm uninstall"),
         )
     },
     ("docs/deployment.md", "$ kind create cluster"): "makes a Kubernetes cluster and its images",

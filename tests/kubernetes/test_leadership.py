@@ -32,6 +32,7 @@ class Candidate:
             seconds=SECONDS,
             clock=SystemClock(),
             on_lost=self._lose,
+            labels={"app.kubernetes.io/instance": "wafer"},
         )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -64,8 +65,9 @@ def test_one_leads_and_the_next_follows_at_once_when_it_gives_the_lead_back(api,
         candidates.remove(leader)
         assert not leader.has_lost.is_set()
     assert len(set(order)) == 3
-    lease = account.admin.find(LEASE, "the-lease")["spec"]
-    assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("", 3)
+    lease = account.admin.find(LEASE, "the-lease")
+    assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("", 3)
+    assert lease["metadata"]["labels"] == {"app.kubernetes.io/instance": "wafer"}
 
 
 def test_a_leader_that_is_cut_off_knows_it_before_another_leads(kube, account, api):

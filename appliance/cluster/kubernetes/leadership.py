@@ -10,7 +10,7 @@ cannot renew in time must end before another can begin: it gives up after two th
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,7 @@ class Leadership:
         clock: Times it.
         on_lost: Called once, in a thread of its own, when the lead is lost; must end the process.
         on_wait: Told, at each look, for how many seconds another's lease holds without news of it.
+        labels: Labels of the lease.
     """
 
     def __init__(
@@ -99,10 +100,11 @@ class Leadership:
         clock: Clock,
         on_lost: Callable[[], None],
         on_wait: Callable[[float], None] = lambda _: None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self._api, self._name, self._identity = api, name, identity
         self._seconds, self._clock, self._on_lost = seconds, clock, on_lost
-        self._on_wait = on_wait
+        self._on_wait, self._labels = on_wait, labels or {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -189,7 +191,8 @@ class Leadership:
             "renewTime": now,
             "leaseDurationSeconds": max(1, round(self._seconds)),
         }
-        return {"metadata": dict(lease["metadata"]), "spec": spec}
+        labels = {**(lease["metadata"].get("labels") or {}), **self._labels}
+        return {"metadata": {**lease["metadata"], "labels": labels}, "spec": spec}
 
 
 def _holder(lease: Resource | None) -> str:

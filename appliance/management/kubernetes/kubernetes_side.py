@@ -46,6 +46,7 @@ class Candidacy:
             clock=clock,
             on_lost=end_at_once,
             on_wait=self._say_waits,
+            labels=self.options.object_labels,
         )
 
     def lead(self) -> bool:
