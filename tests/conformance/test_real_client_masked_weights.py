@@ -35,20 +35,22 @@ def test_a_job_shows_density_saved_bytes_and_simulated_speedup(
     (session,) = rest(appliance, f"/jobs/{name}/sessions")["items"]
     masked = session["masked_weights"]
     assert (masked["num_masked"], masked["num_elements"]) == (8, 6144)
-    # `up` lets through a quarter, `down` three quarters at first, attention half; each has a third.
-    assert (masked["num_nonzeros"], masked["density"]) == (3072, 0.5)
-    assert masked["num_sparse"] == 2, "the static ones"
+    # Each has a third: `up` lets through a quarter, attention half, `down` three quarters at first
+    # and an eighth less with every step.
+    assert (masked["num_nonzeros"], masked["density"]) == (2304, 0.375)
+    assert masked["num_sparse"] == 8
     assert masked["dense_because"] == {"the program changes its mask": 6}
 
     pods = rest(appliance, f"/jobs/{name}")["pods"]
     copied = sum(pod["readings"].get(COPIED, 0) for pod in pods)
-    assert masked["broadcast_bytes_per_step"] * STEPS == copied, "what SwarmX has counted"
+    least, most = masked["broadcast_bytes_per_step"], masked["dense_broadcast_bytes_per_step"]
+    assert least * STEPS < copied < most * STEPS, "what SwarmX has counted"
     saved = masked["saved_broadcast_bytes_per_step"]
     assert saved == masked["dense_broadcast_bytes_per_step"] - masked["broadcast_bytes_per_step"]
     step, dense = masked["simulated_step_seconds"], masked["simulated_dense_step_seconds"]
     assert masked["simulated_sparse_speedup"] == pytest.approx(dense / step)
     assert step < dense
-    assert session["readings"]["simulated_step_seconds"] == pytest.approx(step), "of the systems"
+    assert step <= session["readings"]["simulated_step_seconds"] < dense, "by the first masks"
     wafer = rest(appliance, f"/jobs/{name}/wafer")
     assert wafer["simulated_step_seconds"] == pytest.approx(step), "the picture shows the same"
 
@@ -62,7 +64,7 @@ def test_a_job_shows_density_saved_bytes_and_simulated_speedup(
         appliance.csctl("get", "job", name),
         appliance.csctl("get", "job", name, "--session", "1"),
     ):
-        assert "Masked weights: 2 of 8 masked weights are held and streamed by" in text
+        assert "Masked weights: 8 of 8 masked weights are streamed by their non-zeros" in text
         assert "Held whole: 6 weights: the program changes its mask." in text
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.core.plans.plan import Precision
 from tests.support.engine import make_engine, separate_hosts
-from tests.support.masked_plans import TIED, dense, masked_data, masked_plan
+from tests.support.masked_plans import CHANGING, TIED, dense, masked_data, masked_plan
 from tests.support.two_strands import TWO_STRANDS
 
 pytestmark = pytest.mark.slow
@@ -89,4 +89,41 @@ def test_a_tied_weight_whose_gradients_are_added_and_clipped_is_held_by_its_nonz
     assert [sparse.dense_because for sparse in plan.sparse] == ["", ""]
     data = masked_data(plan, density=density)
     found, wanted = run_both(tmp_path, plan, data, num_systems=num_systems)
+    assert_same_numbers(found, wanted)
+
+
+@pytest.mark.parametrize(("num_systems", "density"), [(1, 0.3), (3, 1.0)])
+@pytest.mark.parametrize("algorithm", CHANGING)
+def test_nonzeros_of_a_mask_that_changes_give_the_numbers_of_the_whole(
+    tmp_path, algorithm, num_systems, density
+):
+    plan = masked_plan(text=CHANGING[algorithm])
+    assert all(sparse.is_gathered for sparse in plan.sparse)
+    data = masked_data(plan, density=density)
+    found, wanted = run_both(tmp_path, plan, data, num_systems=num_systems)
+    assert_same_numbers(found, wanted)
+    masks = {sparse.mask for sparse in plan.sparse}
+    for tensor in plan.state:
+        if tensor.value in masks:
+            first, last = (each[tensor.resource_name] for each in found.snapshots.values())
+            assert (first != last).any(), "steps 2 and 4 take a new mask"
+
+
+GMP = CHANGING["gmp"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "options"),
+    [
+        (masked_plan(text=GMP), {"num_systems": 1, "streams": "mapped"}),
+        (masked_plan(text=GMP), {"num_systems": 2, "hosts": separate_hosts(2)}),
+        (dataclasses.replace(masked_plan(text=GMP), micro_batch_size=1), {"num_systems": 2}),
+        (masked_plan(Precision.EXACT, text=GMP), {"num_systems": 1}),
+    ],
+    ids=["mapped", "network", "micro-batches", "exact"],
+)
+def test_a_mask_that_changes_gives_the_numbers_of_the_whole_however_pods_are_joined(
+    tmp_path, plan, options
+):
+    found, wanted = run_both(tmp_path, plan, masked_data(plan, density=0.2), **options)
     assert_same_numbers(found, wanted)

@@ -3,6 +3,10 @@
 `masked_adamw.mlir` is what the client makes of two linear layers under `cstorch.sparse.Static` and
 AdamW, without places in the user's code; `masked_tied.mlir` is an embedding that is the head too,
 with a linear layer between them and gradients clipped by their norm.
+
+`CHANGING` are the two linear layers under algorithms that compute a new mask in every step and take
+it in every second one: GMP, whose sparsity grows by an eighth a step from a quarter on, and RigL
+and SET with gradients clipped by their norm.
 """
 
 import dataclasses
@@ -16,6 +20,9 @@ from appliance.core.plans.plan import Plan, Precision
 
 TEXT = Path(__file__).with_name("masked_adamw.mlir")
 TIED = Path(__file__).with_name("masked_tied.mlir")
+CHANGING = {
+    name: Path(__file__).with_name(f"masked_{name}.mlir") for name in ("gmp", "rigl", "set")
+}
 BATCH_SIZE = 4
 
 
@@ -41,7 +48,7 @@ def masked_data(plan: Plan, *, density: float, num_steps: int = 5):
         elif name.endswith("power"):
             state[name] = np.float32(0.9 if "beta1" in name else 0.999)
         else:
-            state[name] = np.zeros(shape, np.float32)
+            state[name] = np.zeros(shape, tensor.type.dtype.container)
     return state, [_batch(plan, rng) for _ in range(num_steps)]
 
 

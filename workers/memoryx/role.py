@@ -8,7 +8,6 @@ import os
 import threading
 
 import grpc
-import numpy as np
 
 from appliance.core.errors import ConflictError, WscError
 from appliance.core.plans.plan import verify
@@ -140,7 +139,7 @@ class MemoryXServicer(pods_pb2_grpc.MemoryXServicer):
     ) -> pods_pb2.CountNonzerosReply:
         """Count the elements of state tensors that are not zero."""
         store = self._role.store_of(request.session)
-        counts = [int(np.count_nonzero(store.read(name))) for name in request.resource_names]
+        counts = [store.num_nonzeros(name) for name in request.resource_names]
         return pods_pb2.CountNonzerosReply(counts=counts)
 
     def MoveToPersistent(

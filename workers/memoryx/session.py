@@ -15,13 +15,19 @@ from functools import partial
 import numpy as np
 import torch
 
-from appliance.core.cluster.readings import MEMORYX_EXCHANGE_WAIT, MEMORYX_SUMS_WAIT, MEMORYX_UPDATE
+from appliance.core.cluster.readings import (
+    MEMORYX_EXCHANGE_WAIT,
+    MEMORYX_MASK_CHANGES,
+    MEMORYX_SUMS_WAIT,
+    MEMORYX_UPDATE,
+)
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import StreamClosedError
 from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.core.plans.shard_plans import ShardPlan
+from appliance.core.plans.sparse.gathered import on_state
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.state_shards import HOME
 from appliance.numerics.elements import torch_dtype
@@ -142,7 +148,14 @@ class WeightSession:
         )
         self._output_layout = output_layout(plan)
         self._sums_stream = totals(shard.index) if steps.adds_up else gradients(0)
+        self._sum_slots = sum_slots(plan)
         self._sum_tensors = self._make_sum_tensors()
+        gathered = {name for each in plan.sparse if each.is_gathered for name in each.totals}
+        self._gathered_sums = frozenset(
+            index
+            for index in range(len(plan.layer_steps))
+            if not gathered.isdisjoint(self._sum_slots.names(index))
+        )
         self._events = EventCount()
         self._update_seconds = self._sums_wait_seconds = 0.0
         self._idle = threading.Event()
@@ -208,7 +221,9 @@ class WeightSession:
     def _packed_copies(self, plan: Plan) -> PackedCopies:
         values = {**self._store.state, **self._store.computed}
         narrowed = self._store.sparse.narrowed(values, plan)
-        return PackedCopies(plan, values=narrowed, packed=self._store.packed)
+        gathered = self._store.gathered.names
+        packed = {n: tensor for n, tensor in self._store.packed.items() if n not in gathered}
+        return PackedCopies(plan, values=narrowed, packed=packed)
 
     def _later_sums(self, plan: Plan) -> Tensors:
         """Return memory for the sums that only a plan of non-zeros reads after a later layer step.
@@ -223,17 +238,28 @@ class WeightSession:
         }
 
     def _gathers(self, plan: Plan) -> Mapping[str, Callable[[torch.Tensor], torch.Tensor]]:
-        """Return what cuts the sums that arrive whole, but of which only non-zeros are used."""
-        sparse = self._store.sparse
+        """Return what makes of sums what the update part reads.
+
+        Those that arrive whole but of which only non-zeros are used are cut; non-zeros of which
+        it reads the whole get their zeros.
+        """
+        sparse, gathered = self._store.sparse, self._store.gathered
         masked = {name: each.weight for each in self._plan.sparse for name in each.masked_totals}
-        return {
+        cut = {
             name: partial(sparse.gather, weight)
             for name, weight in masked.items()
             if name not in self._weight_of and weight in sparse.counts
         }
+        filled = {
+            name: partial(gathered.whole, each.weight)
+            for each in self._plan.sparse
+            if each.is_gathered
+            for name in each.totals
+        }
+        return {**cut, **filled}
 
     def _make_sum_tensors(self) -> SlotTensors:
-        slots = sum_slots(self._plan)
+        slots = self._sum_slots
         return SlotTensors(
             tuple(
                 slots.layout(index, self._counts(slots.names(index)))
@@ -243,7 +269,7 @@ class WeightSession:
 
     def _counts(self, names: Sequence[str]) -> Counts:
         """Return how many values there are of loads or sums; 0 as long as nobody knows."""
-        held = self._store.sparse.held
+        held = {**self._store.sparse.held, **self._store.gathered.held}
         weights = [self._weight_of[name] for name in names]
         return tuple(held[each].num_values if each in held else 0 for each in weights)
 
@@ -251,7 +277,8 @@ class WeightSession:
         """Make ready for the values that the masks let through, now that the masks are known."""
         sparse = self._store.sparse
         sparse.hold()
-        plan = on_nonzeros(self._plan, sparse.counts)
+        self._store.gathered.gather_all()
+        plan = on_nonzeros(on_state(self._plan), sparse.counts)
         self._readiness = Readiness(plan)
         self._updates = self._make_updates(plan)
         self._packed = self._packed_copies(plan)
@@ -327,6 +354,7 @@ class WeightSession:
         self._store.snapshots.preserve(self._overwritten[update])
         self._updates.run(update)
         self._packed.after_update(update)
+        self._store.gathered.gather_after(update)
         self._exchange.send(update, self._updates)
         if self._paging is not None:
             self._paging.after_update(update)
@@ -339,6 +367,7 @@ class WeightSession:
         return {
             MEMORYX_UPDATE: self._update_seconds,
             MEMORYX_SUMS_WAIT: self._sums_wait_seconds,
+            MEMORYX_MASK_CHANGES: float(self._store.gathered.num_mask_changes),
             MEMORYX_EXCHANGE_WAIT: self._exchange.wait_seconds,
             "wsc_memoryx_state_bytes": float(self._store.num_state_bytes),
             "wsc_memoryx_state_on_disk": float(self._store.backing.is_on_disk),
@@ -354,9 +383,13 @@ class WeightSession:
             raise StreamClosedError(
                 f"Stream {self._sums_stream!r} ended before the sums of {name!r}."
             )
-        sums_there = self._sum_tensors.of(slot, layer_step)
-        sums_there.pop(COUNTS, None)
-        return sums_there
+        if layer_step in self._gathered_sums:
+            counts = self._sum_slots.counts(layer_step, slot)
+            found = tensors_of(self._sum_slots.layout(layer_step, counts), slot)
+        else:
+            found = self._sum_tensors.of(slot, layer_step)
+        found.pop(COUNTS, None)
+        return found
 
     def _reserve_outputs(self, step: int) -> Mapping[str, torch.Tensor]:
         tensors = tensors_of(self._output_layout, self._outputs.reserve())

@@ -21,7 +21,7 @@ from appliance.streams.torch_views import Tensors
 
 
 class SparseState:
-    """The sparse weights of a session, their optimizer state and their masks.
+    """The weights of a session that are held by their non-zeros, their optimizer state and masks.
 
     Args:
         plan: The plan of the session.
@@ -40,7 +40,8 @@ class SparseState:
         patterns: Mapping[str, NDArray[np.generic]],
         give_back: Callable[[int, int], None],
     ) -> None:
-        self._sparse, self._shapes = plan.sparse, matrix_shapes(plan)
+        self._sparse = tuple(sparse for sparse in plan.sparse if sparse.members)
+        self._shapes = matrix_shapes(plan)
         self._items = {item.name: item for item in layout.items}
         self._memory, self._patterns, self._give_back = memory, patterns, give_back
         self._owner: dict[str, SparseWeight] = {}

@@ -28,6 +28,7 @@ from appliance.streams.stream_topology import (
 )
 from appliance.streams.torch_views import tensors_of
 from workers.memoryx.backing import Backing
+from workers.memoryx.gathered_loads import GatheredLoads
 from workers.memoryx.readiness import deferred_sum_layout
 from workers.memoryx.snapshots import Snapshots
 from workers.memoryx.sparse_state import SparseState
@@ -74,12 +75,13 @@ class TensorStore:
             PACKED_SEGMENT, self.packed_layout, directory=backing.state_directory
         )
         self.packed = tensors_of(self.packed_layout, self.packed_memory)
-        patterns = pattern_layout(plan)
+        layout = pattern_layout(plan)
+        patterns = layout.views(server.add_segment(PATTERN_SEGMENT, layout))
         self.sparse = SparseState(
             plan,
             layout=self._layout,
             memory=self._bytes,
-            patterns=patterns.views(server.add_segment(PATTERN_SEGMENT, patterns)),
+            patterns=patterns,
             give_back=partial(give_back, server.descriptor(STATE_SEGMENT)),
         )
         self.snapshots = Snapshots(
@@ -87,6 +89,9 @@ class TensorStore:
         )
         computed = computed_layout(plan)
         self.computed = tensors_of(computed, server.add_segment(COMPUTED_SEGMENT, computed))
+        self.gathered = GatheredLoads(
+            plan, state=self.state, places={**self.computed, **self.packed}, patterns=patterns
+        )
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -96,7 +101,8 @@ class TensorStore:
     @property
     def num_state_bytes(self) -> int:
         """Bytes that the state takes."""
-        patterns = sum(how.pattern_bytes for how in self.sparse.held.values())
+        held = (*self.sparse.held.values(), *self.gathered.held.values())
+        patterns = sum(how.pattern_bytes for how in held)
         return self.layout.num_bytes - self.sparse.num_bytes_given_back + patterns
 
     @property
@@ -152,6 +158,16 @@ class TensorStore:
         item = self.item(resource_name)
         whole = self.sparse.whole(item.name)
         return item.view(self._bytes) if whole is None else whole
+
+    def num_nonzeros(self, resource_name: str) -> int:
+        """Return how many elements of a state tensor are not zero; of a mask, as it is streamed by.
+
+        Raises:
+            NotFoundError: The plan has no such state tensor.
+            ConflictError: It has no value yet.
+        """
+        counted = self.gathered.num_nonzeros(self.item(resource_name).name)
+        return int(np.count_nonzero(self.read(resource_name))) if counted is None else counted
 
     def write(self, resource_name: str, value: NDArray[np.generic]) -> None:
         """Give a state tensor a value of its own shape and type.

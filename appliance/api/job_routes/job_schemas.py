@@ -168,7 +168,7 @@ class MaskedWeights(BaseModel):
     num_masked: int
     """Weights that the program masks."""
     num_sparse: int
-    """Those held and streamed by their non-zeros."""
+    """Those streamed by their non-zeros."""
     num_elements: int
     """Elements of all masked weights."""
     num_nonzeros: int
@@ -185,7 +185,7 @@ class MaskedWeights(BaseModel):
     simulated_sparse_speedup: float | None
     """Simulated step time with whole tensors over that without; null if no weight is sparse."""
     dense_because: dict[str, int]
-    """Why the others are held whole, and how many weights for each reason."""
+    """Why weights are held whole, streamed or not by their non-zeros; how many for each reason."""
 
     @classmethod
     def of(cls, weights: Weights) -> "MaskedWeights":

@@ -15,12 +15,8 @@ from appliance.coordinator.run.persistent_tensors import PersistentTensors
 from appliance.coordinator.run.run_session import Session
 from appliance.coordinator.run.session_pods import SessionPods
 from appliance.coordinator.run.session_times import SessionProgress, session_event
-from appliance.coordinator.run.simulated.profiles import profile, store_simulated_views
-from appliance.coordinator.run.simulated.sparse_session import (
-    SparseSession,
-    mask_tensors,
-    sparse_session,
-)
+from appliance.coordinator.run.simulated.counted_masks import CountedMasks
+from appliance.coordinator.run.simulated.profiles import profile
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.errors import (
     ConflictError,
@@ -68,7 +64,6 @@ class Execution:
         self._profiled_steps = range(0)
         self._num_fetched = 0
         self._progress: SessionProgress | None = None
-        self._sparse = SparseSession()
         self.failures = Failures(
             context,
             JobEnd(
@@ -80,6 +75,7 @@ class Execution:
         )
         self.gang = make_gang(self.failures.report, self.failures.note_silence)
         self._pods = SessionPods(self.gang, self.is_over)
+        self._masks = CountedMasks(context, self.gang, self._pods)
         self._streams = StreamEndpoint(
             context.spec, clock=context.clock, on_failure=self.failures.report_stream
         )
@@ -126,6 +122,7 @@ class Execution:
         progress = self._progress
         if progress is None or self._state.phase is not machine.SessionPhase.STREAMING:
             return None
+        self._masks.follow(progress)
         return progress.report(self.gang)
 
     # What the client asks for
@@ -153,8 +150,7 @@ class Execution:
                 num_shards=self.gang.size.num_shards,
                 locate=lambda step, name: self._pods.locate_snapshot(self.session, step, name),
             )
-        self._sparse = SparseSession()
-        _store_views(self._context, self.session, self._sparse, self.gang.size.num_systems)
+        self._masks.forget(self.session)
 
     def run(self, request: client.RunRequest) -> None:
         """Take the number of steps and the dataloader."""
@@ -276,7 +272,7 @@ class Execution:
             range(wanted.start, end),
             machine=self._context.machine,
             num_systems=self.gang.size.num_systems,
-            densities=self._sparse.densities,
+            densities=self._masks.latest.densities,
         )
 
     def close(self, reason: str) -> None:
@@ -315,6 +311,7 @@ class Execution:
                 self._pods.wait_for_input()
                 self._pods.finish(session, self._session, wait_for_steps=wait)
                 if (progress := self._progress) is not None:
+                    self._masks.follow(progress)
                     report = progress.report(self.gang, is_over=True)
                     event = session_event(session, self.gang.reports())
                     self._progress = None
@@ -331,39 +328,17 @@ class Execution:
             self._context.initializer.close()
         self._context.series.begin(session.number, batch_size=session.plan.batch_size)
         self._pods.commit(session)
-        self._sparse = sparse_session(
-            session.plan,
-            self._pods.count_nonzeros(session, mask_tensors(session.plan)),
-            machine=self._context.machine,
-            num_systems=self.gang.size.num_systems,
-            num_shards=self.gang.size.num_shards,
-        )
-        if self._sparse.densities:
-            _store_views(self._context, self.session, self._sparse, self.gang.size.num_systems)
+        self._masks.count(session)
         self._progress = SessionProgress(
             session.number,
             schedule,
             is_training=changes_state(session.plan),
             clock=self._context.clock,
-            masked_weights=self._sparse.weights,
+            masked_weights=self._masks.latest.weights,
         )
         session.read_outputs(self._context.series.record)
-        self._pods.start(session, schedule, self._sparse.simulated)
+        self._pods.start(session, schedule, self._masks.latest.simulated)
 
     def _leave_session(self, reason: str) -> None:
         if self._session is not None:
             self._session.close(reason)
-
-
-def _store_views(
-    context: ExecutionContext, session: Session, sparse: SparseSession, num_systems: int
-) -> None:
-    """Store what pages and csctl show of a program, by what is known of its weights."""
-    store_simulated_views(
-        context.spec.work_dir,
-        session.number,
-        session.plan,
-        machine=context.machine,
-        num_systems=num_systems,
-        densities=sparse.densities,
-    )

@@ -71,7 +71,7 @@ class SessionPods:
             self._ask_memoryx(shard, "CommitIngest", commit, pods_pb2.CommitIngestReply)
 
     def count_nonzeros(self, session: Session, names: Iterable[str]) -> Mapping[str, int]:
-        """Return how many elements of state tensors are not zero, before the steps begin."""
+        """Return how many elements of state tensors are not zero; of masks, as they are now."""
         by_shard: dict[int, list[str]] = {}
         for name in names:
             by_shard.setdefault(session.shard_of(name), []).append(name)

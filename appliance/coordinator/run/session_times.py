@@ -75,7 +75,8 @@ class SessionProgress:
         schedule: Its steps.
         is_training: Whether it changes the weights.
         clock: Times the steps.
-        masked_weights: What its masks let through; None if the program masks no weight.
+        masked_weights: What its masks let through; None if the program masks no weight. May be set
+            anew when the program has changed masks.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class SessionProgress:
         self._session, self._schedule = session, schedule
         self._is_training, self._clock = is_training, clock
         self._pace = Pace()
-        self._masked_weights = None if masked_weights is None else report_of(masked_weights)
+        self.masked_weights = masked_weights
 
     def report(self, pods: Reporting, *, is_over: bool = False) -> RunSessionReport:
         """Return how far it is by the pods' reports."""
@@ -107,13 +108,22 @@ class SessionProgress:
             step_seconds=seconds,
             is_training=self._is_training,
             is_over=is_over,
-            masked_weights=self._masked_weights,
+            masked_weights=None if self.masked_weights is None else report_of(self.masked_weights),
         )
 
 
 def completed_steps(reports: Sequence[PodReport]) -> int:
     """Return the steps of a session that every system has completed."""
     return min((report.step for report in reports if report.role == Role.CHIEF.value), default=0)
+
+
+def mask_changes(reports: Sequence[PodReport]) -> int:
+    """Return how many masks MemoryX has seen the program change in the present session."""
+    return sum(
+        int(report.readings.get(readings.MEMORYX_MASK_CHANGES, 0.0))
+        for report in reports
+        if report.role == Role.WEIGHT.value
+    )
 
 
 def _last_step_seconds(reports: Sequence[PodReport]) -> float:

@@ -42,6 +42,8 @@ MEMORYX_SUMS_WAIT: Final = "wsc_memoryx_sums_wait_seconds_total"
 """Time that MemoryX waited for summed gradients."""
 MEMORYX_EXCHANGE_WAIT: Final = "wsc_memoryx_exchange_wait_seconds_total"
 """Time that a shard of MemoryX waited for values that others compute."""
+MEMORYX_MASK_CHANGES: Final = "wsc_memoryx_mask_changes_total"
+"""Changes of masks in the session, each counted for every weight that is streamed by the mask."""
 
 HELP: Final[Mapping[str, str]] = {
     SIMULATED_STEP: "Simulated: time of one step of all systems together.",
@@ -59,6 +61,7 @@ HELP: Final[Mapping[str, str]] = {
     MEMORYX_UPDATE: "Time that MemoryX spent on updates and outputs, waiting aside.",
     MEMORYX_SUMS_WAIT: "Time that MemoryX waited for summed gradients.",
     MEMORYX_EXCHANGE_WAIT: "Time that a MemoryX shard waited for values of other shards.",
+    MEMORYX_MASK_CHANGES: "Changes of masks by which weights are streamed.",
     "wsc_swarmx_broadcast_copied_bytes": "Weights that SwarmX copied into the broadcast ring.",
     "wsc_csx_pace_wait_seconds": "Time that a system waited to keep the simulated pace.",
     "wsc_csx_input_wait_seconds": "Time that a system waited for its batch.",

@@ -375,7 +375,12 @@ def _verify_sparse(plan: Plan) -> None:
     """A mask is state that stays as it is while its weight is held by its non-zeros."""
     state = {tensor.value: tensor.type for tensor in plan.state}
     loads = {name for step in plan.layer_steps for name in step.loads}
-    written = {c.state for update in plan.updates for c in update.commits if c.value != c.state}
+    written = {
+        c.state: update.after
+        for update in plan.updates
+        for c in update.commits
+        if c.value != c.state
+    }
     held: set[str] = set()
     for sparse in plan.sparse:
         mask = state.get(sparse.mask)
@@ -390,9 +395,21 @@ def _verify_sparse(plan: Plan) -> None:
             )
         if sparse.members and sparse.mask in written:
             raise InternalError(f"%{sparse.mask} changes, but %{sparse.weight} is held by it.")
+        if not (sparse.members or sparse.whole_because or sparse.dense_because):
+            raise InternalError(f"How %{sparse.weight} is held is not said.")
         if not (held.isdisjoint(sparse.members) and state.keys() >= {*sparse.members}):
             raise InternalError(f"State of %{sparse.weight} is no state or held by two masks.")
         held.update(sparse.members)
+        if sparse.is_gathered:
+            _verify_gathered(plan, sparse, written)
+
+
+def _verify_gathered(plan: Plan, sparse: SparseWeight, written: Mapping[str, int]) -> None:
+    """No layer step is sent a load after the weight or its mask, which it is made of."""
+    for index, step in enumerate(plan.layer_steps):
+        for name in (sparse.weight, sparse.mask):
+            if written.get(name, index) < index and not {*sparse.loads}.isdisjoint(step.loads):
+                raise InternalError(f"%{name} is overwritten before {step.name!r} is sent it.")
 
 
 def _verify_packed(plan: Plan) -> None:

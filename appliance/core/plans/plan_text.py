@@ -34,7 +34,7 @@ from appliance.core.plans.plan import (
 )
 from appliance.core.plans.sparse_weight import SparseWeight
 
-FORMAT = 4
+FORMAT = 5
 """Version of the text; another one is refused."""
 
 
@@ -215,8 +215,13 @@ class _PlanReader:
             for key in ("loads", "members", "copies", "masked_totals", "totals")
         }
         weight, mask = self._known((fields["weight"], fields["mask"]))
-        because = str(fields["dense_because"])
-        return SparseWeight(weight=weight, mask=mask, dense_because=because, **names)
+        return SparseWeight(
+            weight=weight,
+            mask=mask,
+            whole_because=str(fields["whole_because"]),
+            dense_because=str(fields["dense_because"]),
+            **names,
+        )
 
     def _tensors(self, kind: str) -> Iterator[tuple[str, str, TensorType, DType]]:
         for (name, value, type_, wire_dtype), _ in self._entries.get(kind, ()):

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 class SparseWeight:
     """A weight of which every layer step loads no more than a mask lets through.
 
+    It is *held* by its non-zeros if it has members, else it may be *gathered*: held whole and sent
+    by its non-zeros. Otherwise it is dense, and handled like any other weight.
+
     Attributes:
         weight: `StateTensor.value` of the weight.
         mask: `StateTensor.value` of the mask, which is true where a value is let through.
@@ -17,7 +20,9 @@ class SparseWeight:
             false; no layer step loads one after the weight is overwritten.
         masked_totals: Sums of which the update part uses only what the mask lets through.
         totals: Those of layer steps that load the weight, and so know the pattern.
-        dense_because: Why there are no members, for people; empty if there are.
+        whole_because: Why it is gathered and not held by its non-zeros, for people; empty if it is
+            not gathered.
+        dense_because: Why it is dense, for people; empty if it is not.
     """
 
     weight: str
@@ -27,4 +32,10 @@ class SparseWeight:
     copies: tuple[str, ...] = ()
     masked_totals: tuple[str, ...] = ()
     totals: tuple[str, ...] = ()
+    whole_because: str = ""
     dense_because: str = ""
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether it is held whole and sent by its non-zeros."""
+        return bool(self.whole_because)

@@ -12,14 +12,15 @@ class MaskedWeights:
 
     Attributes:
         num_masked: Weights that the program masks.
-        num_sparse: Those held and streamed by their non-zeros.
+        num_sparse: Those streamed by their non-zeros.
         num_elements: Elements of all masked weights.
         num_nonzeros: Elements that the masks let through.
         broadcast_bytes: What layer steps load in one step, all micro-batches; 0 if none is sparse.
         dense_broadcast_bytes: The same with whole tensors; 0 if none is sparse.
         simulated_step_seconds: Of all systems together; 0 for a plan without layer steps.
         simulated_dense_step_seconds: The same with whole tensors.
-        dense_because: Why the others are held whole, and how many weights for each reason.
+        dense_because: Why weights are held whole, whether streamed by their non-zeros or not, and
+            how many for each reason.
     """
 
     num_masked: int
@@ -61,8 +62,8 @@ class MaskedWeights:
     def in_words(self) -> tuple[str, ...]:
         """Return a sentence for what masks let through, and one for what that saves."""
         held = (
-            f"{self.num_sparse:,} of {self.num_masked:,} masked weights are held and streamed by "
-            f"their non-zeros; masks let through {quantities.percent(self.density)} of "
+            f"{self.num_sparse:,} of {self.num_masked:,} masked weights are streamed by their "
+            f"non-zeros; masks let through {quantities.percent(self.density)} of "
             f"{quantities.figure(self.num_elements)} elements."
         )
         sentences = [held]

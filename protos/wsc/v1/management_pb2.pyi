@@ -358,7 +358,7 @@ class MaskedWeights(_message.Message):
     DENSE_BECAUSE_FIELD_NUMBER: _builtins.int
     num_masked: _builtins.int
     num_sparse: _builtins.int
-    """Those held and streamed by their non-zeros."""
+    """Those streamed by their non-zeros."""
     num_elements: _builtins.int
     """Of all masked weights."""
     num_nonzeros: _builtins.int
@@ -369,7 +369,7 @@ class MaskedWeights(_message.Message):
     simulated_dense_step_seconds: _builtins.float
     @_builtins.property
     def dense_because(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Why the others are held whole, and how many weights for each reason."""
+        """Why weights are held whole, streamed by their non-zeros or not, and how many for each reason."""
 
     def __init__(
         self,

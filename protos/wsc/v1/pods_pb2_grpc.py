@@ -467,7 +467,7 @@ class MemoryXServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CountNonzeros(self, request, context):
-        """How many elements of state tensors are not zero; before the steps begin.
+        """How many elements of state tensors are not zero; while steps run, of masks alone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

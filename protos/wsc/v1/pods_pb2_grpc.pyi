@@ -167,7 +167,7 @@ class MemoryXStub:
     CommitIngest: _grpc.UnaryUnaryMultiCallable[_pods_pb2.CommitIngestRequest, _pods_pb2.CommitIngestReply]
     """State tensors whose bytes the coordinator has written into the store."""
     CountNonzeros: _grpc.UnaryUnaryMultiCallable[_pods_pb2.CountNonzerosRequest, _pods_pb2.CountNonzerosReply]
-    """How many elements of state tensors are not zero; before the steps begin."""
+    """How many elements of state tensors are not zero; while steps run, of masks alone."""
     MoveToPersistent: _grpc.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]
     """Keeps a state tensor's present value for later sessions of the job."""
     CarryOver: _grpc.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]
@@ -188,7 +188,7 @@ class MemoryXAsyncStub(MemoryXStub):
     CommitIngest: _aio.UnaryUnaryMultiCallable[_pods_pb2.CommitIngestRequest, _pods_pb2.CommitIngestReply]  # type: ignore[assignment]
     """State tensors whose bytes the coordinator has written into the store."""
     CountNonzeros: _aio.UnaryUnaryMultiCallable[_pods_pb2.CountNonzerosRequest, _pods_pb2.CountNonzerosReply]  # type: ignore[assignment]
-    """How many elements of state tensors are not zero; before the steps begin."""
+    """How many elements of state tensors are not zero; while steps run, of masks alone."""
     MoveToPersistent: _aio.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]  # type: ignore[assignment]
     """Keeps a state tensor's present value for later sessions of the job."""
     CarryOver: _aio.UnaryUnaryMultiCallable[_pods_pb2.PersistentTensor, _pods_pb2.PersistentReply]  # type: ignore[assignment]
@@ -218,7 +218,7 @@ class MemoryXServicer(metaclass=_abc_1.ABCMeta):
         request: _pods_pb2.CountNonzerosRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pods_pb2.CountNonzerosReply, _abc.Awaitable[_pods_pb2.CountNonzerosReply]]:
-        """How many elements of state tensors are not zero; before the steps begin."""
+        """How many elements of state tensors are not zero; while steps run, of masks alone."""
 
     @_abc_1.abstractmethod
     def MoveToPersistent(

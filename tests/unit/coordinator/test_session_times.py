@@ -1,8 +1,11 @@
+import dataclasses
+
 import pytest
 
-from appliance.coordinator.run.session_times import SessionProgress, session_event
+from appliance.coordinator.run.session_times import SessionProgress, mask_changes, session_event
 from appliance.core.cluster import readings
 from appliance.core.cluster.run import RunSchedule
+from appliance.core.sparsity.masked_weights import MaskedWeights
 from protos.wsc.v1.management_pb2 import PodReport
 from tests.support.clock import FakeClock
 
@@ -69,3 +72,21 @@ def test_progress_tells_planned_and_completed_steps_and_the_pace() -> None:
     assert told.step_seconds == pytest.approx(0.4)
     assert not told.is_over
     assert progress.report(pods, is_over=True).is_over
+
+
+def test_changes_of_masks_are_those_that_memoryx_reports() -> None:
+    changes = {readings.MEMORYX_MASK_CHANGES: 3.0}
+    pods = [PodReport(role="weight", readings=changes), PodReport(role="chief", readings=changes)]
+    assert mask_changes(pods) == 3
+    assert mask_changes([PodReport(role="weight")]) == 0
+
+
+def test_progress_tells_of_masks_as_they_were_counted_last() -> None:
+    schedule = RunSchedule(num_steps=6, output_interval=1, checkpoint_steps=frozenset())
+    weights = MaskedWeights(num_masked=2, num_sparse=2, num_elements=8, num_nonzeros=6)
+    progress = SessionProgress(
+        2, schedule, is_training=True, clock=FakeClock(), masked_weights=weights
+    )
+    assert progress.report(Pods()).masked_weights.num_nonzeros == 6
+    progress.masked_weights = dataclasses.replace(weights, num_nonzeros=4)
+    assert progress.report(Pods()).masked_weights.num_nonzeros == 4

@@ -8,7 +8,7 @@ from appliance.core.errors import InternalError
 from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.plan import STEP_START, Commit, Execution, verify
 from appliance.core.plans.plan_text import parse_plan, print_plan
-from appliance.core.plans.sparse.eligibility import as_executed, dense_reasons
+from appliance.core.plans.sparse.eligibility import as_executed, whole_reasons
 from appliance.core.plans.sparse.marking import mark_sparse
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.step_count import changes_state
@@ -114,7 +114,8 @@ def test_a_weight_that_is_written_without_its_mask_stays_whole():
     updates = (*plan.updates[:-1], dataclasses.replace(last, commits=commits))
     found = mark_sparse(dataclasses.replace(plan, updates=updates)).sparse[0]
     assert found.members == ()
-    assert found.dense_because == f"%{sparse.weight} is not masked when it is written"
+    assert found.whole_because == f"%{sparse.weight} is not masked when it is written"
+    assert found.is_gathered, "its loads are still its product with the mask"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_weight_that_is_written_without_its_mask_stays_whole():
 def test_where_a_session_cannot_it_runs_the_plan_whole_and_says_why(changes, num_shards, reason):
     plan = dataclasses.replace(masked_plan(), **changes)
     assert as_executed(plan, num_shards).sparse == ()
-    assert set(dense_reasons(plan, num_shards).values()) == {reason}
+    assert set(whole_reasons(plan, num_shards).values()) == {reason}
 
 
 def test_a_mask_of_another_shape_is_refused():

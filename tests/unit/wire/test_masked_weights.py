@@ -67,7 +67,7 @@ def test_properties_have_numbers_reasons_and_a_text():
     assert properties["simulated_sparse_speedup"] == "2.5"
     assert properties["dense_weights_because"] == "2 weights: the program changes its mask"
     assert properties["masked_weights_summary"] == (
-        "46 of 48 masked weights are held and streamed by their non-zeros; masks let through 10 % "
+        "46 of 48 masked weights are streamed by their non-zeros; masks let through 10 % "
         "of 100 M elements. A step broadcasts 52 MB instead of 400 MB; simulated, it takes 1 ms "
         "instead of 2.5 ms: 2.5 x as fast. Held whole: 2 weights: the program changes its mask."
     )

@@ -11,7 +11,7 @@ from appliance.core.cluster.run import SimulatedStep
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.sparse.eligibility import as_executed, dense_reasons, matrix_shapes
+from appliance.core.plans.sparse.eligibility import as_executed, matrix_shapes, whole_reasons
 from appliance.core.sparsity.encodings import Encoding, encoded
 from appliance.core.sparsity.masked_weights import MaskedWeights
 from appliance.streams.sparse_slots import COUNTS
@@ -71,8 +71,9 @@ def sparse_session(
         for sparse in executed.sparse
         if encoded(shapes[sparse.weight], counts[sparse.weight]).encoding is not Encoding.DENSE
     )
-    reasons = dict(dense_reasons(plan, num_shards))
-    reasons |= {each.weight: _NOT_SMALLER for each in executed.sparse if each not in kept}
+    reasons = dict(whole_reasons(plan, num_shards))
+    held = [each for each in executed.sparse if each.members]
+    reasons |= {each.weight: _NOT_SMALLER for each in held if each not in kept}
     weights = MaskedWeights(
         num_masked=len(plan.sparse),
         num_sparse=len(kept),

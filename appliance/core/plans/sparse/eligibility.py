@@ -21,14 +21,17 @@ def as_executed(plan: Plan, num_shards: int) -> Plan:
         num_shards: Shards of MemoryX.
     """
     reason = _dense_because(plan, num_shards)
-    kept = () if reason else tuple(sparse for sparse in plan.sparse if sparse.members)
+    kept = () if reason else tuple(sparse for sparse in plan.sparse if not sparse.dense_because)
     return replace(plan, sparse=kept)
 
 
-def dense_reasons(plan: Plan, num_shards: int) -> Mapping[str, str]:
-    """Return why each sparse weight of a plan that is handled densely is; by its value name."""
+def whole_reasons(plan: Plan, num_shards: int) -> Mapping[str, str]:
+    """Return why each sparse weight of a plan that is held whole is; by its value name."""
     reason = _dense_because(plan, num_shards)
-    reasons = {sparse.weight: reason or sparse.dense_because for sparse in plan.sparse}
+    reasons = {
+        sparse.weight: reason or sparse.dense_because or sparse.whole_because
+        for sparse in plan.sparse
+    }
     return {weight: because for weight, because in reasons.items() if because}
 
 

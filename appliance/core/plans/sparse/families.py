@@ -120,6 +120,44 @@ def masked_state(context: Context, mask: str) -> tuple[str, ...]:
     return tuple(tensor.value for tensor in context.plan.state if tensor.value in operands)
 
 
+def masked_totals(context: Context, mask: str) -> frozenset[str]:
+    """Return the sums of which the update part uses only what a mask lets through."""
+    plan = context.plan
+    shape, shown = plan.types[mask].shape, _shown(plan)
+    return frozenset(
+        sum_.total
+        for step in plan.layer_steps
+        for sum_ in step.sums
+        if plan.types[sum_.total].shape == shape
+        and _is_masked(sum_.total, mask, context.readers, shown)
+    )
+
+
+def _shown(plan: Plan) -> frozenset[str]:
+    """Return the values that somebody reads who is not of the update part."""
+    loads = {name for step in plan.layer_steps for name in step.loads}
+    return frozenset(loads | {output.value for output in plan.outputs})
+
+
+def _is_masked(
+    name: str, mask: str, readers: Mapping[str, tuple[Node, ...]], shown: frozenset[str]
+) -> bool:
+    """Whether nobody reads a value but to mask it, or what it is added to."""
+    nodes = readers.get(name, ())
+    return (
+        bool(nodes)
+        and name not in shown
+        and all(
+            (node.op in {"Cast", "Add"} and _is_masked(node.results[0], mask, readers, shown))
+            or (
+                (node.op == "Select" and node.operands[:2] == (mask, name))
+                and node.operands[2] != name
+            )
+            for node in nodes
+        )
+    )
+
+
 class _Proof:
     """The proof for one weight."""
 
@@ -128,15 +166,8 @@ class _Proof:
         self._types = context.plan.types
         self._shape = self._types[weight].shape
         self._members = masked_state(context, mask)
-        self._shown = {output.value for output in context.plan.outputs} | {
-            name for step in context.plan.layer_steps for name in step.loads
-        }
-        totals = {
-            sum_.total
-            for step in context.plan.layer_steps
-            for sum_ in step.sums
-            if self._types[sum_.total].shape == self._shape and self._is_masked(sum_.total)
-        }
+        self._shown = _shown(context.plan)
+        totals = masked_totals(context, mask)
         self._family = Family(values={*self._members, *totals}, zero=set(self._members))
 
     def run(self) -> Family:
@@ -150,22 +181,6 @@ class _Proof:
         self._check_commits()
         self._check_shown()
         return self._family
-
-    def _is_masked(self, name: str) -> bool:
-        """Whether nobody reads a value but to mask it, or what it is added to."""
-        readers = self._context.readers.get(name, ())
-        return (
-            bool(readers)
-            and name not in self._shown
-            and all(
-                (node.op in {"Cast", "Add"} and self._is_masked(node.results[0]))
-                or (
-                    (node.op == "Select" and node.operands[:2] == (self._mask, name))
-                    and node.operands[2] != name
-                )
-                for node in readers
-            )
-        )
 
     def _take(self, node: Node) -> None:
         """Take a node in that reads a value of the family or the mask."""

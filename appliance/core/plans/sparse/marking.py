@@ -13,6 +13,7 @@ from appliance.core.plans.sparse.families import (
     prove,
     zero_products,
 )
+from appliance.core.plans.sparse.gathered import gathered_weight
 from appliance.core.plans.sparse_weight import SparseWeight
 
 
@@ -44,9 +45,9 @@ def _sparse_weights(context: Context) -> Iterator[SparseWeight]:
         for weight, loads in products.items():
             found = SparseWeight(weight=weight, mask=tensor.value, loads=tuple(loads))
             if tensor.value in changed:
-                yield replace(found, dense_because="the program changes its mask")
+                yield gathered_weight(context, found, "the program changes its mask")
             elif len(products) > 1:
-                yield replace(found, dense_because="its mask is also that of other weights")
+                yield gathered_weight(context, found, "its mask is also that of other weights")
             else:
                 yield _with_family(context, found)
 
@@ -55,7 +56,7 @@ def _with_family(context: Context, found: SparseWeight) -> SparseWeight:
     try:
         family = prove(context, found.weight, found.mask)
     except NotProvenError as reason:
-        return replace(found, dense_because=str(reason))
+        return gathered_weight(context, found, str(reason))
     plan = context.plan
     state = [tensor.value for tensor in plan.state]
     loads = dict.fromkeys(n for step in plan.layer_steps for n in step.loads if n in family.zero)
@@ -64,7 +65,7 @@ def _with_family(context: Context, found: SparseWeight) -> SparseWeight:
         # The plan of non-zeros does not compute what is the same as another value.
         if name in family.alias and name not in copies:
             changed = f"%{name} is sent after %{found.weight} has changed"
-            return replace(found, dense_because=changed)
+            return gathered_weight(context, found, changed)
     return replace(
         found,
         loads=tuple(loads),

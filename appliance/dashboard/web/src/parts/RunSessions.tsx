@@ -73,7 +73,7 @@ function MaskedWeights({ of, title }: { of: Masked; title: string }): JSX.Elemen
     <Card title={title}>
       <Facts
         of={[
-          ["Held by their non-zeros", `${of.num_sparse.toLocaleString("en-US")} of ${of.num_masked.toLocaleString("en-US")}`],
+          ["Streamed by their non-zeros", `${of.num_sparse.toLocaleString("en-US")} of ${of.num_masked.toLocaleString("en-US")}`],
           ["Density", `${percent(of.density)} of ${figure(of.num_elements)} elements`],
           ...(sent !== null && whole !== null && saved !== null
             ? ([
