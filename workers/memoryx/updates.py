@@ -6,12 +6,13 @@ about to be reused (a state tensor, a slot of the sums ring) is copied first.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.plans.plan import STEP_START, Commit, Plan, Precision, Update
+from appliance.core.plans.sparse.kept_masks import kept_masks
 from appliance.numerics.float_formats import round_to
 from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import Tensors
@@ -40,6 +41,27 @@ class _Step:
     dead: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shortcut:
+    """How an update runs in steps that take no new mask.
+
+    Attributes:
+        deciding: Computes the conditions.
+        conditions: Scalars of which none is true in such a step.
+        step: The update then.
+    """
+
+    deciding: Program
+    conditions: tuple[str, ...]
+    step: _Step
+
+    def is_taken(self, table: Tensors, step: int) -> bool:
+        """Return whether a step takes no new mask; the table is left as it is."""
+        values = dict(table)
+        self.deciding.run(values, step=step)
+        return not any(bool(values[name]) for name in self.conditions)
+
+
 class Updates:
     """The update part of a plan, made ready to run.
 
@@ -66,8 +88,10 @@ class Updates:
         self._kept, self._gathers = deferred_sums, gathers
         self._constants: Tensors = {}
         self._constants = self._run_constants()
+        self._lasting = state.keys() | self._constants.keys()
         self._read_later = _names_read_after(plan, sent)
-        self._updates = tuple(self._prepare(index) for index in range(len(plan.updates)))
+        self._updates = tuple(map(self._prepare, plan.updates, self._read_later))
+        self._shortcuts = tuple(map(self._shortcut, plan.updates, self._read_later))
         self._early_outputs = self._outputs_of({*state, *self._constants})
         self._arrival_outputs = tuple(
             self._outputs_of({sum_.total for sum_ in step.sums}) for step in plan.layer_steps
@@ -109,7 +133,7 @@ class Updates:
 
     def run(self, index: int) -> None:
         """Run one update and commit its results."""
-        update, table = self._updates[index], self._table
+        update, table = self._chosen(index), self._table
         update.program.run(table, step=self._step, out={**update.loads, **update.in_place})
         for name in update.to_copy:
             table[name] = table[name].clone()
@@ -118,6 +142,13 @@ class Updates:
             self._state[commit.state].copy_(table[commit.value])
         for name in update.dead:
             table.pop(name, None)
+
+    def _chosen(self, index: int) -> _Step:
+        """Return how an update runs in this step."""
+        shortcut = self._shortcuts[index]
+        if shortcut is not None and shortcut.is_taken(self._table, self._step):
+            return shortcut.step
+        return self._updates[index]
 
     def take(self, values: Tensors) -> None:
         """Take in values that another shard has computed; they are not copied."""
@@ -147,10 +178,25 @@ class Updates:
             self._computed[name].copy_(table[name])
         return table
 
-    def _prepare(self, index: int) -> _Step:
-        update = self._plan.updates[index]
+    def _shortcut(self, update: Update, later: frozenset[str]) -> _Shortcut | None:
+        """Return how an update runs in steps that take no new mask; None if always alike."""
         results = {name for node in update.nodes for name in node.results}
-        later = self._read_later[index]
+        shown = {value for _, value in self._outputs_of(results)}
+        kept = kept_masks(
+            update, read_later=later | shown | self._computed.keys(), types=self._plan.types
+        )
+        if kept is None:
+            return None
+        step = self._prepare(kept.update, later)
+        unread = _operands(update.nodes) - _operands(kept.update.nodes) - later - results
+        return _Shortcut(
+            deciding=self._program(kept.deciding, kept.conditions),
+            conditions=kept.conditions,
+            step=replace(step, dead=tuple(sorted({*step.dead, *unread} - self._lasting))),
+        )
+
+    def _prepare(self, update: Update, later: frozenset[str]) -> _Step:
+        results = {name for node in update.nodes for name in node.results}
         outputs = self._outputs_of(results)
         shown = {value for _, value in outputs}
         committed = {commit.value for commit in update.commits}

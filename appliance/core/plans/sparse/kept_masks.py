@@ -1,0 +1,102 @@
+"""Updates in steps that take no new mask: what computes one is left out.
+
+GMP, SET and RigL compute a new mask in every step and then select it or the old one by a single
+truth value, such as whether the step's number is a multiple of their frequency. Computing it sorts
+all of a weight, which takes longer than everything else in the update. Where the value is known
+before the update runs, the update is run without the sorting if it is false.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from appliance.core.ir.graph import Node
+from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.plan import Update
+
+_SORTS = "TopK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMasks:
+    """How an update runs in a step that takes no new mask.
+
+    Attributes:
+        conditions: Scalars of which none may be true in such a step.
+        deciding: Nodes of the update that compute them, in order, scalars all.
+        update: What remains of the update.
+    """
+
+    conditions: tuple[str, ...]
+    deciding: tuple[Node, ...]
+    update: Update
+
+
+def kept_masks(
+    update: Update, *, read_later: Collection[str], types: Mapping[str, TensorType]
+) -> KeptMasks | None:
+    """Return how an update runs in a step that takes no new mask; None if that saves no sorting.
+
+    Args:
+        update: The update.
+        read_later: Values of it that somebody reads afterwards, commits aside.
+        types: Of all values.
+    """
+    makers = {name: node for node in update.nodes for name in node.results}
+    taken: dict[str, str] = {}
+    conditions: dict[str, None] = {}
+    for node in update.nodes:
+        (result, *_) = node.results
+        if node.op != "Select" or types[result].dtype is not DType.I1 or result in read_later:
+            continue
+        condition = _scalar(node.operands[0], makers, types)
+        if condition is not None:
+            taken[result] = node.operands[2]
+            conditions[condition] = None
+    deciding = _makers_of(conditions, update)
+    remaining = _without(update, taken, read_later)
+    num_sorts, num_left = (sum(n.op == _SORTS for n in u.nodes) for u in (update, remaining))
+    are_scalars = all(not types[name].shape for node in deciding for name in node.results)
+    if num_left == num_sorts or not are_scalars:
+        return None
+    return KeptMasks(conditions=tuple(conditions), deciding=deciding, update=remaining)
+
+
+def _scalar(name: str, makers: Mapping[str, Node], types: Mapping[str, TensorType]) -> str | None:
+    """Return the scalar of which a value is copies; None if it is none."""
+    node = makers.get(name)
+    if node is not None and node.op == "BroadcastInDim":
+        (name,) = node.operands
+    return None if types[name].shape else name
+
+
+def _makers_of(names: Collection[str], update: Update) -> tuple[Node, ...]:
+    """Return the nodes of an update that values are computed by."""
+    needed = set(names)
+    found: list[Node] = []
+    for node in reversed(update.nodes):
+        if not needed.isdisjoint(node.results):
+            needed.update(node.operands)
+            found.append(node)
+    return tuple(reversed(found))
+
+
+def _without(update: Update, taken: Mapping[str, str], read_later: Collection[str]) -> Update:
+    """Return an update in which values are others, and which computes only what is used."""
+
+    def resolve(name: str) -> str:
+        while name in taken:
+            name = taken[name]
+        return name
+
+    commits = tuple(replace(each, value=resolve(each.value)) for each in update.commits)
+    nodes = tuple(
+        replace(node, operands=tuple(map(resolve, node.operands)))
+        for node in update.nodes
+        if node.results[0] not in taken
+    )
+    used = {commit.value for commit in commits} | {*read_later}
+    return replace(
+        update,
+        nodes=_makers_of(used, replace(update, nodes=nodes)),
+        commits=tuple(each for each in commits if each.value != each.state),
+    )
