@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from math import ceil
 
 from appliance.core.plans.deferred_sums import deferred_sums
+from appliance.core.plans.loads.kept import most_kept_bytes
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.pod_memory import PodMemory
+from appliance.core.plans.sparse.eligibility import as_executed
 from appliance.wafer.timing.plan_memory import num_bytes, plan_memory
 from appliance.wafer.timing.program_operations import score_values
 
@@ -35,6 +37,7 @@ def pod_memory(plan: Plan) -> PodMemory:
         fixed_bytes=ceil(on_wafer.fixed_bytes * widening),
         input_bytes=-(-inputs // plan.batch_size),
         batch_size=plan.batch_size,
+        kept_bytes=most_kept_bytes(as_executed(plan, 1)),
     )
 
 

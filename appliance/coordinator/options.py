@@ -33,6 +33,7 @@ class CoordinatorOptions:
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         memory_nodes: Nodes for MemoryX that a job may have; `num_nodes` and `node_bytes`, joined by
             a comma.
+        keep_weight_bytes: What each system may keep of the weights within a step.
         service_authority: By which the job's client calls, and nobody else can.
         bind_host: Address at which clients are served, in figures.
         public_host: Name by which they reach it.
@@ -57,6 +58,7 @@ class CoordinatorOptions:
     client_githash: str
     cluster_systems: int
     memory_nodes: MemoryNodes
+    keep_weight_bytes: int
     bind_host: str
     public_host: str
     stall_seconds: float
@@ -100,6 +102,7 @@ class CoordinatorOptions:
             client_githash=options.client_githash,
             cluster_systems=options.cluster_systems,
             memory_nodes=options.memory_nodes,
+            keep_weight_bytes=options.keep_weight_bytes,
             bind_host=options.bind_host,
             public_host=options.public_host,
             stall_seconds=options.stall_seconds,

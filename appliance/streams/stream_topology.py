@@ -33,6 +33,7 @@ from appliance.core.errors import InternalError
 from appliance.core.ids import Role
 from appliance.core.ir.sharding import BatchShard
 from appliance.core.ir.tensors import DType, TensorType
+from appliance.core.plans.loads.packed import streamed_type
 from appliance.core.plans.micro_batches import num_micro_batches
 from appliance.core.plans.plan import LayerStep, Plan
 from appliance.core.plans.sparse.eligibility import matrix_shapes
@@ -139,18 +140,9 @@ def persistent_segment(persistent_id: int) -> str:
     return f"persistent/{persistent_id}"
 
 
-def load_type(plan: Plan, name: str) -> TensorType:
-    """Return shape and element type of a load as it is sent; what is packed is integers of 16 bits.
-
-    What these mean says `plan.packed`; see `appliance.numerics.packed_values`.
-    """
-    type_ = plan.types[name]
-    return TensorType(type_.shape, DType.I16) if name in plan.packed else type_
-
-
 def load_layout(plan: Plan, names: Iterable[str]) -> SlotLayout:
     """Return where the values that a visit is sent lie in a slot of `broadcast`."""
-    return SlotLayout.of((name, load_type(plan, name)) for name in names)
+    return SlotLayout.of((name, streamed_type(plan, name)) for name in names)
 
 
 def sum_layout(plan: Plan, step: LayerStep) -> SlotLayout:
@@ -215,7 +207,7 @@ def load_slots(plan: Plan, rows: Sequence[Sequence[str]]) -> SparseSlots:
     """Return the layouts of slots of `broadcast`, given the names of values of each row."""
     shapes = matrix_shapes(plan)
     loads = {name: shapes[sparse.weight] for sparse in plan.sparse for name in sparse.loads}
-    types = tuple(tuple((name, load_type(plan, name)) for name in row) for row in rows)
+    types = tuple(tuple((name, streamed_type(plan, name)) for name in row) for row in rows)
     return SparseSlots(types, loads, has_patterns=True)
 
 

@@ -83,6 +83,7 @@ def given() -> Iterator[PodOptions]:
             csx_device="cuda",
             stall_seconds=5.0,
             memoryx_gib=1.0,
+            keep_weights_gib=1.0,
         ),
         is_remote=True,
         otlp="http://here",

@@ -5,13 +5,21 @@ import dataclasses
 import pytest
 
 from appliance.core.cluster.run import RunSchedule
+from appliance.core.plans.loads.kept import kept_loads
+from appliance.core.plans.loads.packed import streamed_type
+from appliance.core.plans.micro_batches import visits
+from appliance.core.plans.sparse.eligibility import as_executed
 from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine, separate_hosts
 from tests.support.faulty_network import Line, two_hosts
+from tests.support.masked_plans import TIED, masked_data, masked_plan
+from tests.support.narrow_plans import GPT, narrow_plan
 from tests.support.plans import two_layer_data, two_layer_plan
 from tests.support.pod_processes import SECONDS
 
 pytestmark = pytest.mark.slow
+
+COPIED = "wsc_swarmx_broadcast_copied_bytes"
 
 
 def test_pods_on_different_hosts_compute_the_same_bits(tmp_path):
@@ -54,14 +62,45 @@ def test_four_swarmx_pods_on_one_host_or_many_compute_the_bits_of_one(tmp_path):
                 for number, each in enumerate(plans, start=1)
             ]
             assert engine.job.coordinator.failures.empty()
-    copied = "wsc_swarmx_broadcast_copied_bytes"
     for one, *others in zip(*runs.values(), strict=True):
-        want = one.readings["broadcastreduce", 0][copied]
+        want = one.readings["broadcastreduce", 0][COPIED]
         assert want > 0
         for other in others:
             assert_same_bits(one, other)
-            found = [other.readings["broadcastreduce", pod][copied] for pod in range(4)]
+            found = [other.readings["broadcastreduce", pod][COPIED] for pod in range(4)]
             assert found == [want] * 4
+
+
+def saved_by_keeping(plan, kept_bytes):
+    """Return the bytes that are not sent again in each step."""
+    plan = as_executed(plan, 1)
+    order = visits(plan, 3)
+    loads = [name for visit in order for name in plan.layer_steps[visit.layer_step].loads]
+    kept = kept_loads(plan, order, kept_bytes)
+    return sum(streamed_type(plan, n).num_bytes * (loads.count(n) - 1) for n in kept)
+
+
+@pytest.mark.parametrize("kind", ["float32", "narrow", "sparse"])
+def test_weights_kept_for_the_backward_pass_are_sent_once_and_change_no_bit(tmp_path, kind):
+    plan = {"float32": masked_plan(text=GPT), "narrow": narrow_plan()}.get(kind)
+    if plan is None:  # one of its masked weights is whole, and loaded three times
+        plan = masked_plan(text=TIED)
+        plan = dataclasses.replace(plan, sparse=plan.sparse[1:])
+    state, batches = masked_data(plan, density=0.3, num_steps=4)
+    runs, limits = [], (0, 1 << 10, 1 << 30)
+    for number, kept_bytes in enumerate(limits):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        options = {"hosts": separate_hosts(3, fan_out=2), "keep_weight_bytes": str(kept_bytes)}
+        with make_engine(directory, num_systems=3, fan_out=2, **options) as engine:
+            runs.append(engine.run(plan, state, batches, checkpoint_steps=[4]))
+            assert engine.job.coordinator.failures.empty()
+    none, *others = runs
+    for run, limit in zip(others, limits[1:], strict=True):
+        assert 0 < run.readings["chief", 2]["wsc_csx_kept_weight_bytes"] <= limit
+        copied = [each.readings["broadcastreduce", 0][COPIED] for each in (none, run)]
+        assert copied[0] - copied[1] == 4 * saved_by_keeping(plan, limit)
+        assert_same_bits(none, run)
 
 
 def test_a_killed_inner_swarmx_pod_is_named_by_its_peers(tmp_path):

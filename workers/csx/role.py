@@ -107,6 +107,7 @@ class CsxRole:
             num_systems=num_systems,
             num_shards=num_shards,
             mode=mode,
+            keep_bytes=spec.options_of(ChiefPodOptions).keep_weight_bytes,
             num_strands=strands,
             is_on_processor=is_on_cpu,
         )

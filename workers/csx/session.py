@@ -242,7 +242,7 @@ class CsxSession:
         if self._mapped is not None:
             loads = self._mapped.loads(visit.layer_step)
         elif self._sparse is not None and self._sparse.is_sparse(row):
-            loads = self._sparse.sent(row, arrived)
+            loads = self._residents.loads(visit.layer_step, self._sparse.sent(row, arrived))
         else:
             loads = self._residents.loads(visit.layer_step, self._loads.of(arrived, row))
         sizes: Mapping[str, int] = {}
@@ -277,6 +277,7 @@ class CsxSession:
                 **self._simulated.readings(self._generation.steps(num_steps)),
                 **self._generation.readings(self._simulated, wall_seconds),
                 RESIDENT_WEIGHTS: float(self._residents.num_bytes),
+                "wsc_csx_kept_weight_bytes": float(self._residents.num_kept_bytes),
                 WALL_STEP: step_seconds,
                 WALL_TOTAL: wall_seconds,
                 "wsc_csx_pace_wait_seconds": self._pace_wait_seconds,

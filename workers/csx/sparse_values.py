@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.loads.packed import streamed_type
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.sparse.eligibility import matrix_shapes
 from appliance.core.sparsity.encodings import Encoded, Encoding, MatrixShape
@@ -30,7 +31,7 @@ from appliance.numerics.sparse.matrices import (
 from appliance.numerics.sparse.weight_products import parts_of
 from appliance.streams.slot_layout import SlotLayout
 from appliance.streams.sparse_slots import COUNTS, pattern_of
-from appliance.streams.stream_topology import load_slots, load_type, sum_layout, sum_slots
+from appliance.streams.stream_topology import load_slots, sum_layout, sum_slots
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 from workers.csx.sparse_forms import SparseForms
 
@@ -57,7 +58,7 @@ class SparseValues:
         names = {n: each.weight for each in plan.sparse for n in (*each.loads, *each.totals)}
         self._weight_of = names
         self._shapes = {name: shapes[weight] for name, weight in names.items()}
-        self._types: Mapping[str, TensorType] = {name: load_type(plan, name) for name in names}
+        self._types: Mapping[str, TensorType] = {name: streamed_type(plan, name) for name in names}
         self._room_bytes = max(
             (
                 sum_layout(plan, step).num_bytes

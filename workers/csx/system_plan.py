@@ -70,6 +70,7 @@ def system_part(
     num_systems: int,
     num_shards: int,
     mode: StreamMode,
+    keep_bytes: int = 0,
     num_strands: int = 1,
     is_on_processor: bool = True,
 ) -> SystemPlan:
@@ -81,13 +82,14 @@ def system_part(
         num_systems: Number of systems of the session.
         num_shards: Shards of MemoryX.
         mode: How layer steps get what they load.
+        keep_bytes: What the system may keep of loads within a step.
         num_strands: Strands that divide the share.
         is_on_processor: Whether programs run there, where alone they take non-zeros.
     """
     plan = without_casts(plan)
     unpacking = Unpacking(plan, is_narrow=is_on_processor and has_native_bfloat16())
     forms = sparse_forms(plan) if is_on_processor else NO_FORMS
-    sent = deliveries(plan, num_systems)
+    sent = deliveries(plan, num_systems, keep_bytes=keep_bytes)
     load_layouts = tuple(load_layout(plan, row) for row in sent.rows)
     sum_layouts = tuple(sum_layout(plan, step) for step in plan.layer_steps)
     sums = SlotTensors(sum_layouts)
@@ -111,7 +113,7 @@ def system_part(
         loads=SlotTensors(load_layouts),
         sums=sums,
         batch=SlotTensors((batch_layout(plan, share),)),
-        residents=Residents(plan),
+        residents=Residents(plan, sent),
         unpacking=unpacking,
         mapped=MappedLoads(plan, num_shards) if mode is StreamMode.MAPPED else None,
         sparse=SparseValues(plan, sent.rows, sums, forms) if plan.sparse else None,

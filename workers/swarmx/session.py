@@ -55,8 +55,9 @@ class BroadcastReduceSession:
         self._context, self._number, self._num_shards = context, number, num_shards
         self._place = swarmx_tree(num_systems, fan_out=fan_out)[context.spec.index]
         self._visits = visits(plan, num_systems)
-        self._deliveries = deliveries(plan, num_systems)
-        mode = context.spec.options_of(SwarmxPodOptions).streams
+        options = context.spec.options_of(SwarmxPodOptions)
+        self._deliveries = deliveries(plan, num_systems, keep_bytes=options.keep_weight_bytes)
+        mode = options.streams
         shards = [shard.plan for shard in shard_plans(plan, num_shards)]
         self._rows = BroadcastRows(plan, shards, self._deliveries.rows, mode)
         self._adds_up = adds_up(plan, num_systems, num_shards)

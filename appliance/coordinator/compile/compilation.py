@@ -183,7 +183,11 @@ class Compilation:
         if not text:
             return {}
         memory = PodMemory.from_json(text)
-        return memory.by_role(num_systems=gang.num_systems, num_shards=gang.num_shards)
+        return memory.by_role(
+            num_systems=gang.num_systems,
+            num_shards=gang.num_shards,
+            keep_weight_bytes=self._options.keep_weight_bytes,
+        )
 
     def _num_shards(self, request: CompileRequest, directory: Beneath, plan: Plan | None) -> int:
         """Return how many weight pods the job gets; reads the plan only if it may be several."""

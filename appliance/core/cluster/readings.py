@@ -67,6 +67,7 @@ HELP: Final[Mapping[str, str]] = {
     "wsc_csx_input_wait_seconds": "Time that a system waited for its batch.",
     "wsc_csx_input_starved_steps_total": "Steps at whose beginning no batch was there.",
     "wsc_csx_weight_wait_seconds": "Time that a system waited for weights.",
+    "wsc_csx_kept_weight_bytes": "Weights that a system keeps from forward to backward pass.",
     "wsc_csx_layer_steps_held": "Layer steps whose weights a system holds.",
     "wsc_csx_weight_bytes": "Weights that a system holds.",
     "wsc_csx_weight_peak_bytes": "Most weights that a system held.",

@@ -30,6 +30,7 @@ class PodMemory:
         fixed_bytes: What a system holds whatever its share.
         input_bytes: One sample of the batch.
         batch_size: Samples of the whole batch.
+        kept_bytes: What a system keeps of loads within a step if it may keep all that is worth it.
     """
 
     state_bytes: int
@@ -38,22 +39,27 @@ class PodMemory:
     fixed_bytes: int
     input_bytes: int
     batch_size: int
+    kept_bytes: int
 
-    def by_role(self, *, num_systems: int, num_shards: int) -> Mapping[Role, int]:
+    def by_role(
+        self, *, num_systems: int, num_shards: int, keep_weight_bytes: int = 0
+    ) -> Mapping[Role, int]:
         """Return the bytes of one pod of each role.
 
         Args:
             num_systems: Systems that share the batch.
             num_shards: Weight pods that share the state.
+            keep_weight_bytes: What each system may keep of loads within a step.
         """
         share = split_batch(self.batch_size, num_systems)[0].size
         rings = _LAYERS_IN_FLIGHT * self.layer_bytes
         batches = _BATCHES_IN_FLIGHT * share * self.input_bytes
+        kept = min(keep_weight_bytes, self.kept_bytes)
         return {
             Role.COORDINATOR: rings,
             Role.WEIGHT: -(-self.state_bytes // num_shards) + rings,
             Role.BROADCASTREDUCE: 2 * rings,
-            Role.CHIEF: share * self.sample_bytes + self.fixed_bytes + rings + batches,
+            Role.CHIEF: share * self.sample_bytes + self.fixed_bytes + rings + batches + kept,
             Role.ACTIVATION: batches,
             Role.WORKER: batches,
         }

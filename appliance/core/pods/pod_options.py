@@ -148,6 +148,7 @@ class CoordinatorPodOptions(ServingPodOptions):
         execution: How the wafer is used unless a job says it, or `auto`.
         cluster_systems: Systems of the whole cluster; 0 if unknown.
         memory_nodes: Nodes for MemoryX that a job may have.
+        keep_weight_bytes: What each system may keep of the weights within a step.
         client_version: Version that the client is told.
         client_githash: Build that the client insists on.
     """
@@ -162,6 +163,7 @@ class CoordinatorPodOptions(ServingPodOptions):
     execution: str = Execution.WEIGHT_STREAMING.value
     cluster_systems: int = 0
     memory_nodes: MemoryNodes = ONE_NODE
+    keep_weight_bytes: int = 0
     client_version: str = "2.10.0"
     client_githash: str = ""
 
@@ -211,12 +213,14 @@ class ChiefPodOptions(ComputingPodOptions):
 
     Attributes:
         streams: How weights reach it.
+        keep_weight_bytes: What it may keep of the weights within a step, the same for all systems.
         device: What it computes on.
         machine: Name or JSON table of the machine whose times are simulated.
         pace: Wall seconds per simulated second; 0 sets no pace.
     """
 
     streams: StreamMode = StreamMode.RING
+    keep_weight_bytes: int = 0
     device: Device = Device.CPU
     machine: str = "cs2"
     pace: float = 0.0
@@ -228,9 +232,11 @@ class SwarmxPodOptions(PodOptions):
 
     Attributes:
         streams: How weights reach the systems.
+        keep_weight_bytes: What each system keeps of them within a step; it is not sent again.
     """
 
     streams: StreamMode = StreamMode.RING
+    keep_weight_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

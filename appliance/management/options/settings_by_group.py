@@ -164,6 +164,9 @@ class RunOptions:
         memoryx_gib: Memory that MemoryX of a job may use on a node, all its weight pods there
             together; tensors that take most of it are kept in a file in the data directory and
             paged in and out. 0, the default, means what the machine or the control group has.
+        keep_weights_gib: What each system of a job may keep of the weights of the forward pass for
+            the backward pass, where it gets them from another node; the rest is sent twice a step.
+            0 keeps nothing. On one node nothing is kept, as shared memory costs nothing.
         stall_seconds: Longest wait of a system for one batch before its job fails. The default is
             what the real cluster gives a job that does not move.
     """
@@ -184,6 +187,9 @@ class RunOptions:
     csx_device: str = setting(Device.CPU.value, "What systems compute on: cpu or cuda.")
     memoryx_gib: float = setting(
         0.0, "GiB of memory for a job's MemoryX, the rest is kept in files. 0: no limit."
+    )
+    keep_weights_gib: float = setting(
+        2.0, "GiB of weights that a system on another node keeps for the backward pass. 0: none."
     )
     stall_seconds: float = setting(
         DEFAULT_STALL_SECONDS, "How long a system may wait for a batch before its job fails."
@@ -207,6 +213,8 @@ class RunOptions:
         parse_execution(self.execution)
         if not 0 <= self.pace < math.inf:
             raise UserError(f"A pace of {self.pace} is not possible; it is 0 (none) or above.")
+        if not 0 <= self.keep_weights_gib < math.inf:
+            raise UserError(f"A system cannot keep {self.keep_weights_gib:g} GiB of weights.")
         if self.memoryx_gib < 0:
             raise UserError(f"MemoryX cannot use {self.memoryx_bytes:,} bytes of memory.")
         if not self.stall_seconds > 0:
@@ -226,6 +234,11 @@ class RunOptions:
     def wafer_bytes(self) -> int:
         """Memory for activations of one system; a share of a batch that needs more is split."""
         return free_bytes(self.simulated_machine)
+
+    @property
+    def keep_weight_bytes(self) -> int:
+        """What each system may keep of the weights, in bytes."""
+        return int(self.keep_weights_gib * _GIB)
 
     @property
     def has_network(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from appliance.cluster.node_cores import NodeCores
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
-from appliance.core.cluster.swarmx_tree import swarmx_tree
+from appliance.core.cluster.swarmx_tree import pod_above, swarmx_tree
 from appliance.core.cluster.systems import POD_KINDS
 from appliance.core.ids import Role
 from appliance.core.plans.plan import Precision
@@ -116,6 +116,7 @@ def plan_pods(
         pod_environment=pod_environment,
         options=_common(job, pod_environment, is_spread=bool(pod_nodes), is_traced=bool(trace)),
         streams=StreamMode.RING if pod_nodes else StreamMode(pod_environment.runs.streams),
+        keep_weight_bytes=_keep_weight_bytes(job, pod_environment, pod_nodes),
         driver=driver,
     )
     return tuple(
@@ -145,6 +146,7 @@ class _Common:
         pod_environment: What pods need to know of the appliance.
         options: What every pod is told.
         streams: How weights reach the systems.
+        keep_weight_bytes: What each system may keep of them within a step.
         driver: What a driver runs, as JSON.
     """
 
@@ -152,6 +154,7 @@ class _Common:
     pod_environment: PodEnvironment
     options: PodOptions
     streams: StreamMode
+    keep_weight_bytes: int
     driver: str
 
 
@@ -188,6 +191,25 @@ def _pod_nodes(
     if pod_nodes and pod_environment.is_remote:
         pod_nodes[MANAGEMENT] = MANAGEMENT
     return pod_nodes
+
+
+def _keep_weight_bytes(
+    job: JobRecord, pod_environment: PodEnvironment, pod_nodes: Mapping[str, str]
+) -> int:
+    """Return what systems may keep of the weights; nothing if all get them in shared memory.
+
+    A compile counts the memory for it if the job that follows may be on several nodes.
+    """
+    systems = range(job.num_systems if job.type.has_gang else 0)
+    pods = swarmx_tree(max(1, job.num_systems), fan_out=job.requirements.fan_out)
+    is_near = all(
+        pod_nodes.get(member_name(Role.CHIEF, index))
+        == pod_nodes.get(member_name(Role.BROADCASTREDUCE, pod_above(pods, index).index))
+        for index in systems
+    )
+    if not pod_nodes or (systems and is_near):
+        return 0
+    return pod_environment.runs.keep_weight_bytes
 
 
 def _user_id(number: int) -> int | None:
@@ -270,12 +292,15 @@ def _of_gang(role: Role, common: _Common, options: Mapping[str, Any], share: _Sh
             **options,
             machine_code=machine_code,
             streams=common.streams,
+            keep_weight_bytes=common.keep_weight_bytes,
             device=Device(runs.csx_device),
             machine=runs.machine,
             pace=runs.pace,
         )
     if role is Role.BROADCASTREDUCE:
-        return SwarmxPodOptions(**options, streams=common.streams)
+        return SwarmxPodOptions(
+            **options, streams=common.streams, keep_weight_bytes=common.keep_weight_bytes
+        )
     if role is Role.WORKER:
         return WorkerPodOptions(
             **options,
@@ -302,6 +327,7 @@ def _coordinator(common: _Common, options: Mapping[str, Any]) -> CoordinatorPodO
         execution=runs.execution,
         cluster_systems=pod_environment.cluster_systems,
         memory_nodes=pod_environment.memory_nodes,
+        keep_weight_bytes=common.keep_weight_bytes,
         client_version=pod_environment.client_version,
         client_githash=pod_environment.client_githash,
     )

@@ -25,6 +25,18 @@ def memory():
     return plan, pod_memory(plan)
 
 
+def test_a_system_asks_for_the_weights_that_it_keeps_as_far_as_it_may():
+    sizes = pod_memory(compile_program(GPT, batch_size=4, precision=Precision.F32))
+
+    def asked(keep_weight_bytes):
+        found = sizes.by_role(num_systems=2, num_shards=1, keep_weight_bytes=keep_weight_bytes)
+        return found[Role.CHIEF]
+
+    assert sizes.kept_bytes > 1000
+    assert asked(1000) - asked(0) == 1000
+    assert asked(1 << 40) - asked(0) == sizes.kept_bytes
+
+
 def test_memoryx_asks_for_two_bytes_of_each_value_that_is_sent_packed():
     plan = compile_program(GPT, batch_size=4, precision=Precision.EXACT)
     elements = sum(plan.types[name].num_elements for name in plan.packed)

@@ -185,3 +185,31 @@ def test_a_system_computes_with_its_share_of_its_own_node():
     nodes = {"chief-0": "a", "chief-1": "a", "chief-2": "b"}
     chiefs = [p for p in plan_pods(job, Path("/r"), around, nodes) if p.role is Role.CHIEF]
     assert [threads_of(spec, num_systems=3) for spec in chiefs] == [8, 8, 8]
+
+
+def kept(job, *, nodes=None, streams="ring"):
+    runs = replace(RUNS, streams=streams, keep_weights_gib=0.5)
+    pods = plan_pods(job, Path("/r"), replace(POD_ENVIRONMENT, runs=runs), nodes or {})
+    roles = (Role.COORDINATOR, Role.CHIEF, Role.BROADCASTREDUCE)
+    (found,) = {pod.options.keep_weight_bytes for pod in pods if pod.role in roles}
+    return found
+
+
+@pytest.mark.parametrize("streams", ["ring", "mapped"])
+def test_systems_that_share_swarmx_memory_keep_no_weights(streams):
+    job = record(JobType.EXECUTE, num_systems=2, workers=1)
+    assert kept(job, streams=streams) == 0
+    together = {name: "a" for name in ("chief-0", "chief-1", "broadcastreduce-0")}
+    assert kept(job, nodes={**together, "weight-0": "b"}) == 0
+
+
+def test_systems_keep_weights_as_soon_as_one_of_them_gets_them_over_the_network():
+    job = record(JobType.EXECUTE, num_systems=2, workers=1)
+    nodes = {"chief-0": "a", "chief-1": "b", "broadcastreduce-0": "a"}
+    assert kept(job, nodes=nodes) == 1 << 29
+    assert kept(job, streams="network") == 1 << 29
+
+
+def test_a_compile_counts_kept_weights_where_its_job_may_be_on_several_nodes():
+    assert kept(record(JobType.COMPILE)) == 0
+    assert kept(record(JobType.COMPILE), nodes={"coordinator-0": "a"}) == 1 << 29

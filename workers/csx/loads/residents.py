@@ -1,11 +1,12 @@
-"""Which loaded values a CS-2 retains: none, or in pipelined execution all."""
+"""Which loaded values a CS-2 retains: none, some within a step, or in pipelined execution all."""
 
 import torch
 
 from appliance.core.ir.tensors import TensorType
+from appliance.core.plans.loads.packed import streamed_type
+from appliance.core.plans.loads.residency import Deliveries
 from appliance.core.plans.plan import Execution, Plan
 from appliance.numerics.elements import torch_dtype
-from appliance.streams.stream_topology import load_type
 from appliance.streams.torch_views import Tensors
 
 
@@ -14,20 +15,31 @@ class Residents:
 
     Args:
         plan: A verified plan.
+        sent: What the system is sent.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._types: dict[str, TensorType] = {}
-        self._names: tuple[tuple[str, ...], ...] = ()
-        self._loads: tuple[Tensors, ...] = ()
-        if plan.execution is Execution.PIPELINED:
-            self._names = tuple(step.loads for step in plan.layer_steps)
-            names = dict.fromkeys(name for names in self._names for name in names)
-            self._types = {name: load_type(plan, name) for name in names}
+    def __init__(self, plan: Plan, sent: Deliveries) -> None:
+        self._is_pipelined = plan.execution is Execution.PIPELINED
+        names = dict.fromkeys(name for step in plan.layer_steps for name in step.loads)
+        staying = [name for name in names if self._is_pipelined or name in sent.kept]
+        self._types: dict[str, TensorType] = {name: streamed_type(plan, name) for name in staying}
+        self._names = tuple(
+            tuple(name for name in step.loads if name in self._types) for step in plan.layer_steps
+        )
+        self._tensors: Tensors = {}
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that stay; 0 in weight streaming."""
+        """Bytes that stay from step to step; 0 in weight streaming."""
+        return self._all_bytes if self._is_pipelined else 0
+
+    @property
+    def num_kept_bytes(self) -> int:
+        """Bytes that are kept within a step; 0 in pipelined execution."""
+        return 0 if self._is_pipelined else self._all_bytes
+
+    @property
+    def _all_bytes(self) -> int:
         return sum(type_.num_bytes for type_ in self._types.values())
 
     def loads(self, layer_step: int, arrived: Tensors) -> Tensors:
@@ -39,17 +51,19 @@ class Residents:
         """
         if not self._types:
             return arrived
-        if not self._loads:
-            self._loads = self._make()
-        loads = self._loads[layer_step]
-        for name, tensor in arrived.items():
-            loads[name].copy_(tensor)
+        if not self._tensors:
+            self._tensors = self._make()
+        loads = dict(arrived)
+        for name in self._names[layer_step]:
+            tensor = self._tensors[name]
+            if name in arrived:
+                tensor.copy_(arrived[name])
+            loads[name] = tensor
         return loads
 
-    def _make(self) -> tuple[Tensors, ...]:
+    def _make(self) -> Tensors:
         """Return memory for everything; a system that maps MemoryX's store never needs it."""
-        tensors = {
+        return {
             name: torch.empty(type_.shape, dtype=torch_dtype(type_.dtype))
             for name, type_ in self._types.items()
         }
-        return tuple({name: tensors[name] for name in names} for names in self._names)

@@ -44,6 +44,15 @@ def packed_loads(plan: Plan) -> Mapping[str, DType]:
     return found
 
 
+def streamed_type(plan: Plan, name: str) -> TensorType:
+    """Return shape and element type of a load as it is sent; what is packed is integers of 16 bits.
+
+    What these mean says `plan.packed`; see `appliance.numerics.packed_values`.
+    """
+    type_ = plan.types[name]
+    return TensorType(type_.shape, DType.I16) if name in plan.packed else type_
+
+
 def without_casts(plan: Plan) -> Plan:
     """Return a plan as a system computes it, to which packed loads come in their 16-bit types.
 
