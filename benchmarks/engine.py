@@ -25,6 +25,7 @@ import torch
 
 from appliance.compiler.pipeline import compile_program
 from appliance.core.plans.plan import Plan, Precision
+from appliance.management.options.settings_by_group import RunOptions
 from benchmarks.engine_parties.client_party import ClientParty
 from benchmarks.engine_parties.comparison import Comparison
 from benchmarks.engine_parties.engine_party import EngineParty
@@ -129,16 +130,33 @@ class Table:
             name, shape=self.shape, num_systems=num_systems, directory=self._directory / name
         )
 
-    def networked(self, name: str, *, num_systems: int, threads: int) -> Party:
-        """Return our engine with every system on a host of its own."""
+    def networked(
+        self,
+        name: str,
+        *,
+        num_systems: int,
+        threads: int,
+        precision: Precision = Precision.F32,
+        keep_bytes: int = RunOptions().keep_weight_bytes,
+    ) -> Party:
+        """Return our engine with every system on a host of its own.
+
+        Args:
+            name: In tables.
+            num_systems: CS-2 systems.
+            threads: Threads of each.
+            precision: How 16-bit formats are carried.
+            keep_bytes: What each system keeps of the weights for the backward pass.
+        """
         hosts = {
             "weight-0": "memory",
             "broadcastreduce-0": "memory",
             **{f"chief-{system}": f"csx-{system}" for system in range(num_systems)},
             **{f"activation-{system}": f"csx-{system}" for system in range(num_systems)},
         }
-        party = self._ours(EngineParty, name, num_systems, threads, {})
-        party.hosts = hosts
+        options = {"keep_weight_bytes": str(keep_bytes)}
+        party = self._ours(EngineParty, name, num_systems, threads, options)
+        party.hosts, party.plan = hosts, self._compiled(precision)
         return party
 
     def profiled(self, *, num_systems: int, threads: int) -> ProfiledParty:
@@ -150,6 +168,7 @@ class Table:
     ) -> Ours:
         return kind(
             name,
+            shape=self.shape,
             plan=self._plan,
             state=self._state,
             batches=self._batches,
@@ -218,6 +237,23 @@ def _network(table: Table) -> list[Party]:
     ]
 
 
+def _kept(table: Table) -> list[Party]:
+    return [
+        table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.networked("ours-2x1-sent-twice", num_systems=2, threads=1, keep_bytes=0),
+        table.networked("ours-2x1-kept", num_systems=2, threads=1),
+    ]
+
+
+def _narrow(table: Table) -> list[Party]:
+    exact = Precision.EXACT
+    return [
+        table.ours("ours-2x1-ring", num_systems=2, threads=1),
+        table.ours_in_bfloat16("ours-bf16-2x1-ring", num_systems=2, threads=1),
+        table.networked("ours-bf16-2x1-network", num_systems=2, threads=1, precision=exact),
+    ]
+
+
 GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "ours": _ours,
     "compilers": _compilers,
@@ -226,6 +262,8 @@ GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "offload": _offload,
     "client": _client,
     "network": _network,
+    "kept": _kept,
+    "narrow": _narrow,
 }
 """Who is resident at the same time: together they must fit the memory."""
 
@@ -240,6 +278,7 @@ DEMANDS = (
     ("offload", "ours-2x1-ring", "zero3-2x1", 2.0, None),
     ("client", "client-2", "client-cpu", 1.3, None),
     ("network", "ours-1x2-network", "ours-1x2-ring", 0.85, None),
+    ("network", "ours-2x1-network", "ours-2x1-ring", 0.87, None),
 )
 """Group, ours, the other, least ratio at 512 tokens a step and at 128."""
 

@@ -84,6 +84,7 @@ def compare(
     parties = [
         EngineParty(
             name,
+            shape=shape,
             plan=each,
             state=state,
             batches=fed,

@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.client_scripts.running import appliance, start_client
 from benchmarks.engine_parties.environment import BaselineMissingError
-from benchmarks.engine_parties.party import with_children
+from benchmarks.engine_parties.party import memory_needed, with_children
 from benchmarks.programs.gpt import GptShape
 from tests.support.appliance import Appliance
 
@@ -74,6 +74,9 @@ def _sent(loader: socket.socket, num_batches: int) -> bool:
 class ClientParty:
     """The client's script on one of its backends.
 
+    Attributes:
+        needed_bytes: Memory that its processes take, estimated.
+
     Args:
         name: In tables.
         shape: What is trained.
@@ -93,6 +96,10 @@ class ClientParty:
     ) -> None:
         self.name = name
         self._shape, self._num_systems = shape, num_systems
+        # The client's weights and checkpoints, and the pods of a job with their input workers.
+        self.needed_bytes = memory_needed(
+            shape, num_processes=3 + 4 * num_systems, num_replicas=1 if num_systems == 0 else 2
+        )
         self._directory, self._options = directory, options
         self._open = contextlib.ExitStack()
         self._gate: BatchGate | None = None

@@ -11,6 +11,8 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+import psutil
+
 from benchmarks.engine_parties.environment import BaselineMissingError
 from benchmarks.engine_parties.party import Block, Party, measure, shared_bytes
 
@@ -51,6 +53,7 @@ class Comparison:
             for party in parties:
                 stack.callback(party.close)
                 try:
+                    _require_memory(party)
                     party.start()
                     party.run(WARM_UP_STEPS)
                 except BaselineMissingError as error:
@@ -103,6 +106,20 @@ class Comparison:
         pairs = list(zip(self.blocks.get(ours, ()), self.blocks.get(other, ()), strict=False))
         quiet = [(a, b) for a, b in pairs if max(a.foreign_share, b.foreign_share) <= QUIET_SHARE]
         return quiet if len(quiet) >= MIN_QUIET_ROUNDS else pairs
+
+
+def _require_memory(party: Party) -> None:
+    """Check that a party fits beside those that are up, before it makes the machine swap or kill.
+
+    Raises:
+        BaselineMissingError: It does not.
+    """
+    available = psutil.virtual_memory().available
+    if party.needed_bytes > available:
+        raise BaselineMissingError(
+            f"{party.name} needs some {party.needed_bytes / 1e9:.1f} GB of memory, and "
+            f"{available / 1e9:.1f} GB are available."
+        )
 
 
 def _median(values: Iterator[float]) -> float:

@@ -22,7 +22,9 @@ from appliance.streams import stream_topology as topology
 from appliance.streams.ring_reader import SharedMemoryRingReader
 from appliance.streams.shared_memory import connect_ring
 from appliance.streams.slot_layout import SlotLayout
-from benchmarks.engine_parties.party import with_children
+from benchmarks.engine_parties.party import memory_needed, with_children
+from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
+from benchmarks.programs.gpt import GptShape
 from tests.support.engine import Engine
 from tests.support.pod_processes import Job
 
@@ -67,6 +69,12 @@ class Gate:
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._allowed > number)
             return not self._is_closed
+
+
+class BenchmarkJob(Job):
+    """A job whose pods end when this process does, be it killed."""
+
+    wrap = staticmethod(ending_with_this_process)
 
 
 class ResidentEngine(Engine):
@@ -115,11 +123,13 @@ class EngineParty:
     """Our engine with a number of systems.
 
     Attributes:
+        needed_bytes: Memory that its pods take, estimated.
         plan: What is loaded when it starts.
         hosts: Host of each pod by member name.
 
     Args:
         name: In tables.
+        shape: What is trained.
         plan: The compiled program.
         state: Initial state by resource name.
         batches: Batches by value name, taken in turn.
@@ -134,6 +144,7 @@ class EngineParty:
         self,
         name: str,
         *,
+        shape: GptShape,
         plan: Plan,
         state: Mapping[str, NDArray[Any]],
         batches: list[Batch],
@@ -147,6 +158,8 @@ class EngineParty:
         self.hosts = hosts or {}
         self.plan, self._state, self._gate = plan, state, Gate(batches)
         self._num_systems, self.directory = num_systems, directory
+        # Beside the systems MemoryX and SwarmX; the state is there once.
+        self.needed_bytes = memory_needed(shape, num_processes=num_systems + 2, num_replicas=1)
         self._options = {"threads": str(threads), **(options or {})}
         self._job: Job | None = None
         self._engine: ResidentEngine | None = None
@@ -168,7 +181,7 @@ class EngineParty:
 
     def make_job(self) -> Job:
         """Return the pod_context of the pods."""
-        return Job(self.directory, self.hosts)
+        return BenchmarkJob(self.directory, self.hosts)
 
     def run(self, num_steps: int) -> float:
         """Let the batches of so many steps in; return the last one's loss."""

@@ -14,13 +14,28 @@ from typing import Protocol
 
 import psutil
 
+from benchmarks.programs.gpt import GptShape
+
 _SAMPLE_SECONDS = 0.05
+_FLOAT_BYTES = 4
+_LIBRARY_BYTES = 300 << 20
+"""Of a process that has imported torch."""
+_STATE_VALUES = 4
+"""Of each parameter: weight, gradient, and AdamW's two moments."""
+_LOGITS = 3
+"""Copies of the logits that the loss and its gradient hold."""
 
 
 class Party(Protocol):
-    """One way to train; see `benchmarks.engine_parties`."""
+    """One way to train; see `benchmarks.engine_parties`.
+
+    Attributes:
+        name: In tables.
+        needed_bytes: Memory that its processes take, estimated.
+    """
 
     name: str
+    needed_bytes: int
 
     def start(self) -> None:
         """Come up; returns when the first step could begin."""
@@ -37,6 +52,25 @@ class Party(Protocol):
     def close(self) -> None:
         """End every process; must work after a start that failed."""
         ...
+
+
+def memory_needed(shape: GptShape, *, num_processes: int, num_replicas: int) -> int:
+    """Estimate the bytes that a party takes; within a third of what was measured.
+
+    Source: V. Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
+    2022, equation 2, arXiv:2205.05198, for the activations; in float32 here.
+
+    Args:
+        shape: What is trained.
+        num_processes: Processes, each with its libraries.
+        num_replicas: Processes that hold all of the state.
+    """
+    tokens, width = shape.batch_size * shape.seq_len, shape.width
+    parameters = 12 * shape.depth * width**2 + shape.vocab_size * width
+    by_token = 2 * width * (34 + 5 * shape.heads * shape.seq_len / width)
+    activations = tokens * (shape.depth * by_token + _LOGITS * _FLOAT_BYTES * shape.vocab_size)
+    state = _STATE_VALUES * _FLOAT_BYTES * parameters
+    return int(num_processes * _LIBRARY_BYTES + num_replicas * state + activations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

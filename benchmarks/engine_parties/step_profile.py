@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engine_parties.engine_party import EngineParty
+from benchmarks.engine_parties.engine_party import BenchmarkJob, EngineParty
 from benchmarks.engine_parties.profiled_pod import NOW
 from tests.support.pod_processes import Job, PodProcess
 
@@ -43,7 +43,7 @@ class ProfiledParty(EngineParty):
         return _ProfiledJob(self.directory)
 
 
-class _ProfiledJob(Job):
+class _ProfiledJob(BenchmarkJob):
     """Launches every pod as a profiled one."""
 
     def launch(self, module: str, role: str, index: int = 0, **options: str) -> PodProcess:

@@ -17,7 +17,8 @@ from benchmarks.engine_parties.environment import (
     baselines_python,
     require_compiler,
 )
-from benchmarks.engine_parties.party import with_children
+from benchmarks.engine_parties.party import memory_needed, with_children
+from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
 from benchmarks.programs.gpt import GptShape
 
 RANK = Path(__file__).with_name("rank.py")
@@ -28,6 +29,9 @@ SHARED_MEMORY = Path("/dev/shm")
 
 class TorchParty:
     """One kind of baseline; see `benchmarks.engine_parties.rank`.
+
+    Attributes:
+        needed_bytes: Memory that its processes take, estimated.
 
     Args:
         name: In tables.
@@ -51,6 +55,7 @@ class TorchParty:
         self.name = name
         self._kind, self._shape = kind, shape
         self._num_ranks, self._threads = num_ranks, threads
+        self.needed_bytes = memory_needed(shape, num_processes=num_ranks, num_replicas=num_ranks)
         self._log = directory / f"{name}.log"
         self._ranks: list[subprocess.Popen[str]] = []
         self._port = 0
@@ -76,7 +81,7 @@ class TorchParty:
         with self._log.open("w") as log:
             self._ranks = [
                 subprocess.Popen(
-                    command,
+                    ending_with_this_process(command),
                     env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -75,14 +75,14 @@ class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
 class PodProcess:
     """One pod, started with `python -m MODULE --spec FILE`."""
 
-    def __init__(self, module, spec, prefix=()):
+    def __init__(self, module, spec, prefix=(), wrap=tuple):
         self.spec = spec
         spec.log_path.parent.mkdir(parents=True, exist_ok=True)
         spec_path = spec.work_dir / f"{spec.role.value}-{spec.index}.json"
         spec_path.write_text(spec.to_json())
         with spec.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", module, "--spec", str(spec_path)],
+                wrap([*prefix, sys.executable, "-m", module, "--spec", str(spec_path)]),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=_ROOT,
@@ -104,7 +104,13 @@ class PodProcess:
 
 
 class Job:
-    """The pod_context of one job's pods: directories, played coordinator, processes."""
+    """The pod_context of one job's pods: directories, played coordinator, processes.
+
+    Attributes:
+        wrap: Makes of the command that runs a pod the one that is started.
+    """
+
+    wrap = tuple
 
     def __init__(self, directory, nodes=(), places=(), name="wsjob-test"):
         self.name = JobId(name)
@@ -138,7 +144,7 @@ class Job:
     def launch(self, module, role, index=0, **options):
         place = self.place(role, index)
         prefix = () if place is None else place.prefix
-        process = PodProcess(module, self.spec(role, index, **options), prefix)
+        process = PodProcess(module, self.spec(role, index, **options), prefix, self.wrap)
         self.processes.append(process)
         return process
 
