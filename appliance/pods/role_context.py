@@ -3,7 +3,7 @@
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.core.clock import Clock
@@ -117,9 +117,11 @@ class PodContext:
             session, stream, num_slots=num_slots, slot_bytes=slot_bytes, num_readers=num_readers
         )
 
-    def connect_ring(self, session: int, stream: str) -> SharedMemoryRingReader:
-        """Connect to a ring under this pod's name."""
-        return self.streams.connect_ring(session, stream)
+    def connect_ring(
+        self, session: int, stream: str, *, readers: Sequence[str] = ()
+    ) -> SharedMemoryRingReader:
+        """Connect to a ring under this pod's name; `readers` are all members that read it."""
+        return self.streams.connect_ring(session, stream, readers=readers)
 
     def serve_store(self, session: int, stream: str) -> StoreServer:
         """Serve a store under this pod's name."""

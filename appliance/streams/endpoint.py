@@ -6,13 +6,14 @@ by a thread of the reading pod, so whoever reads or writes cannot tell the diffe
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from appliance.core.clock import Clock
 from appliance.core.errors import InternalError
 from appliance.core.pods.pod_spec import PodSpec, stream_address
 from appliance.streams.network.options import NetworkOptions
 from appliance.streams.network.receiver import Receiver, Target
+from appliance.streams.network.relays import num_readers, relay_of
 from appliance.streams.network.remote_store import NetworkStoreClient, StoreService
 from appliance.streams.network.sender import RingService
 from appliance.streams.network.server import NetworkServer
@@ -28,6 +29,8 @@ CONNECT_SECONDS = 10.0
 """Every stream is served since `Load`; only a dead or stopped pod keeps anyone waiting so long."""
 
 _DRAIN_SECONDS = 5.0
+_RELAY_SECONDS = 30.0
+"""A relay is served once its pod has connected to the writer, which may take as long as it may."""
 
 
 def network_options(spec: PodSpec) -> NetworkOptions:
@@ -56,7 +59,7 @@ class StreamEndpoint:
         self._addresses: Mapping[str, str] = {}
         self._options = network_options(spec)
         self._server: NetworkServer | None = None
-        self._services: list[RingService] = []
+        self._rings: dict[str, RingService] = {}
         self._lock = threading.Lock()
 
     def listen(self) -> None:
@@ -112,38 +115,67 @@ class StreamEndpoint:
                 on_failure=self._on_failure,
             )
             with self._lock:
-                self._services = [known for known in self._services if not known.is_over]
-                self._services.append(service)
+                self._rings = {n: known for n, known in self._rings.items() if not known.is_over}
+                self._rings[_name(session, stream)] = service
             self._server.offer(_name(session, stream), service)
         return ring
 
-    def connect_ring(self, session: int, stream: str) -> SharedMemoryRingReader:
+    def connect_ring(
+        self, session: int, stream: str, *, readers: Sequence[str] = ()
+    ) -> SharedMemoryRingReader:
         """Connect to a ring under this pod's name.
+
+        Args:
+            session: Number of the session.
+            stream: Name of the ring.
+            readers: Members that read it, if several do; on another node than its writer's they
+                get it together (`relays`).
 
         Raises:
             StreamClosedError: Nobody served the ring in time, or the writer refused.
         """
         if not self.is_remote(stream):
-            return connect_ring(
-                self.address(session, stream),
-                name=stream,
-                timeout_seconds=CONNECT_SECONDS,
-                reader=self._spec.name,
-                clock=self._clock,
-            )
+            return self._connect_here(session, stream, CONNECT_SECONDS)
+        relay = relay_of(self._spec, readers)
+        if relay.first != self._spec.member:
+            return self._connect_here(session, relay.stream, _RELAY_SECONDS)
         receiver = Receiver(self._target(session, stream), options=self._options, clock=self._clock)
         measures = receiver.connect(CONNECT_SECONDS)
+        is_alone = relay.num_readers == 1
         writer, reader = local_ring(
-            name=stream,
+            None if is_alone else self.address(session, relay.stream),
+            name=stream if is_alone else relay.stream,
             num_slots=int(measures["num_slots"]),
             slot_bytes=int(measures["slot_bytes"]),
-            owner=str(measures["label"]),
+            num_readers=relay.num_readers,
+            owner=str(measures["label"]) if is_alone else self._spec.name,
             reader=self._spec.name,
             clock=self._clock,
             on_close=receiver.close,
         )
         receiver.start(writer, self._on_failure)
         return reader
+
+    def _connect_here(
+        self, session: int, stream: str, timeout_seconds: float
+    ) -> SharedMemoryRingReader:
+        return connect_ring(
+            self.address(session, stream),
+            name=stream,
+            timeout_seconds=timeout_seconds,
+            reader=self._spec.name,
+            clock=self._clock,
+        )
+
+    def num_readers(self, readers: Sequence[str]) -> int:
+        """Return how many readers a ring of this pod's has, given the members that read it."""
+        return num_readers(self._spec, readers)
+
+    def num_bytes_sent(self, session: int, stream: str) -> int:
+        """Return the bytes of a ring of this pod's that have gone to other nodes."""
+        with self._lock:
+            service = self._rings.get(_name(session, stream))
+        return 0 if service is None else service.num_bytes_sent
 
     def serve_store(self, session: int, stream: str) -> StoreServer:
         """Serve a store under this pod's name."""
@@ -168,7 +200,7 @@ class StreamEndpoint:
 
     def close(self) -> None:
         """Let the last messages arrive, within a limit, and stop serving other nodes."""
-        for service in self._services:
+        for service in self._rings.values():
             service.join(_DRAIN_SECONDS)
         if self._server is not None:
             self._server.close()

@@ -60,10 +60,12 @@ def serve_ring(
 
 
 def local_ring(
+    address: str | None = None,
     *,
     name: str,
     num_slots: int,
     slot_bytes: int,
+    num_readers: int = 1,
     owner: str,
     reader: str,
     clock: Clock,
@@ -72,20 +74,22 @@ def local_ring(
     """Return both ends of a ring within this process; a bridge is its writer.
 
     Args:
+        address: Path of the Unix socket at which other processes may read it, too; None if none do.
         name: Name of the stream.
         num_slots: Slots in the ring, 1 to 64.
         slot_bytes: Bytes of a slot.
+        num_readers: Readers, the returned one among them.
         owner: How the reader's errors name who writes.
         reader: How the writer's errors name who reads.
         clock: Source of time for timeouts.
         on_close: Called once the reading end has been closed.
     """
     writer = SharedMemoryRingWriter(
-        None,
+        address,
         name=name,
         num_slots=num_slots,
         slot_bytes=slot_bytes,
-        num_readers=1,
+        num_readers=num_readers,
         owner=owner,
         clock=clock,
     )

@@ -13,6 +13,9 @@
 | `batches-<i>`   | activation-<i>    | chief-<i>         | step: system i's share of the batch|
 | `outputs`       | weight-0          | coordinator       | step that keeps outputs            |
 
+Of the readers of `broadcast-<p>` that share a node other than the pod's the first one receives it
+and serves it to the others there as `relay-<member>`; see `appliance.streams.network.relays`.
+
 The SwarmX pods of a job are a tree over its systems (`core/cluster/swarmx_tree.py`); where a share
 is computed in micro-batches, every pod but the root sums each of them by itself.
 
@@ -29,6 +32,7 @@ MemoryX has one shard there is nothing to add up: `gradients-0` then goes to wei
 
 from collections.abc import Iterable, Sequence
 
+from appliance.core.cluster.swarmx_tree import TreePod
 from appliance.core.errors import InternalError
 from appliance.core.ids import Role
 from appliance.core.ir.sharding import BatchShard
@@ -113,6 +117,16 @@ def exchange(shard: int) -> str:
 def broadcast(pod: int) -> str:
     """Return the name of the stream in which a SwarmX pod sends to its children."""
     return f"broadcast-{pod}"
+
+
+def broadcast_readers(pod: TreePod) -> tuple[str, ...]:
+    """Return the members that read the broadcast of a SwarmX pod, in order, as in `chief-0`."""
+    return tuple(
+        member_name(Role.CHIEF, child.first_system)
+        if child.pod is None
+        else member_name(Role.BROADCASTREDUCE, child.pod)
+        for child in pod.children
+    )
 
 
 def sums(pod: int) -> str:

@@ -20,6 +20,7 @@ from tests.support.pod_processes import SECONDS
 pytestmark = pytest.mark.slow
 
 COPIED = "wsc_swarmx_broadcast_copied_bytes"
+INPUT_AND_SYSTEM = ("activation", "chief")
 
 
 def test_pods_on_different_hosts_compute_the_same_bits(tmp_path):
@@ -69,6 +70,47 @@ def test_four_swarmx_pods_on_one_host_or_many_compute_the_bits_of_one(tmp_path):
             assert_same_bits(one, other)
             found = [other.readings["broadcastreduce", pod][COPIED] for pod in range(4)]
             assert found == [want] * 4
+
+
+def test_weights_cross_once_to_a_host_with_several_systems(tmp_path):
+    plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
+    state, batches = two_layer_data(plan, num_steps=6)
+    apart = separate_hosts(3)
+    together = {**apart, **{f"{role}-2": "csx-1" for role in INPUT_AND_SYSTEM}}
+    runs = {}
+    for name, hosts in (("apart", apart), ("together", together)):
+        (tmp_path / name).mkdir()
+        with make_engine(tmp_path / name, num_systems=3, hosts=hosts) as engine:
+            runs[name] = engine.run(plan, state, batches, checkpoint_steps=[6])
+            assert engine.job.coordinator.failures.empty()
+    assert_same_bits(*runs.values())
+    sent = {
+        name: run.readings["broadcastreduce", 0]["wsc_swarmx_broadcast_sent_bytes"]
+        for name, run in runs.items()
+    }
+    copied = runs["apart"].readings["broadcastreduce", 0][COPIED]
+    assert sent["apart"] / 3 == pytest.approx(copied, rel=0.01)  # beside padding
+    assert sent["together"] * 3 == sent["apart"] * 2
+
+
+def test_pods_of_a_tree_and_systems_on_one_host_get_weights_together(tmp_path):
+    plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
+    state, batches = two_layer_data(plan, num_steps=4)
+    apart = separate_hosts(3, fan_out=2)
+    moved = ["broadcastreduce-1", *(f"{role}-{n}" for role in INPUT_AND_SYSTEM for n in range(3))]
+    together = {**apart, **dict.fromkeys(moved, "csx")}
+    runs = []
+    for number, hosts in enumerate((apart, together)):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with make_engine(directory, num_systems=3, fan_out=2, hosts=hosts) as engine:
+            runs.append(engine.run(plan, state, batches, checkpoint_steps=[4]))
+            assert engine.job.coordinator.failures.empty()
+    assert_same_bits(*runs)
+    sent = "wsc_swarmx_broadcast_sent_bytes"
+    first, second = (run.readings["broadcastreduce", 0][sent] for run in runs)
+    assert first == 2 * second > 0
+    assert runs[1].readings["broadcastreduce", 1][sent] == 0
 
 
 def saved_by_keeping(plan, kept_bytes):

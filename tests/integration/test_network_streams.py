@@ -23,7 +23,15 @@ from appliance.streams.slot_layout import SlotLayout
 from tests.support.faulty_link import FaultyLink
 
 _SECONDS = 120.0
-_NODES = {"broadcastreduce-0": "a", "weight-0": "a", "chief-0": "b", "chief-1": "c"}
+_NODES = {
+    "broadcastreduce-0": "a",
+    "weight-0": "a",
+    "chief-0": "b",
+    "chief-1": "c",
+    "chief-2": "c",
+    "chief-3": "a",
+}
+_CHIEFS = tuple(f"chief-{index}" for index in range(4))
 
 
 class Ends:
@@ -72,9 +80,9 @@ class Ends:
         )
         return self._stack.enter_context(ring)
 
-    def reader(self, end, session=1):
+    def reader(self, end, session=1, **options):
         """Return a pod's reader of that ring."""
-        return self._stack.enter_context(end.connect_ring(session, "broadcast-0"))
+        return self._stack.enter_context(end.connect_ring(session, "broadcast-0", **options))
 
     def __enter__(self):
         return self
@@ -123,6 +131,51 @@ def assert_same(found, want):
     assert len(found) == len(want)
     for got, message in zip(found, want, strict=True):
         np.testing.assert_array_equal(got, message)
+
+
+def test_what_crosses_to_a_host_crosses_once_for_all_its_readers(tmp_path):
+    messages = random_messages(40, 200_000)
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        assert swarmx.num_readers(_CHIEFS) == 3
+        ring = ends.ring(swarmx, slot_bytes=200_000, num_readers=3)
+        chiefs = [ends.pod("chief", index, at=swarmx.network_address) for index in range(4)]
+        readers = [ends.reader(chief, readers=_CHIEFS) for chief in chiefs]
+        writing = write(ring, messages)
+        found = {}
+        threads = [
+            threading.Thread(target=lambda n=number: found.update({n: read(readers[n])}))
+            for number in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in (*threads, writing):
+            thread.join(_SECONDS)
+        for number in range(4):
+            assert_same(found[number], messages)
+        # To two other hosts; the reader on the writer's own one shares its memory.
+        assert swarmx.num_bytes_sent(1, "broadcast-0") == 2 * sum(map(len, messages))
+        assert ends.failures.empty()
+
+
+def test_a_reader_that_gives_up_ends_the_stream_for_all_of_its_host(tmp_path):
+    with Ends(tmp_path) as ends:
+        swarmx = ends.pod("broadcastreduce")
+        both = ("chief-1", "chief-2")
+        ring = ends.ring(swarmx, num_readers=swarmx.num_readers(both))
+        first, other = (
+            ends.reader(ends.pod("chief", index, at=swarmx.network_address), readers=both)
+            for index in (1, 2)
+        )
+        publish(ring, 1)
+        for reader in (first, other):
+            assert reader.acquire(_SECONDS) is not None
+            reader.release()
+        other.close()
+        with pytest.raises(StreamAbandonedError):
+            first.acquire(_SECONDS)
+        with pytest.raises(StreamAbandonedError):
+            publish(ring, 10)
 
 
 def test_readers_on_other_hosts_get_every_used_byte_in_order(tmp_path):

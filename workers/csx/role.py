@@ -17,7 +17,6 @@ from appliance.core.pods.pod_options import ChiefPodOptions, StreamMode
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.devices import find_device
 from appliance.pods.role_context import PodContext
-from appliance.streams.stream_topology import broadcast
 from protos.wsc.v1 import pods_pb2
 from workers.csx.executor import set_compute_threads
 from workers.csx.repack import Packed
@@ -72,7 +71,7 @@ class CsxRole:
             self._context,
             number=request.session,
             part=part,
-            broadcast_stream=broadcast(pod_above(pods, spec.index).index),
+            broadcast_from=pod_above(pods, spec.index),
             num_threads=max(1, num_threads // len(part.strands)),
             device=device,
             simulated=simulated,

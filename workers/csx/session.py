@@ -17,12 +17,20 @@ from appliance.core.cluster.readings import (
     WALL_TOTAL,
 )
 from appliance.core.cluster.run import RunSchedule
+from appliance.core.cluster.swarmx_tree import TreePod
 from appliance.core.errors import StreamClosedError
 from appliance.pods.allocator import give_back_free_memory
 from appliance.pods.pod_sessions import Loops
 from appliance.pods.role_context import PodContext
 from appliance.streams.protocol import RingReader
-from appliance.streams.stream_topology import batches, gradients, num_ring_slots, store
+from appliance.streams.stream_topology import (
+    batches,
+    broadcast,
+    broadcast_readers,
+    gradients,
+    num_ring_slots,
+    store,
+)
 from workers.csx.generation.account import GenerationAccount
 from workers.csx.memory_accounting import MemoryAccount
 from workers.csx.pace import Pace
@@ -47,7 +55,7 @@ class CsxSession:
         context: The pod; its index is the system's number.
         number: The session's number.
         part: What the system keeps of the plan.
-        broadcast_stream: Name of the stream that the loads come in.
+        broadcast_from: The SwarmX pod that sends the loads.
         num_threads: Threads of each strand.
         device: Where to compute; None is the processor.
         simulated: What a real wafer would take.
@@ -59,13 +67,14 @@ class CsxSession:
         *,
         number: int,
         part: SystemPlan,
-        broadcast_stream: str,
+        broadcast_from: TreePod,
         num_threads: int,
         device: torch.device | None,
         simulated: SimulatedTime,
     ) -> None:
         self._context, self._number = context, number
-        self._broadcast_stream = broadcast_stream
+        self._broadcast_stream = broadcast(broadcast_from.index)
+        self._broadcast_readers = broadcast_readers(broadcast_from)
         self._step_names, self._visits = part.step_names, part.visits
         self._executor = Strands(
             part.strands,
@@ -110,8 +119,8 @@ class CsxSession:
     def start(self, schedule: RunSchedule) -> Loops:
         """Connect to SwarmX and the input, and return the loop."""
         context, number = self._context, self._number
-        broadcast = self._streams.enter_context(
-            context.connect_ring(number, self._broadcast_stream)
+        loads_ring = self._streams.enter_context(
+            context.connect_ring(number, self._broadcast_stream, readers=self._broadcast_readers)
         )
         if self._mapped is not None:
             for index in range(self._mapped.num_shards):
@@ -125,18 +134,18 @@ class CsxSession:
             self._simulated = self._simulated.told(schedule.simulated)
             self._pace = Pace(self._simulated.paced_step_seconds, context.clock)
             context.progress.record(readings=self._simulated.readings(0))
-        return {"compute": lambda: self._compute_all(schedule.num_steps, broadcast, batch_ring)}
+        return {"compute": lambda: self._compute_all(schedule.num_steps, loads_ring, batch_ring)}
 
     def close(self) -> None:
         """Close the streams and wake the loop."""
         self._pace.close()
         self._streams.close()
 
-    def _compute_all(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
+    def _compute_all(self, num_steps: int, loads_ring: RingReader, batch_ring: RingReader) -> None:
         with self._executor.running():
-            self._run(num_steps, broadcast, batch_ring)
+            self._run(num_steps, loads_ring, batch_ring)
 
-    def _run(self, num_steps: int, broadcast: RingReader, batch_ring: RingReader) -> None:
+    def _run(self, num_steps: int, loads_ring: RingReader, batch_ring: RingReader) -> None:
         give_back_free_memory()  # the plan's text, and what its loading took
         clock = self._context.clock
         state = CsxState(
@@ -152,9 +161,9 @@ class CsxSession:
                 case Action.TAKE_BATCH:
                     self._take_batch(state.step, batch_ring)
                 case Action.ACQUIRE:
-                    self._acquire(state.step, state.layer_step, broadcast)
+                    self._acquire(state.step, state.layer_step, loads_ring)
                 case Action.PREFETCH:
-                    arrived = self._prefetch(state.next_step, state.next_layer_step, broadcast)
+                    arrived = self._prefetch(state.next_step, state.next_layer_step, loads_ring)
                 case Action.BEGIN:
                     self._begin(state.step, state.layer_step, self._gradients.reserve())
                 case Action.BEGIN_AHEAD:
@@ -164,7 +173,7 @@ class CsxSession:
                 case Action.RELEASE:
                     self._held.popleft()
                     self._account.drop_weights()
-                    broadcast.release()
+                    loads_ring.release()
                 case Action.DROP_BATCH:
                     self._generation.add(self._executor.generated())
                     self._executor.end_step()
@@ -208,15 +217,15 @@ class CsxSession:
         readings = {INPUT_WAIT: total_seconds, INPUT_WAIT_NOW: now_seconds}
         self._context.progress.record(readings=readings)
 
-    def _acquire(self, step: int, number: int, broadcast: RingReader) -> None:
-        if not self._prefetch(step, number, broadcast):
+    def _acquire(self, step: int, number: int, loads_ring: RingReader) -> None:
+        if not self._prefetch(step, number, loads_ring):
             began = self._context.clock.monotonic_seconds()
-            self._hold(step, number, broadcast.acquire())
+            self._hold(step, number, loads_ring.acquire())
             self._weight_wait_seconds += self._context.clock.monotonic_seconds() - began
 
-    def _prefetch(self, step: int, number: int, broadcast: RingReader) -> bool:
+    def _prefetch(self, step: int, number: int, loads_ring: RingReader) -> bool:
         try:
-            slot = broadcast.acquire(0.0)
+            slot = loads_ring.acquire(0.0)
         except TimeoutError:
             return False
         self._hold(step, number, slot)

@@ -18,6 +18,7 @@ from appliance.streams.stream_topology import (
     adds_up,
     announce,
     broadcast,
+    broadcast_readers,
     gradients,
     num_ring_slots,
     store,
@@ -53,6 +54,7 @@ class BroadcastReduceSession:
         num_shards: int,
     ) -> None:
         self._context, self._number, self._num_shards = context, number, num_shards
+        self._num_systems, self._fan_out = num_systems, fan_out
         self._place = swarmx_tree(num_systems, fan_out=fan_out)[context.spec.index]
         self._visits = visits(plan, num_systems)
         options = context.spec.options_of(SwarmxPodOptions)
@@ -70,7 +72,7 @@ class BroadcastReduceSession:
                 stack,
                 broadcast(self._place.index),
                 self._rows.largest_bytes,
-                num_readers=len(self._place.children),
+                num_readers=context.streams.num_readers(broadcast_readers(self._place)),
             )
             self._targets = self._serve_sums(stack) if self._adds_up else ()
             self._streams = stack.pop_all()
@@ -123,7 +125,11 @@ class BroadcastReduceSession:
     def _connect_loads(self) -> Loads:
         if self._place.parent is not None:
             name = broadcast(self._place.parent)
-            return RelayedLoads(self._connect(name), self._rows, name=name)
+            above = swarmx_tree(self._num_systems, fan_out=self._fan_out)[self._place.parent]
+            stream = self._context.connect_ring(
+                self._number, name, readers=broadcast_readers(above)
+            )
+            return RelayedLoads(self._streams.enter_context(stream), self._rows, name=name)
         shards = [self._connect_shard(shard) for shard in range(self._num_shards)]
         return StoredLoads(shards, self._rows)
 
@@ -192,7 +198,12 @@ class BroadcastReduceSession:
     def _record(self, num_steps: int) -> None:
         self._context.progress.record(
             step=num_steps,
-            readings={"wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied)},
+            readings={
+                "wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied),
+                "wsc_swarmx_broadcast_sent_bytes": float(
+                    self._context.streams.num_bytes_sent(self._number, broadcast(self._place.index))
+                ),
+            },
         )
 
 

@@ -71,6 +71,7 @@ class Sender:
         self._lock = threading.Lock()
         self._is_closed = False
         self.num_connections = 0
+        self.num_bytes_sent = 0
         self._thread = threading.Thread(target=self._run, name=f"send-{name}", daemon=True)
         self._thread.start()
 
@@ -222,6 +223,7 @@ class Sender:
             amount = len(message.content.view)
             frame = Frame(kind=Kind.DATA, number=message.sequence, amount=amount)
             channel.send_extent(frame, message.content)
+            self.num_bytes_sent += amount
         self._num_sent += 1
         return True
 
@@ -291,6 +293,11 @@ class RingService:
     def is_over(self) -> bool:
         """Whether the ring is closed and every reader has got everything."""
         return self._ring.is_closed and all(sender.is_over for sender in self._senders.values())
+
+    @property
+    def num_bytes_sent(self) -> int:
+        """Bytes of slots that readers were sent, those that were sent again counted again."""
+        return sum(sender.num_bytes_sent for sender in list(self._senders.values()))
 
     def greet(self, hello: Message) -> Message:
         """Let a reader join the ring, or come back to it."""
