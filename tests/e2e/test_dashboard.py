@@ -117,6 +117,7 @@ def test_what_stands_at_an_axis_does_not_overlap(
         for chart in charts:
             across = ticks_of_the_axis_below(chart)
             assert len(across) >= 3, (path, chart)
+            assert [each["text"] for each in across if "." in each["text"]] == [], "no step is half"
             assert [
                 pair for pair in pairwise(across) if pair[1]["from"] < pair[0]["to"] + 4
             ] == [], path

@@ -52,6 +52,9 @@ function resolved(name: string): string {
 /** Ends of a logarithmic axis just beyond what is drawn; uPlot's own go on to the next power of ten. */
 const closely = (_: uPlot, least: number | null, most: number | null): [number, number] => [(least ?? 1) / 1.1, (most ?? 1) * 1.1];
 
+/** Distances between numbers of an axis that counts steps or systems: there is no step 2.5. */
+const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
+
 function options(props: Props, width: number): uPlot.Options {
   const quiet = resolved("--quiet");
   const line = resolved("--line");
@@ -73,6 +76,7 @@ function options(props: Props, width: number): uPlot.Options {
         labelSize: 20,
         size: props.isTime ? 46 : 34,
         space: props.isTime ? 64 : 50,
+        ...(props.isTime || props.formatX ? {} : { incrs: WHOLE }),
         ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => axisTimes(ticks.map((tick) => tick * 1000), Date.now()) } : {}),
         ...(props.formatX ? { values: (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? "" : formatX(tick))) } : {}),
         ...(props.xTicks ? { splits: () => props.xTicks ?? [], values: (_: uPlot, ticks: number[]) => ticks.map(formatX), filter: (_: uPlot, ticks: number[]) => ticks } : {}),
