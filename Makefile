@@ -61,7 +61,8 @@ $(NOTEBOOK): $(CLIENT)
 	deploy/setup.sh notebook $(WSC_CLIENT_VENV)
 	@touch $@
 
-demo: $(INSTALLED) $(CLIENT) ## Train a GPT on two simulated systems, resume it, show the queue
+demo: ## Train a GPT on two simulated systems, resume it, show the queue
+	@$(MAKE) --no-print-directory -j 2 $(INSTALLED) $(CLIENT)  # side by side: pip uses one core
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH examples/demo.sh
 
 check: packages lint types layers deps unit ## Lint, types, import contracts, dependencies, unit and architecture tests

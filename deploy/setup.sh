@@ -41,8 +41,11 @@ install_debian_packages() {
         exit 2
     fi
     echo "setup: installing Debian packages: $*"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+    (
+        flock 9 # `make demo` installs both environments at a time, and apt serves one caller
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+    ) 9>/run/lock/wsc-setup
 }
 
 # What the tests run beside the appliance: a browser, a database, a scraper, network namespaces.
