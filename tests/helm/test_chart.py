@@ -165,7 +165,7 @@ def test_every_object_is_right_for_recent_kubernetes(
         kubernetes_validate.validate(found, version, strict=True)
 
 
-def test_a_drain_waits_for_jobs_by_a_number_that_needs_no_scale_unless_jobs_are_to_fail(
+def test_a_drain_waits_for_jobs_by_a_number_that_needs_no_scale_or_not_at_all(
     made: dict[str, list[dict[str, Any]]],
 ) -> None:
     """A percentage, and maxUnavailable, are computed from a controller that pods of jobs lack."""

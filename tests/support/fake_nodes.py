@@ -21,6 +21,7 @@ from pathlib import Path
 from appliance.cluster.kubernetes.api import ApiServer
 from appliance.cluster.kubernetes.manifests import START_ANNOTATION, START_KEY
 from appliance.cluster.kubernetes.object_kinds import (
+    JOB_LABEL,
     POD,
     SECRET,
     Resource,
@@ -90,7 +91,8 @@ class FakeNodes:
         while not self._stopping.wait(_POLL_SECONDS):
             try:
                 for pod in self.pods():
-                    self._look_at(pod)
+                    if JOB_LABEL in (pod["metadata"].get("labels") or {}):
+                        self._look_at(pod)
             except ClusterError as error:
                 if self._stopping.is_set():
                     return

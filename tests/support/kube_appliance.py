@@ -23,6 +23,7 @@ class KubeAppliance:
         lease_seconds: A leader that is gone is replaced after so long.
         cluster: What there is, as options of `appliance up`.
         settings: Further settings of the launcher, as its file has them.
+        arguments: Further arguments of every replica.
     """
 
     def __init__(
@@ -33,24 +34,24 @@ class KubeAppliance:
         lease_seconds: float = 3.0,
         cluster: Sequence[str] = ("--systems", "2"),
         settings: Mapping[str, object] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.directory, self.data_dir = directory, directory / "data"
         self._kubeconfig, self._cluster = kubeconfig, cluster
+        self._arguments = tuple(arguments)
         self._ports = (free_port(), free_port(), free_port())
         self.settings = directory / "kubernetes.yaml"
         directory.mkdir(parents=True, exist_ok=True)
-        self.settings.write_text(
-            yaml.safe_dump(
-                {
-                    "image": "wsc-appliance:test",
-                    "dataVolume": {"claim": "wsc-data", "path": str(self.data_dir)},
-                    "runtimeRoot": f"/tmp/wsc-k{os.getpid()}",
-                    "groupId": os.getgid(),
-                    "leaseSeconds": lease_seconds,
-                    **(settings or {}),
-                }
-            )
-        )
+        self._own = {
+            "image": "wsc-appliance:test",
+            "dataVolume": {"claim": "wsc-data", "path": str(self.data_dir)},
+            "runtimeRoot": f"/tmp/wsc-k{os.getpid()}",
+            "groupId": os.getgid(),
+            "leaseSeconds": lease_seconds,
+            "standbyFile": None,
+            **(settings or {}),
+        }
+        self.settings.write_text(yaml.safe_dump(self._own))
         self.replicas: list[subprocess.Popen] = []
         self._proxy: subprocess.Popen | None = None
         self._public_port = 0
@@ -59,6 +60,20 @@ class KubeAppliance:
     def appliance(self) -> Appliance:
         """What csctl and clients talk to."""
         return Appliance(self.data_dir)
+
+    @property
+    def public_port(self) -> int:
+        """Where clients connect to a proxy that was started; else 0."""
+        return self._public_port
+
+    @property
+    def rest_port(self) -> int:
+        """Where the leader has REST."""
+        return self._ports[1]
+
+    def take_settings(self, text: str) -> None:
+        """Give replicas that are started later these settings, but for what this machine has."""
+        self.settings.write_text(yaml.safe_dump({**yaml.safe_load(text), **self._own}))
 
     def start_replica(self, *arguments: str) -> subprocess.Popen:
         port, rest_port, inner_port = self._ports
@@ -72,7 +87,7 @@ class KubeAppliance:
                     *("--public-port", str(self._public_port)),
                     *("--inner-host", "127.0.0.1", "--inner-port", str(inner_port)),
                     *("--launcher", "kubernetes", "--kubernetes", str(self.settings)),
-                    *("--tls", "--streams", "network-tls", *arguments),
+                    *("--tls", "--streams", "network-tls", *self._arguments, *arguments),
                 ],
                 cwd=ROOT,
                 env={

@@ -1,0 +1,275 @@
+"""What docs/deployment.md tells to type for Kubernetes is typed, as far as the sessions.
+
+helm, kubectl, the API server, management, the pods' programs and the client are real. Controllers
+and kubelets are played, and `kubectl exec` runs a command of this machine: where management
+is, and where the user is.
+"""
+
+import json
+import os
+import pwd
+import shutil
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from appliance.cluster.kubernetes.object_kinds import (
+    SERVICE_ACCOUNT,
+    Kind,
+)
+from tests.kubernetes.test_chart_certificates import JobRunner
+from tests.support.client import client_venv
+from tests.support.fake_nodes import ROOT, FakeNodes
+from tests.support.kube_appliance import KubeAppliance
+from tests.support.kube_server import TOOLS
+from tests.support.pages import Terminal, block_of, commands_of
+from tests.support.played_controllers import PlayedControllers
+from tests.support.played_pods import PlayedPods
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+
+SMALL = "--seq-len 32 --batch-size 4 --eval-steps 0"
+NAME = "wafer-wsc-appliance"
+NODE = Kind(group="", version="v1", plural="nodes", name="Node", is_namespaced=False)
+QUOTA = Kind(group="", version="v1", plural="resourcequotas", name="ResourceQuota")
+NODES = {"wafer-node-1": "127.0.0.1", "wafer-node-2": "127.0.0.2"}
+DRIVER = yaml.safe_load((ROOT / "examples" / "wsjob.yaml").read_text())
+KUBECTL = """#!/bin/bash
+# `exec` needs kubelets: the command runs here, where its pod's program is.
+if [ "$1 $3" = "-n exec" ]; then
+    target=$4; shift 5
+    exec "{bin}/in-${{target##*/}}" "$@"
+fi
+exec "{tools}/kubectl" "$@"
+"""
+IN_MANAGEMENT = """#!/bin/bash
+export XDG_DATA_HOME="{data}"
+exec "$@"
+"""
+IN_USER_NODE = """#!/bin/bash
+# The pod mounts the Secret `user`.
+cd "{home}"
+for key in user.token config_v2; do
+    part="jsonpath={{.data.${{key/./\\\\.}}}}"
+    "{tools}/kubectl" -n wafer get secret user -o "$part" | base64 -d > "$key"
+done
+export HOME="{home}/user" CSCONFIG_PATH="{home}/config_v2" CSAUTH_TOKEN="$(cat user.token)"
+cd
+export PATH="{client}/bin:{bin}:/usr/bin:/bin"
+unset KUBECONFIG PYTHONPATH
+exec "$@"
+"""
+
+
+@pytest.fixture
+def home():
+    """A home that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="k") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture
+def cluster(kube):
+    admin = kube.admin()
+    for node in NODES:
+        admin.create(NODE, {"metadata": {"name": node}})
+    for namespace in ("wafer", "team-research"):
+        admin._call("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+        kube.admin(namespace).create(SERVICE_ACCOUNT, {"metadata": {"name": "default"}})
+    yield kube
+    for node in NODES:
+        admin.delete(NODE, node)
+
+
+@pytest.fixture
+def appliance(home):
+    path = f"{client_venv()}/bin:/usr/bin:/bin"
+    appliance = KubeAppliance(
+        home / "data" / "wafer",
+        home / "kubeconfig",
+        lease_seconds=600.0,  # as nobody restarts a management that ends
+        settings={"userPath": path},
+        arguments=("--tokens",),
+    )
+    (home / "data" / "wafer-appliance").symlink_to(appliance.data_dir)
+    appliance.start_proxy()
+    yield appliance
+    appliance.close()
+
+
+@pytest.fixture
+def played(cluster, appliance, home):
+    """Everything of a cluster that is not the API server's."""
+    admins = [cluster.admin(name) for name in ("wafer", "team-research")]
+    kubelets = [
+        FakeNodes(admin, addresses=NODES, directory=home / f"kubelet-{admin.namespace}")
+        for admin in admins
+    ]
+    (home / "jobs").mkdir()
+    with (
+        JobRunner(cluster, "wafer", home / "jobs").running() as hooks,
+        kubelets[0],
+        kubelets[1],
+        PlayedPods(admins[0], lambda: helm_test_words(appliance)) as pods,
+        PlayedControllers(
+            *(cluster, "wafer", "team-research", appliance, home / "kubeconfig"),
+            name=NAME,
+            take_settings=True,
+        ),
+    ):
+        yield kubelets, hooks, pods
+
+
+def helm_test_words(appliance):
+    """Return what the program of `helm test` has to say otherwise here."""
+    (authority,) = appliance.data_dir.rglob("ca.pem")
+    ports = {9000: appliance.public_port, 9001: appliance.rest_port}
+    return {
+        '"/etc/wsc/tls/ca.crt"': repr(str(authority)),
+        f'"https://{NAME}:%d/healthz" % port': f'"https://localhost:%d/healthz" % {ports}[port]',
+    }
+
+
+class Reader:
+    """Somebody who types the commands of the page.
+
+    Args:
+        home: Where.
+        kube: The cluster.
+        appliance: What is installed there.
+    """
+
+    def __init__(self, home, kube, appliance):
+        self._home, self._kube, self._appliance = home, kube, appliance
+        words = {
+            "bin": home / "bin",
+            "tools": TOOLS,
+            "data": home / "data",
+            "home": home,
+            "client": client_venv(),
+        }
+        self._programs = {
+            "kubectl": KUBECTL,
+            f"in-{NAME}": IN_MANAGEMENT,
+            "in-user-node": IN_USER_NODE,
+        }
+        self._programs = {name: text.format(**words) for name, text in self._programs.items()}
+        (home / "user").mkdir()
+        for name in ("helm", "deploy", "examples"):
+            (home / name).symlink_to(ROOT / name)
+
+    def types(self, block, replaced=None):
+        """Type the commands of a block; what is replaced must occur there."""
+        shutil.rmtree(self._home / "bin", ignore_errors=True)
+        variables = {
+            "KUBECONFIG": str(self._kube.kubeconfig),
+            "CSCONFIG_PATH": str(self._appliance.appliance.config_path),
+            "CSAUTH_TOKEN": self.administrator,
+        }
+        terminal = Terminal(
+            self._home, variables=variables, replaced=replaced, first_on_path=TOOLS, seconds=900
+        )
+        for name, text in self._programs.items():
+            program = self._home / "bin" / name
+            program.write_text(text)
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        try:
+            terminal.follow(commands_of(block))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._appliance.logs()}") from error
+        finally:
+            terminal.close()
+
+    @property
+    def administrator(self):
+        """The token of whom the page makes an account; empty before."""
+        token = self._home / "token"
+        return token.read_text().strip() if token.exists() else ""
+
+    def csctl(self, *arguments):
+        """Return what csctl answers the administrator."""
+        config = str(self._appliance.appliance.config_path)
+        return subprocess.run(
+            [sys.executable, "-m", "csctl", *arguments],
+            env={**os.environ, "CSCONFIG_PATH": config, "CSAUTH_TOKEN": self.administrator},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=True,
+        ).stdout
+
+    def rest(self, path):
+        """Return what REST answers the administrator."""
+        (authority,) = self._appliance.data_dir.rglob("ca.pem")
+        url = f"https://localhost:{self._appliance.rest_port}{path}"
+        request = urllib.request.Request(
+            url, headers={"Authorization": f"Bearer {self.administrator}"}
+        )
+        context = ssl.create_default_context(cafile=str(authority))
+        with urllib.request.urlopen(request, context=context) as answer:
+            return json.load(answer)
+
+
+@pytest.fixture
+def reader(home, cluster, appliance, played):
+    return Reader(home, cluster, appliance)
+
+
+def run_script(cluster, namespace, script):
+    """Create the wsjob that the page calls my-run, in place of an earlier one."""
+    cluster.kubectl("delete", "wsjob", "my-run", "--ignore-not-found", namespace=namespace)
+    driver = {"workingDir": "/", "command": ["/bin/sh", "-c", script]}
+    spec = {**DRIVER["spec"], "driver": driver}
+    document = {**DRIVER, "metadata": {"name": "my-run"}, "spec": spec}
+    cluster.kubectl("apply", "-f", "-", namespace=namespace, given=yaml.safe_dump(document))
+
+
+def wait_for(cluster, namespace, condition):
+    words = ("wait", f"--for=condition={condition}", "wsjob/my-run", "--timeout=240s")
+    cluster.kubectl(*words, namespace=namespace)
+
+
+def test_the_page_leads_from_an_installation_to_jobs_of_every_namespace(reader, cluster, home):
+    me = pwd.getpwuid(os.getuid())
+    account = f"create {me.pw_name} --uid {me.pw_uid} --role cluster-admin"
+    user = {"create user --uid 1000 --gid 1000": account}
+    short = {"--steps 60": f"--steps 4 {SMALL}"}
+    reader.types(block_of("docs/deployment.md", "$ helm install"))
+    here = {"/var/lib/wsc/": f"{home}/data/", "/opt/examples": str(ROOT / "examples")}
+    reader.types(block_of("docs/deployment.md", "$ appliance="), {**user, **here, **short})
+    reader.types(block_of("docs/deployment.md", "$ kubectl -n wafer exec user-node"), short)
+    watch_jobs_with_kubectl(reader, cluster)
+    give_a_session_a_namespace(reader, cluster)
+
+
+def watch_jobs_with_kubectl(reader, cluster):
+    run_script(cluster, "wafer", "true")
+    reader.types(block_of("docs/deployment.md", "$ kubectl -n wafer wait --for"))
+    run_script(cluster, "wafer", "sleep 600")
+    wait_for(cluster, "wafer", "Running")
+    reader.types(block_of("docs/deployment.md", "$ kubectl -n wafer patch wsjob"))
+    cluster.kubectl("delete", "wsjob", "my-run", namespace="wafer")
+
+
+def give_a_session_a_namespace(reader, cluster):
+    reader.types(block_of("docs/deployment.md", "$ kubectl apply -f examples/team"))
+    quota = cluster.admin("team-research").find(QUOTA, "team-research")
+    hard = quota["spec"]["hard"]
+    counted = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+    cluster.admin("team-research").patch(QUOTA, "team-research", counted, subresource="status")
+    run_script(cluster, "team-research", "true")
+    wait_for(cluster, "team-research", "Complete")
+    listed = json.loads(reader.csctl("get", "jobs", "-a", "-A", "-o", "json"))["items"]
+    (job,) = [each for each in listed if each["meta"]["namespace"] == "research"]
+    assert job["meta"]["properties"]["namespace"] == "team-research"
+    name = job["meta"]["name"]
+    assert "Namespace: team-research" in reader.csctl("get", "job", name)
+    assert reader.rest(f"/api/v1/jobs/{name}")["namespace"] == "team-research"

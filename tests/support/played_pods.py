@@ -1,0 +1,69 @@
+"""A kubelet for pods that are not a job's, played: the user's, and the one of `helm test`."""
+
+import subprocess
+import sys
+import threading
+
+from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, name_of
+from appliance.core.errors import ClusterError
+
+_POLL_SECONDS = 0.3
+
+
+class PlayedPods:
+    """Says that pods run; those of `helm test` do, and end.
+
+    Args:
+        admin: The cluster, as its administrator, in the namespace of the pods.
+        written_here: What the program of a test says otherwise on this machine, and how.
+    """
+
+    def __init__(self, admin, written_here):
+        self._admin, self._written_here = admin, written_here
+        self.output: list[str] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stopping.set()
+        self._thread.join(60)
+
+    def _run(self):
+        while not self._stopping.wait(_POLL_SECONDS):
+            try:
+                for pod in self._admin.list(POD)[0]:
+                    if JOB_LABEL not in (pod["metadata"].get("labels") or {}):
+                        self._keep(pod)
+            except ClusterError as error:
+                print(f"played pods: {error}")
+
+    def _keep(self, pod):
+        if pod["metadata"].get("deletionTimestamp"):
+            self._admin.delete(POD, name_of(pod), uid=pod["metadata"]["uid"], grace_seconds=0)
+        elif (pod.get("status") or {}).get("phase", "Pending") == "Pending":
+            is_test = (pod["metadata"].get("annotations") or {}).get("helm.sh/hook") == "test"
+            phase = self._test(pod) if is_test else "Running"
+            ready = {"type": "Ready", "status": "True"}
+            status = {"phase": phase, "conditions": [ready]}
+            self._admin.patch(POD, name_of(pod), {"status": status}, subresource="status")
+
+    def _test(self, pod):
+        (container,) = pod["spec"]["containers"]
+        assert container["command"] == ["python", "-c"]
+        (program,) = container["args"]
+        for text, instead in self._written_here().items():
+            assert text in program, f"{text} is not in {program}"
+            program = program.replace(text, instead)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        self.output.append(done.stdout + done.stderr)
+        return "Succeeded" if done.returncode == 0 else "Failed"
