@@ -55,6 +55,9 @@ const closely = (_: uPlot, least: number | null, most: number | null): [number, 
 /** Distances between numbers of an axis that counts steps or systems: there is no step 2.5. */
 const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
 
+/** Room for a whole number and a gap, in pixels: on a phone twelve steps still have six numbers. */
+const room = (_: uPlot, _axis: number, _least: number, most: number): number => 16 + 8 * String(Math.round(most)).length;
+
 function options(props: Props, width: number): uPlot.Options {
   const quiet = resolved("--quiet");
   const line = resolved("--line");
@@ -76,7 +79,7 @@ function options(props: Props, width: number): uPlot.Options {
         labelSize: 20,
         size: props.isTime ? 46 : 34,
         space: props.isTime ? 64 : 50,
-        ...(props.isTime || props.formatX ? {} : { incrs: WHOLE }),
+        ...(props.isTime || props.formatX ? {} : { incrs: WHOLE, space: room }),
         ...(props.isTime ? { values: (_: uPlot, ticks: number[]) => axisTimes(ticks.map((tick) => tick * 1000), Date.now()) } : {}),
         ...(props.formatX ? { values: (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? "" : formatX(tick))) } : {}),
         ...(props.xTicks ? { splits: () => props.xTicks ?? [], values: (_: uPlot, ticks: number[]) => ticks.map(formatX), filter: (_: uPlot, ticks: number[]) => ticks } : {}),
