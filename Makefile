@@ -13,6 +13,7 @@ INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools-installed
 KUBE_APISERVER := $(HOME)/.cache/wsc/kube-apiserver-1.20.2
 CLIENT := $(WSC_CLIENT_VENV)/.installed
+PAGES := appliance/dashboard/web/node_modules/.installed
 NOTEBOOK := $(WSC_CLIENT_VENV)/.notebook-installed
 export WSC_SDK_CLIENT_VENV ?= $(HOME)/.cache/wsc/sdk-client-2.10.0
 SDK_CLIENT := $(WSC_SDK_CLIENT_VENV)/.installed
@@ -28,7 +29,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -85,7 +86,7 @@ unit: $(TOOLS) ## Unit and architecture tests
 
 test: check processes ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
 
-processes: $(TOOLS) packages $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## The part of make test that starts processes
+processes: $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## The part of make test that starts processes
 	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
@@ -120,6 +121,13 @@ fabric: $(INSTALLED) ## Build the fabric simulator's kernel anew (needs clang-19
 
 sparse: $(INSTALLED) ## Build the products with sparse weights anew (needs clang-19)
 	$(PY) -m appliance.numerics.sparse.native.build
+
+pages: $(PAGES) ## Install what the dashboard's pages are built and tested with, where there is Node.js
+
+$(PAGES): appliance/dashboard/web/package-lock.json
+	@if ! command -v npm >/dev/null; then echo "pages: there is no npm; the unit tests of the pages are skipped" >&2; \
+	elif (cd $(dir $<) && npm ci --no-audit --no-fund --loglevel error); then touch $@; \
+	else echo "pages: npm could not install the packages; the unit tests of the pages are skipped" >&2; fi
 
 dashboard: $(TOOLS) ## Build the dashboard's pages anew (needs Node.js) and run their unit tests
 	cd appliance/dashboard/web && npm ci --no-audit --no-fund && npm run schema && npm test && npm run build
