@@ -27,23 +27,31 @@ FIRST_POWERS = {"beta1_power": BETAS[0], "beta2_power": BETAS[1]}
 """What the client's AdamW starts its bias correction from."""
 
 
-def program_text(shape: GptShape, half_dtype: str = "bfloat16", *, sparsity: float = 0.0) -> str:
+def program_text(
+    shape: GptShape,
+    half_dtype: str = "bfloat16",
+    *,
+    sparsity: float = 0.0,
+    algorithm: str = "static",
+) -> str:
     """Return the traced training step of a GPT with AdamW.
 
     Args:
         shape: Its sizes.
         half_dtype: The 16-bit format the program names; carried as f32 unless precision is exact.
-        sparsity: Part of each weight that a static mask hides; 0 for a program without masks.
+        sparsity: Part of each weight that a mask hides; 0 for a program without masks.
+        algorithm: What makes the masks: `static`, `gmp`, `set` or `rigl`.
 
     Raises:
         subprocess.CalledProcessError: The client could not trace; its output has been printed.
     """
-    masked = f"-sparse{sparsity:g}" if sparsity else ""
+    masked = f"-{algorithm}{sparsity:g}" if sparsity else ""
     digest = _source_hash("gpt.py", "trace.py")
     path = _cache() / f"{shape.name}-{half_dtype}{masked}-{digest}.mlir.gz"
     if not path.exists():
         arguments = {name.replace("_", "-"): value for name, value in asdict(shape).items()}
-        _trace("trace.py", {"half-dtype": half_dtype, "sparsity": sparsity, **arguments}, path)
+        arguments |= {"half-dtype": half_dtype, "sparsity": sparsity, "algorithm": algorithm}
+        _trace("trace.py", arguments, path)
     return gzip.decompress(path.read_bytes()).decode()
 
 

@@ -17,6 +17,8 @@ from dataclasses import fields
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+UPDATE_STEPS = 100
+"""How often algorithms that change masks take a new one."""
 sys.path[0] = str(HERE)
 
 import cerebras.pytorch as cstorch  # noqa: E402
@@ -29,8 +31,21 @@ def loader(shape: GptShape) -> list[dict[str, torch.Tensor]]:
     return batches(shape, 1)
 
 
-def trace(shape: GptShape, half_dtype: str, sparsity: float, artifacts: Path) -> str:
-    """Return the program text of forward, backward and AdamW; weights may be under static masks."""
+def masking(algorithm: str, sparsity: float) -> dict[str, object]:
+    """Return the client's options of an algorithm whose masks hide this part of each weight."""
+    if algorithm == "static":
+        return {"algorithm": algorithm, "sparsity": sparsity}
+    update = {"freq": UPDATE_STEPS}
+    if algorithm == "gmp":  # which refuses a schedule that is called constant
+        schedule = {"type": "linear", "init": sparsity, "slope": 0.0}
+        return {"algorithm": algorithm, "schedule": schedule, "update": update}
+    return {"algorithm": algorithm, "sparsity": sparsity, "update": update, "drop_fraction": 0.25}
+
+
+def trace(
+    shape: GptShape, half_dtype: str, sparsity: float, algorithm: str, artifacts: Path
+) -> str:
+    """Return the program text of forward, backward and AdamW; weights may be under masks."""
     cstorch.backend("CSX", artifact_dir=str(artifacts), validate_only=True)
     cstorch.amp.set_half_dtype(half_dtype)
     torch.manual_seed(0)
@@ -40,9 +55,9 @@ def trace(shape: GptShape, half_dtype: str, sparsity: float, artifacts: Path) ->
         module.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, weight_decay=WEIGHT_DECAY
     )
     if sparsity:
-        masking = cstorch.sparse.configure({"algorithm": "static", "sparsity": sparsity})
-        module.apply(masking)
-        optimizer.apply(masking)
+        masks = cstorch.sparse.configure(masking(algorithm, sparsity))
+        module.apply(masks)
+        optimizer.apply(masks)
 
     @cstorch.trace
     def step(batch: dict[str, torch.Tensor]) -> None:
@@ -73,14 +88,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--half-dtype", default="bfloat16")
     parser.add_argument("--sparsity", type=float, default=0.0, help="part of a weight masked out")
+    parser.add_argument("--algorithm", choices=("static", "gmp", "set", "rigl"), default="static")
     for field in fields(GptShape):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
     options = vars(parser.parse_args())
     out, half_dtype = options.pop("out").resolve(), options.pop("half_dtype")
-    sparsity = options.pop("sparsity")
+    sparsity, algorithm = options.pop("sparsity"), options.pop("algorithm")
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
-        text = trace(GptShape(**options), half_dtype, sparsity, Path(scratch) / "artifacts")
+        artifacts = Path(scratch) / "artifacts"
+        text = trace(GptShape(**options), half_dtype, sparsity, algorithm, artifacts)
         os.chdir("/")
     partial = out.with_suffix(".partial")
     partial.write_bytes(gzip.compress(text.encode(), mtime=0))
