@@ -11,7 +11,7 @@ from appliance.core.ir.graph import Direction, Frame, Graph, Location, Node
 from appliance.core.ir.graph_text import parse_graph, print_graph
 from appliance.core.ir.tensors import Constant, DType, TensorType
 from appliance.core.plans.plan import Plan, Precision
-from appliance.core.plans.plan_text import parse_plan, print_plan
+from appliance.core.plans.plan_text import FORMAT, parse_plan, print_plan
 
 TYPES = st.builds(
     TensorType,
@@ -102,7 +102,7 @@ def test_an_empty_plan_survives():
 
 
 def test_a_plan_of_another_format_is_refused():
-    text = print_plan(empty_plan()).replace('"format": 4', '"format": 99')
+    text = print_plan(empty_plan()).replace(f'"format": {FORMAT}', '"format": 99')
     with pytest.raises(InternalError, match="format 99"):
         parse_plan(text)
 
