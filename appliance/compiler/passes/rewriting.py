@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from appliance.core.ir.graph import Attribute, Graph, Location, Node
+from appliance.core.ir.graph import Attribute, Graph, Location, Node, needed_nodes
 from appliance.core.ir.ops import RANDOM_OPS
 from appliance.core.ir.tensors import Constant, DType, TensorType
 
@@ -89,14 +89,8 @@ def with_nodes(graph: Graph, nodes: Iterable[Node], names: Mapping[str, str]) ->
 
 def without_dead_nodes(graph: Graph) -> Graph:
     """Drop nodes that no result depends on."""
-    live = {result.value for result in graph.results}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if live.isdisjoint(node.results):
-            continue
-        live.update(node.operands)
-        kept.append(node)
-    return replace(graph, nodes=tuple(reversed(kept)))
+    live = (result.value for result in graph.results)
+    return replace(graph, nodes=needed_nodes(graph.nodes, live))
 
 
 def constant_values(nodes: Iterable[Node]) -> frozenset[str]:

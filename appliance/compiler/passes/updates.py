@@ -7,13 +7,13 @@ overwritten once its new value exists and nothing reads the old one any more, be
 through a view, or by streaming it to the wafer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.compiler.passes.partition import Partition
 from appliance.compiler.passes.rewriting import Names, constant_values, simple_node
 from appliance.compiler.passes.update_groups import Uses, split_update
-from appliance.core.ir.graph import UNKNOWN_LOCATION, Graph, Node
+from appliance.core.ir.graph import UNKNOWN_LOCATION, Graph, Node, needed_nodes
 from appliance.core.ir.ops import VIEW_OPS
 from appliance.core.plans.plan import STEP_START, Commit, Update
 
@@ -67,7 +67,9 @@ class _Orderer:
             if result.output_name is not None
         )
         new_values = self._new_values()
-        needed = self._needed([*self._outputs, *new_values.values(), *self._parts.loaded])
+        needed = needed_nodes(
+            self._nodes, [*self._outputs, *new_values.values(), *self._parts.loaded]
+        )
         constant = constant_values(self._parts.update_nodes)
         constants = tuple(node for node in needed if constant.issuperset(node.results))
         running = [node for node in needed if not constant.issuperset(node.results)]
@@ -111,15 +113,6 @@ class _Orderer:
                 continue
             found[argument.name] = self._detached(value)
         return found
-
-    def _needed(self, roots: Iterable[str]) -> list[Node]:
-        live = set(roots)
-        kept: list[Node] = []
-        for node in reversed(self._nodes):
-            if not live.isdisjoint(node.results):
-                live.update(node.operands)
-                kept.append(node)
-        return kept[::-1]
 
     def _defer(self, nodes: Sequence[Node]) -> None:
         """Let nodes that wait for nothing run together with the first node that uses them."""

@@ -9,7 +9,7 @@ begin with `wsc.`.
 Passes take a `Graph` and return a new one; `verify` holds between any two of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -89,6 +89,22 @@ class Node:
     types: tuple[TensorType, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     location: Location = field(default=UNKNOWN_LOCATION, compare=False)
+
+
+def needed_nodes(nodes: Sequence[Node], values: Iterable[str]) -> tuple[Node, ...]:
+    """Return the nodes that values depend on, in their order.
+
+    Args:
+        nodes: Nodes, each after those whose results it reads.
+        values: Names of the values.
+    """
+    needed = set(values)
+    found: list[Node] = []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.results):
+            needed.update(node.operands)
+            found.append(node)
+    return tuple(reversed(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

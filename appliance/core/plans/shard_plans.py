@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from appliance.core.ir.graph import Node
+from appliance.core.ir.graph import Node, needed_nodes
 from appliance.core.plans.plan import STEP_START, Commit, Plan, Update
 from appliance.core.plans.shard_times import node_times
 from appliance.core.plans.state_shards import HOME, Placement, place_state
@@ -287,7 +287,7 @@ class _Cutter:
                 )
                 for step, names in zip(plan.layer_steps, loads, strict=True)
             ),
-            update_constants=_needed(plan.update_constants, used),
+            update_constants=needed_nodes(plan.update_constants, used),
             updates=updates,
             packed={n: dtype for names in loads for n in names if (dtype := plan.packed.get(n))},
         )
@@ -296,14 +296,3 @@ class _Cutter:
         """Return the shard that streams a value out; a constant is streamed by the home shard."""
         takers: Iterable[int] = self._placement.totals.get(name, ())
         return min((*self._made.get(name, {}), *takers), default=HOME)
-
-
-def _needed(nodes: tuple[Node, ...], used: set[str]) -> tuple[Node, ...]:
-    """Return the nodes that values depend on."""
-    kept: list[Node] = []
-    wanted = set(used)
-    for node in reversed(nodes):
-        if not wanted.isdisjoint(node.results):
-            wanted.update(node.operands)
-            kept.append(node)
-    return tuple(reversed(kept))

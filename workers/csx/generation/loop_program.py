@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from appliance.core.errors import InternalError
-from appliance.core.ir.graph import Node
+from appliance.core.ir.graph import Node, needed_nodes
 from appliance.core.ir.sharding import BatchShard, localise
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.generation import loop_node
@@ -111,13 +111,8 @@ def has_loop(plan: Plan) -> bool:
 
 def _leading_to(end: Node, nodes: tuple[Node, ...]) -> set[str]:
     """Return the results of the nodes that the end of the loop depends on."""
-    needed = set(end.operands)
-    found: set[str] = set()
-    for node in reversed(nodes):
-        if not needed.isdisjoint(node.results):
-            needed.update(node.operands)
-            found.update(node.results)
-    return found
+    leading = needed_nodes(nodes, end.operands)
+    return {name for node in leading for name in node.results}
 
 
 def _depending_on_nothing_but(

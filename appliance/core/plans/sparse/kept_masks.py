@@ -9,7 +9,7 @@ before the update runs, the update is run without the sorting if it is false.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from appliance.core.ir.graph import Node
+from appliance.core.ir.graph import Node, needed_nodes
 from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.plan import Update
 
@@ -52,7 +52,7 @@ def kept_masks(
         if condition is not None:
             taken[result] = node.operands[2]
             conditions[condition] = None
-    deciding = _makers_of(conditions, update)
+    deciding = needed_nodes(update.nodes, conditions)
     remaining = _without(update, taken, read_later)
     num_sorts, num_left = (sum(n.op == _SORTS for n in u.nodes) for u in (update, remaining))
     are_scalars = all(not types[name].shape for node in deciding for name in node.results)
@@ -67,17 +67,6 @@ def _scalar(name: str, makers: Mapping[str, Node], types: Mapping[str, TensorTyp
     if node is not None and node.op == "BroadcastInDim":
         (name,) = node.operands
     return None if types[name].shape else name
-
-
-def _makers_of(names: Collection[str], update: Update) -> tuple[Node, ...]:
-    """Return the nodes of an update that values are computed by."""
-    needed = set(names)
-    found: list[Node] = []
-    for node in reversed(update.nodes):
-        if not needed.isdisjoint(node.results):
-            needed.update(node.operands)
-            found.append(node)
-    return tuple(reversed(found))
 
 
 def _without(update: Update, taken: Mapping[str, str], read_later: Collection[str]) -> Update:
@@ -97,6 +86,6 @@ def _without(update: Update, taken: Mapping[str, str], read_later: Collection[st
     used = {commit.value for commit in commits} | {*read_later}
     return replace(
         update,
-        nodes=_makers_of(used, replace(update, nodes=nodes)),
+        nodes=needed_nodes(nodes, used),
         commits=tuple(each for each in commits if each.value != each.state),
     )
