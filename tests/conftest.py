@@ -57,6 +57,31 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell of a failure when it happens: a run that is cut short never reaches its summary."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce(reporter), "failures-at-once")
+
+
+class FailuresAtOnce:
+    """Prints the end of a failed test's traceback beside the dots, first tries included."""
+
+    LINES = 25
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome in ("passed", "skipped"):
+            return
+        self._reporter.write_line(f"\n{report.outcome} ({report.when}): {report.nodeid}")
+        for line in report.longreprtext.splitlines()[-self.LINES :]:
+            self._reporter.write_line(f"    {line}")
+
+
 MOST_RERUNS = 3
 """Tests that may pass at the second try before the run fails all the same."""
 
