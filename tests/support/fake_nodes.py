@@ -91,7 +91,7 @@ class FakeNodes:
         while not self._stopping.wait(_POLL_SECONDS):
             try:
                 for pod in self.pods():
-                    if JOB_LABEL in (pod["metadata"].get("labels") or {}):
+                    if self._is_of_a_job(pod):
                         self._look_at(pod)
             except ClusterError as error:
                 if self._stopping.is_set():
@@ -100,6 +100,11 @@ class FakeNodes:
             except BaseException as error:
                 self.errors.append(error)
                 raise
+
+    def _is_of_a_job(self, pod: Resource) -> bool:
+        """Return whether a pod is a job's: those of Deployments are not played."""
+        labels = pod["metadata"].get("labels") or {}
+        return JOB_LABEL in labels or name_of(pod) in self.bound  # strangers take labels away
 
     def _look_at(self, pod: Resource) -> None:
         phase = (pod.get("status") or {}).get("phase", "Pending")
