@@ -26,7 +26,7 @@ class Candidate:
         self.leads, self.has_lost = threading.Event(), threading.Event()
         self._identity, self._order = identity, [] if order is None else order
         self.leadership = Leadership(
-            api.impatient(SECONDS / 15),
+            api,
             name="the-lease",
             identity=identity,
             seconds=SECONDS,

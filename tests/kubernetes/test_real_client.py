@@ -40,7 +40,7 @@ def managements(kube, account, tmp_path):
     with FakeNodes(account.admin, addresses=ADDRESSES, directory=kubelet) as nodes:
         # Seventeen pods start at once on this machine, and the API server among them.
         managements = KubeAppliance(
-            tmp_path / "appliance", kubeconfig, cluster=cluster, lease_seconds=8.0
+            tmp_path / "appliance", kubeconfig, cluster=cluster, lease_seconds=15.0
         )
         managements.nodes = nodes
         yield managements

@@ -3,8 +3,9 @@
 The leader renews the lease. The others watch it, and take it when it has not changed for its own
 length, measured by the watcher's clock from the last change that it saw, so clocks need not agree.
 Every change names the version that was seen, so of two who take it one is refused. A leader that
-cannot renew in time must end before another can begin: it gives up after two thirds of the length.
-(The database refuses whatever it might still write.)
+cannot renew in time must end before another can begin: it gives up two thirds of the length after
+it last asked for a renewal that came, and no call lasts beyond that moment. (The database refuses
+whatever it might still write.)
 """
 
 import datetime as dt
@@ -23,6 +24,12 @@ logger = logging.getLogger(__name__)
 
 _RENEWALS_PER_LEASE = 5.0
 """How often a lease is renewed in its length."""
+
+_CALLS_PER_LEASE = 4.0
+"""How many calls that time out, one after the other, its length has room for."""
+
+_RETRIES_PER_LEASE = 20.0
+"""How soon a renewal that failed is tried again, as a part of its length."""
 
 _GIVES_UP_AFTER = 2.0 / 3.0
 """Of its length."""
@@ -113,23 +120,19 @@ class Leadership:
         seen: Observation | None = None
         while not self._stopping.is_set():
             try:
-                lease = self._api.find(LEASE, self._name)
+                api = self._patient_for(self._seconds)
+                lease = api.find(LEASE, self._name)
                 now = self._clock.monotonic_seconds()
                 if seen is None or seen.holder != _holder(lease):
                     logger.info("Lease is seen", extra={"holder": _holder(lease)})
                 seen = observe(lease, seen, now_seconds=now)
-                if may_take(seen, self._identity, now_seconds=now) and self._take(lease):
-                    break
+                if may_take(seen, self._identity, now_seconds=now) and self._take(api, lease):
+                    return self._lead(asked_at_seconds=now)
                 self._on_wait(left_seconds(seen, self._identity, now_seconds=now))
             except ClusterError as error:
                 logger.warning("Lease cannot be looked at", extra={"why": error.message})
             self._stopping.wait(self._seconds / _RENEWALS_PER_LEASE)
-        if self._stopping.is_set():
-            return False
-        logger.info("This management leads", extra={"identity": self._identity})
-        self._thread = threading.Thread(target=self._renew, name="leadership", daemon=True)
-        self._thread.start()
-        return True
+        return False
 
     def release(self) -> None:
         """Give the lead back, so that the next one need not wait; or wait for it no longer."""
@@ -138,40 +141,64 @@ class Leadership:
             return
         self._thread.join()
         try:
-            lease = self._api.find(LEASE, self._name)
+            api = self._patient_for(self._seconds)
+            lease = api.find(LEASE, self._name)
             if lease is not None and _holder(lease) == self._identity:
-                self._api.replace(LEASE, self._changed(lease, holder=""))
+                api.replace(LEASE, self._changed(lease, holder=""))
         except ClusterError:
             logger.warning("Lease is not given back; it runs out", exc_info=True)
 
-    def _take(self, lease: Resource | None) -> bool:
+    def _patient_for(self, seconds: float) -> ApiServer:
+        """Return the server for calls that are not repeated and take at most so long."""
+        return self._api.impatient(min(seconds, self._seconds / _CALLS_PER_LEASE))
+
+    def _take(self, api: ApiServer, lease: Resource | None) -> bool:
         """Write ourselves into the lease as it was seen; False if somebody was faster."""
         try:
             if lease is None:
-                self._api.create(LEASE, self._changed({"metadata": {"name": self._name}}))
+                api.create(LEASE, self._changed({"metadata": {"name": self._name}}))
                 return True
-            return self._api.replace(LEASE, self._changed(lease)) is not None
+            return api.replace(LEASE, self._changed(lease)) is not None
         except ApiError as error:
             if error.is_conflict:
                 return False
             raise
 
-    def _renew(self) -> None:
-        renewed = self._clock.monotonic_seconds()
-        while not self._stopping.wait(self._seconds / _RENEWALS_PER_LEASE):
-            at = self._clock.monotonic_seconds()
+    def _lead(self, *, asked_at_seconds: float) -> bool:
+        """Renew what was asked for at that monotonic time; False if `release` came first."""
+        logger.info("This management leads", extra={"identity": self._identity})
+        self._thread = threading.Thread(
+            target=self._renew, args=(asked_at_seconds,), name="leadership", daemon=True
+        )
+        self._thread.start()
+        return not self._stopping.is_set()
+
+    def _renew(self, asked_at_seconds: float) -> None:
+        """Renew the lease, from the time on at which it was asked for, until the lead is lost."""
+        gives_up_at = asked_at_seconds + self._seconds * _GIVES_UP_AFTER
+
+        def remaining() -> float:
+            return gives_up_at - self._clock.monotonic_seconds()
+
+        pause = self._seconds / _RENEWALS_PER_LEASE
+        while not self._stopping.wait(max(0.0, min(pause, remaining()))):
+            if (left := remaining()) <= 0.0:
+                logger.critical("Lease could not be renewed in time; another will lead")
+                break
+            pause = self._seconds / _RETRIES_PER_LEASE
             try:
-                lease = self._api.find(LEASE, self._name)
+                lease = self._patient_for(left).find(LEASE, self._name)
                 if lease is not None and _holder(lease) not in ("", self._identity):
                     logger.critical("Another management leads", extra={"who": _holder(lease)})
                     break
-                if self._take(lease):
-                    renewed = at
+                if (left := remaining()) <= 0.0:
+                    continue
+                asked_at_seconds = self._clock.monotonic_seconds()
+                if self._take(self._patient_for(left), lease):
+                    gives_up_at = asked_at_seconds + self._seconds * _GIVES_UP_AFTER
+                    pause = self._seconds / _RENEWALS_PER_LEASE
             except ClusterError as error:
                 logger.warning("Lease is not renewed", extra={"why": error.message})
-            if self._clock.monotonic_seconds() - renewed > self._seconds * _GIVES_UP_AFTER:
-                logger.critical("Lease could not be renewed in time; another will lead")
-                break
         if not self._stopping.is_set():
             self._on_lost()
 

@@ -39,7 +39,7 @@ class Candidacy:
         self.api = ApiServer.connect(self.options.namespace)
         self._own_pod = platform.node()
         self._leadership = Leadership(
-            self.api.impatient(self.options.lease_seconds / 15.0),
+            self.api,
             name=self.options.lease_name,
             identity=f"{self._own_pod}-{secrets.token_hex(4)}",
             seconds=self.options.lease_seconds,
