@@ -7,6 +7,7 @@ operation each, forward and backward.
 import gzip
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +47,12 @@ LOOSE = {
 }
 
 
+@cache  # three tests run the graph of each sample
 def load(name: str) -> tuple[Graph, Mapping[str, np.ndarray]]:
     text = gzip.decompress((SAMPLES / f"{name}.mlir.gz").read_bytes()).decode()
     graph = canonicalise(carry_formats(normalise(import_program(text)), Precision.F32))
     verify_ops(graph)
-    return graph, np.load(SAMPLES / f"{name}.npz")
+    return graph, dict(np.load(SAMPLES / f"{name}.npz"))
 
 
 def num_steps(golden: Mapping[str, np.ndarray]) -> int:

@@ -1,6 +1,7 @@
 """Compiled plans, played on 1, 2 and 3 systems, give the numbers of the client's CPU backend."""
 
 import gzip
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tests.support.plan_machine import PlanMachine
 TOLERANCE = {**LOOSE, "layer.scaled_dot_product_attention": 2e-4}
 
 
+@cache  # seven tests play the plan of each sample
 def load(name: str, precision: Precision = Precision.F32) -> tuple[Plan, dict[str, np.ndarray]]:
     text = gzip.decompress((SAMPLES / f"{name}.mlir.gz").read_bytes()).decode()
     golden = dict(np.load(SAMPLES / f"{name}.npz"))

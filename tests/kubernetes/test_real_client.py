@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
-STEPS = 100
+STEPS = 40
 TRAINING = ("--model", "gpt_adamw", "--steps", str(STEPS), "--num-csx", "4")
 ADDRESSES = {f"node-{number}": f"127.0.0.{number}" for number in (1, 2, 3)}
 CLUSTER = """
