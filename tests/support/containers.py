@@ -1,354 +1,181 @@
-"""A container engine for tests: the one that answers, else a private one that ends with the tests.
+"""Runs containers of pods for a played kubelet, forked from a process that has their imports.
 
-The private engine keeps its images below ~/.cache/wsc/engine, since one of them takes minutes to
-build; containers, networks and volumes never outlive a test.
+A container that starts its own interpreter imports PyTorch and gRPC for five seconds of a core. The
+process forked here has them, and then does what `python -m appliance.cluster.pod_container` does,
+with the arguments, the environment and the directory of the container.
 """
 
-import contextlib
+import json
 import os
-import re
-import shutil
+import selectors
 import signal
 import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NoReturn
 
-from tests.support.waiting import wait_until
+from appliance.cluster.pod_process import ENTRY_MODULES, SDK_MODULE
+from appliance.numerics.waiting_threads import let_waiting_threads_sleep
 
 ROOT = Path(__file__).parents[2]
-LOCAL = "wsc-local"
-NODES_USER, NODES_UID = "appliance", 10001
-"""As whom nodes in containers run; in a project a uid has one account, so one name."""
-"""Prefix of the images that stand in for those that cannot be pulled."""
-_START_SECONDS = 60
-_DENIED = re.compile(
-    r"operation not permitted|permission denied|read-only file system|cgroups? isn't mounted|"
-    r"cgroup mountpoint does not exist",
-    re.IGNORECASE,
-)
-"""What an engine says last where the machine lets it have no mounts or cgroups."""
+PROGRAM = "appliance.cluster.pod_container"
+_PRELOADED = ("torch", "numpy", "grpc")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Engine:
-    """A container engine.
+class Containers:
+    """All containers of one kubelet."""
 
-    Attributes:
-        host: What DOCKER_HOST is for it; empty for the machine's own.
-    """
-
-    host: str = ""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment for commands that talk to it."""
-        return os.environ | ({"DOCKER_HOST": self.host} if self.host else {})
-
-    def docker(self, *arguments: str, timeout_seconds: float = 120) -> str:
-        """Run a docker command and return what it printed."""
-        done = self.try_docker(*arguments, timeout_seconds=timeout_seconds)
-        assert done.returncode == 0, f"docker {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    def try_docker(
-        self, *arguments: str, timeout_seconds: float = 120
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a docker command, whatever becomes of it."""
-        return subprocess.run(
-            ["docker", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_seconds,
-            check=False,
-        )
-
-    def answers(self) -> bool:
-        """Whether it answers."""
-        return self.try_docker("info", "--format", "{{.ServerVersion}}").returncode == 0
-
-
-class NoEngineError(Exception):
-    """No container engine can run on this machine."""
-
-
-def reason_to_skip() -> str:
-    """Return why no engine can be had here; empty if one can."""
-    if shutil.which("docker") is None:
-        return "there is no docker; deploy/setup.sh engine installs it"
-    if Engine().answers():
-        return ""
-    if os.getuid() != 0:
-        return "no container engine answers, and only root can start one"
-    if shutil.which("dockerd") is None:
-        return "there is no dockerd; deploy/setup.sh engine installs it"
-    return denied_by_machine()
-
-
-def denied_by_machine(*, prefix: Sequence[str] = ()) -> str:
-    """Return why containers cannot have namespaces and bridges here; empty if they can.
-
-    Args:
-        prefix: What to put before the command that tries.
-    """
-    attempt = [*prefix, "unshare", "--mount", "--net", "--ipc", "--uts", "--pid", "--fork"]
-    attempt += ["ip", "link", "add", "probe", "type", "bridge"]
-    done = subprocess.run(attempt, capture_output=True, text=True, check=False)
-    return f"no container can run here: {done.stderr.strip()}" if done.returncode else ""
-
-
-def refusal_in(log: str) -> str:
-    """Return what this machine denied to an engine that ended by itself.
-
-    Args:
-        log: The engine's log.
-
-    Returns:
-        Its last line, if that says so; empty if it ended for another reason, which is a fault.
-    """
-    last = log.strip().rpartition("\n")[2]
-    return last if _DENIED.search(last) else ""
-
-
-@contextmanager
-def running_engine() -> Iterator[Engine]:
-    """Hand out an engine that answers.
-
-    Raises:
-        NoEngineError: There is none, and this machine lets none run that is of use.
-    """
-    if Engine().answers():
-        yield Engine()
-        return
-    root = os.environ.get("WSC_ENGINE_ROOT", str(Path.home() / ".cache" / "wsc" / "engine"))
-    with private_engine(root) as engine:
-        yield engine
-
-
-@contextmanager
-def private_engine(root: str, *arguments: str, prefix: Sequence[str] = ()) -> Iterator[Engine]:
-    """Start an engine of our own and end it.
-
-    Args:
-        root: Where its images are kept.
-        arguments: Further arguments of dockerd.
-        prefix: What to put before the command.
-
-    Raises:
-        NoEngineError: This machine lets none run, or none that is of use.
-    """
-    directory = Path(tempfile.mkdtemp(prefix="wsc-engine"))
-    engine = Engine(host=f"unix://{directory}/socket")
-    command = [*prefix, "dockerd", "--host", engine.host, "--data-root", root]
-    command += arguments
-    command += ["--exec-root", str(directory / "run"), "--pidfile", str(directory / "pid")]
-    # The machine's own network stays as it is.
-    command += ["--iptables=false", "--ip-forward=false", "--ip-masq=false", "--bridge=none"]
-    was_mounted = _is_mounted(root)
-    log = directory / "log"
-    with log.open("wb") as output:
-        daemon = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-    try:
-        wait_until(
-            lambda: daemon.poll() is not None or engine.answers(),
-            seconds=_START_SECONDS,
-            what="the container engine's answer",
-            seen=log.read_text,
-        )
-        if daemon.poll() is not None and (refusal := refusal_in(log.read_text())):
-            raise NoEngineError(f"no container engine can be started here: {refusal}")
-        assert daemon.poll() is None, log.read_text()
-        if engine.docker("info", "--format", "{{.Driver}}").strip() == "vfs":
-            raise NoEngineError(
-                f"the container engine has no overlays below {root}: it would copy all files of "
-                "an image for each of its layers"
-            )
-        yield engine
-    finally:
-        _end(daemon)
-        # The engine leaves mounts behind: the network of containers that share the machine's, and
-        # now and then its images' directory upon itself.
-        for left in (directory / "run" / "netns").glob("*"):
-            subprocess.run(["umount", left], capture_output=True, check=False)
-        if not was_mounted and _is_mounted(root):
-            subprocess.run(["umount", root], capture_output=True, check=False)
-        shutil.rmtree(directory)
-
-
-def _is_mounted(directory: str) -> bool:
-    return subprocess.run(["mountpoint", "-q", directory], check=False).returncode == 0
-
-
-def _end(daemon: "subprocess.Popen[bytes]") -> None:
-    daemon.send_signal(signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        daemon.wait(30)
-    if daemon.poll() is None:
-        os.killpg(daemon.pid, signal.SIGKILL)
-        daemon.wait()
-
-
-def builder_environment() -> dict[str, str]:
-    """Return the variables with which Compose builds by BuildKit; none if no docker here has it.
-
-    BuildKit makes only the stages that are needed and writes each layer once: the images take half
-    the time and half the disk. Compose 1.29 lets the first docker of PATH build; those from 23.0 on
-    need a plugin for BuildKit, which is not everywhere.
-    """
-    variables = {"DOCKER_BUILDKIT": "1", "COMPOSE_DOCKER_CLI_BUILD": "1"}
-    path = os.environ.get("PATH", os.defpath)
-    for directory in path.split(os.pathsep):
-        docker = shutil.which("docker", path=directory)
-        if docker is None:
-            continue
-        done = subprocess.run(
-            [docker, "build", "--help"],
-            env={**os.environ, **variables},
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode == 0:
-            return {**variables, "PATH": os.pathsep.join((directory, path))}
-    return {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Images:
-    """Where images come from, as variables of docker-compose.yml."""
-
-    variables: dict[str, str]
-
-
-def choose_images(engine: Engine) -> Images:
-    """Return the public images where they can be pulled, else make stand-ins of Debian packages."""
-    if engine.try_docker("pull", "-q", "python:3.11-slim", timeout_seconds=600).returncode == 0:
-        return Images(variables={})
-    script = ROOT / "deploy" / "make-local-base-image.sh"
-    done = subprocess.run(
-        [script, LOCAL], env=engine.environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return Images(
-        variables={
-            "BASE": f"{LOCAL}/python:3.11-slim",
-            "POSTGRES_IMAGE": f"{LOCAL}/postgres:15",
-            "PROMETHEUS_IMAGE": f"{LOCAL}/prometheus:2",
-            "TORCH_INDEX": "",
-        }
-    )
-
-
-@contextmanager
-def composed(
-    engine: Engine, project: str, variables: dict[str, str], **scale: int
-) -> "Iterator[Compose]":
-    """Yield a project that is up, with images of what is here; nothing is left of it afterwards.
-
-    Args:
-        engine: Where it runs.
-        project: Its name.
-        variables: Variables of docker-compose.yml.
-        scale: So many containers of some services.
-    """
-    compose = Compose(engine, project, variables)
-    compose.run("build", "-q", timeout_seconds=1500)
-    try:
-        compose.up(**scale)
-        yield compose
-    finally:
-        story = compose.try_run("logs", "--no-color", "--tail", "60")
-        print(story.stdout[-20000:])
-        compose.run("down", "--volumes", "--timeout", "40")
-    assert compose.leftovers() == {}
-
-
-class Compose:
-    """One project of docker-compose.yml.
-
-    Args:
-        engine: Where it runs.
-        project: Its name.
-        variables: Variables of the file.
-    """
-
-    def __init__(self, engine: Engine, project: str, variables: dict[str, str]) -> None:
-        self._engine, self._project = engine, project
-        self._environment = {**engine.environment, **builder_environment(), **variables}
-        has_plugin = engine.try_docker("compose", "version").returncode == 0
-        program = ("docker", "compose") if has_plugin else ("docker-compose",)
-        file = str(ROOT / "docker-compose.yml")
-        self._command: Sequence[str] = (*program, "-p", project, "-f", file)
-
-    def run(self, *arguments: str, timeout_seconds: float = 300) -> str:
-        """Run a command of Compose and return what it printed."""
-        done = self.try_run(*arguments, timeout_seconds=timeout_seconds)
-        text = f"{done.stdout}{done.stderr}"
-        assert done.returncode == 0, f"compose {' '.join(arguments)}:\n{text[-8000:]}"
-        return done.stdout
-
-    def try_run(
-        self, *arguments: str, timeout_seconds: float = 300
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command of Compose, whatever becomes of it."""
-        return subprocess.run(
-            [*self._command, *arguments],
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             cwd=ROOT,
-            env=self._environment,
-            capture_output=True,
             text=True,
-            timeout=timeout_seconds,
-            check=False,
+            start_new_session=True,
         )
-
-    def execute(self, service: str, *command: str, timeout_seconds: float = 300) -> str:
-        """Run a command in a service's container and return what it printed."""
-        return self.run("exec", "-T", service, *command, timeout_seconds=timeout_seconds)
-
-    def nodes_token(self) -> str:
-        """Return a new token of the nodes' own user, whose scripts alone they can run."""
-        uid = str(NODES_UID)
-        mint = ("appliance", "token", "create", NODES_USER, "--uid", uid, "--gid", uid)
-        return self.execute("management", *mint).strip()
+        self._changed = threading.Condition()
+        self._pids: list[int] = []
+        self._codes: dict[int, int] = {}
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
 
     def start(
-        self, service: str, *command: str, has_input: bool = False
-    ) -> "subprocess.Popen[str]":
-        """Start a command in a service's container."""
-        return subprocess.Popen(
-            [*self._command, "exec", "-T", service, *command],
-            cwd=ROOT,
-            env=self._environment,
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        self, arguments: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: Path
+    ) -> "Container":
+        """Start a container with the arguments of `PROGRAM`; `output` takes what it prints."""
+        order = {"arguments": [*arguments], "environment": {**environment}}
+        order |= {"cwd": cwd, "output": str(output)}
+        with self._changed:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            assert self._changed.wait_for(lambda: self._pids, 120), "no container was started"
+            return Container(self, self._pids.pop())
 
-    def feed(self, service: str, *command: str, text: str) -> None:
-        """Run a command in a service's container that reads a text."""
-        process = self.start(service, *command, has_input=True)
-        said, _ = process.communicate(text, timeout=60)
-        assert process.returncode == 0, said
+    def code(self, pid: int, seconds: float) -> int | None:
+        """Return a container's exit code as `subprocess` has it; None if it still runs then."""
+        with self._changed:
+            self._changed.wait_for(lambda: pid in self._codes, seconds)
+            return self._codes.get(pid)
 
-    def up(self, **scale: int) -> None:
-        """Start everything, so many of some services, and wait until it is healthy."""
-        arguments = [f"--scale={service}={count}" for service, count in scale.items()]
-        self.run("up", "-d", "--no-build", *arguments, timeout_seconds=600)
+    def close(self) -> None:
+        """End the process that containers are forked from; they have ended."""
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._thread.join(60)
+        self._process.stdout.close()
 
-    @property
-    def label(self) -> str:
-        """Filter by which the engine finds what is of this project."""
-        return f"label=com.docker.compose.project={self._project}"
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            told = json.loads(line)
+            with self._changed:
+                if "code" in told:
+                    self._codes[told["pid"]] = told["code"]
+                else:
+                    self._pids.append(told["pid"])
+                self._changed.notify_all()
 
-    def leftovers(self) -> dict[str, list[str]]:
-        """Return what there is of this project: containers, networks, volumes."""
-        commands = {
-            "containers": ("ps", "-aq", "--filter", self.label),
-            "networks": ("network", "ls", "-q", "--filter", self.label),
-            "volumes": ("volume", "ls", "-q", "--filter", self.label),
-        }
-        found = {kind: self._engine.docker(*command).split() for kind, command in commands.items()}
-        return {kind: names for kind, names in found.items() if names}
+
+class Container:
+    """One container's first process.
+
+    Args:
+        containers: Those of its kubelet.
+        pid: Its process id.
+    """
+
+    def __init__(self, containers: Containers, pid: int) -> None:
+        self._containers, self.pid = containers, pid
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        return self._containers.code(self.pid, 0.0)
+
+    def end(self, grace_seconds: float) -> None:
+        """Ask it to end, kill it after a while, and wait until it is gone."""
+        self._signal(signal.SIGTERM)
+        if self._containers.code(self.pid, grace_seconds) is None:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill it and wait until it is gone."""
+        self._signal(signal.SIGKILL)
+        assert self._containers.code(self.pid, 60) is not None, f"process {self.pid} does not end"
+
+    def _signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def _become(order: Mapping[str, Any]) -> NoReturn:
+    code = 1
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        for source, target in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(source, target)
+        os.closerange(3, 256)
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        os.chdir(order["cwd"])
+        code = import_module(PROGRAM).main(order["arguments"])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Fork a container for each line of standard input, and say when one starts or ends."""
+    let_waiting_threads_sleep()
+    for module in (*_PRELOADED, PROGRAM, *dict.fromkeys(ENTRY_MODULES.values()), SDK_MODULE):
+        import_module(module)
+    wake, wakened = os.pipe()
+    for end in (wake, wakened):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wakened, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: set[int] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(0, selectors.EVENT_READ)
+        selector.register(wake, selectors.EVENT_READ)
+        pending = b""
+        while True:
+            ready = [key.fd for key, _ in selector.select()]
+            if wake in ready:
+                os.read(wake, 1 << 10)
+            if 0 in ready:
+                if not (data := os.read(0, 1 << 16)):
+                    return
+                *lines, pending = (pending + data).split(b"\n")
+                running |= {_fork(json.loads(line)) for line in lines}
+            _reap(running)
+
+
+def _fork(order: Mapping[str, Any]) -> int:
+    if (pid := os.fork()) == 0:
+        _become(order)
+    _say(pid=pid)
+    return pid
+
+
+def _reap(running: set[int]) -> None:
+    for pid in [*running]:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            running.discard(pid)
+            _say(pid=pid, code=os.waitstatus_to_exitcode(status))
+
+
+def _say(**told: int) -> None:
+    os.write(1, json.dumps(told).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,11 +9,7 @@ process of this machine.
 import base64
 import os
 import re
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +25,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     name_of,
 )
 from appliance.core.errors import ClusterError
+from tests.support.containers import PROGRAM, Container, Containers
 
 ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.1
@@ -58,7 +55,8 @@ class FakeNodes:
         self._api, self.capacity, self._directory = api, capacity, directory
         self._addresses = addresses or {"fake-node": "127.0.0.1"}
         self._environment = environment or {}
-        self._processes: dict[str, subprocess.Popen] = {}
+        self._containers = None if directory is None else Containers()
+        self._processes: dict[str, Container] = {}
         self._ends: dict[str, int] = {}
         self._let_go: set[str] = set()
         self.started: list[str] = []
@@ -76,7 +74,8 @@ class FakeNodes:
         self._thread.join(30)
         for process in self._processes.values():
             process.kill()
-            process.wait()
+        if self._containers is not None:
+            self._containers.close()
         assert not self.errors, self.errors
 
     def end(self, name: str, exit_code: int) -> None:
@@ -198,17 +197,13 @@ class FakeNodes:
             )
             for part in (*container["command"], *container["args"])
         ]
-        assert command[0] == "python"
-        with (directory / "output").open("wb") as output:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, *command[1:]],
-                env={**os.environ, "PYTHONPATH": str(ROOT), **variables, **self._environment},
-                cwd=container["workingDir"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        assert command[:3] == ["python", "-m", PROGRAM]
+        self._processes[name] = self._containers.start(
+            command[3:],
+            environment={**os.environ, "PYTHONPATH": str(ROOT), **variables, **self._environment},
+            cwd=container["workingDir"],
+            output=directory / "output",
+        )
 
     def _watch(self, pod: Resource) -> None:
         name = name_of(pod)
@@ -241,12 +236,7 @@ class FakeNodes:
     def _terminate(self, pod: Resource) -> None:
         name = name_of(pod)
         if (process := self._processes.pop(name, None)) is not None:
-            process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + _GRACE_SECONDS
-            while process.poll() is None and time.monotonic() < deadline:
-                self._stopping.wait(0.02)
-            process.kill()
-            process.wait()
+            process.end(_GRACE_SECONDS)
         self._api.delete(POD, name, uid=pod["metadata"]["uid"], grace_seconds=0)
 
     def _status(self, pod: Resource, status: Resource) -> None:
