@@ -29,12 +29,15 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 setup: $(TOOLS) ## Install the appliance and what checks and tests need into .venv
+
+hooks: $(TOOLS) ## Let git run ruff and the import contracts before each commit, and mypy before each push
+	$(VENV)/bin/pre-commit install
 
 $(INSTALLED): pyproject.toml constraints.txt deploy/setup.sh
 	deploy/setup.sh appliance $(VENV)
