@@ -82,7 +82,7 @@ class Cluster:
         self.ports = [free_port(), free_port()]
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "appliance", "proxy", "--host", "127.0.0.1"),
+                *(sys.executable, "-m", "appliance.start", "proxy", "--host", "127.0.0.1"),
                 *("--management", self.management.address, "--database", self.database.url),
                 *(word for port in self.ports for word in ("--port", str(port))),
                 *options,

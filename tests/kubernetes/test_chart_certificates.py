@@ -58,7 +58,7 @@ class JobRunner:
 
     def _run(self) -> None:
         jobs = f"/apis/batch/v1/namespaces/{self._namespace}/jobs"
-        while not self._stop.wait(0.2):
+        while not self._stop.wait(0.5):
             for job in self._admin._call("GET", jobs)["items"]:
                 if not job.get("status", {}).get("conditions"):
                     self._finish(f"{jobs}/{job['metadata']['name']}/status", job)
@@ -66,7 +66,8 @@ class JobRunner:
     def _finish(self, path: str, job: dict[str, Any]) -> None:
         spec = job["spec"]["template"]["spec"]
         (container,) = spec["containers"]
-        program = container.get("command", ["python", "-m", "appliance"])[1:]
+        # The image's entry point is `appliance`, which loads what the one command needs.
+        program = container.get("command", ["python", "-m", "appliance.start"])[1:]
         kubeconfig = self._directory / f"{job['metadata']['name']}.kubeconfig"
         token = self._token(spec["serviceAccountName"])
         self._kube.write_kubeconfig(kubeconfig, token, self._namespace)

@@ -109,7 +109,7 @@ class KubeAppliance:
         with (self.directory / "proxy.log").open("wb") as output:
             self._proxy = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "appliance", "proxy"),
+                    *(sys.executable, "-m", "appliance.start", "proxy"),
                     *("--management", f"127.0.0.1:{self._ports[0]}"),
                     *("--port", str(self._public_port)),
                     *("--database", f"sqlite:///{self.data_dir}/state.db"),

@@ -257,7 +257,7 @@ def follow(commands: list[Command], home: Path, **options: Any) -> None:
 _PROGRAMS = {
     # On free ports, since others' tests run beside.
     "appliance": 'if [ "$1" = up ]; then shift; set -- up --port 0 --rest-port 0 "$@"; fi\n'
-    f'exec {sys.executable} -m appliance "$@"',
+    f'exec {sys.executable} -m appliance.start "$@"',
     "csctl": f'exec {sys.executable} -m csctl "$@"',
     "make": f'[ "$1" = -C ] || cd {ROOT}\nPATH=${{PATH#*:}} exec make -n "$@"',
 }
