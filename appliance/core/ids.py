@@ -18,11 +18,16 @@ ARRAY_PREFIX = "array-"
 AUTHORITY_SUFFIX = "cluster-server.cerebrassc.local"
 """Ending of every authority that clients call; the TLS certificate is for all names below it."""
 
-_ALPHABET = string.ascii_lowercase + string.digits
-_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
-_SUFFIX_PAIRS = 11
-_SECRET_PAIRS = 10
+_SUFFIX_LENGTH = 22
+_SECRET_LENGTH = 20
 """What the longest label of a DNS name leaves; a hundred bits, so that nobody guesses it."""
+
+_ALPHABET = (string.ascii_lowercase + string.digits).encode()
+_NUM_FAIR = 256 // len(_ALPHABET) * len(_ALPHABET)
+_CHARACTERS = _ALPHABET * (256 // len(_ALPHABET)) + bytes(256 - _NUM_FAIR)
+"""The character of each byte below `_NUM_FAIR`, which makes all of them equally likely."""
+_UNFAIR = bytes(range(_NUM_FAIR, 256))
+_NUM_DRAWN = 32
 
 
 class Role(StrEnum):
@@ -37,18 +42,16 @@ class Role(StrEnum):
     DRIVER = "driver"
 
 
-def _draw(num_pairs: int) -> str:
-    number = secrets.randbelow(len(_PAIRS) ** num_pairs)  # one call to the kernel
-    pairs = []
-    for _ in range(num_pairs):
-        number, rest = divmod(number, len(_PAIRS))
-        pairs.append(_PAIRS[rest])
-    return "".join(pairs)
+def _draw(length: int) -> str:
+    drawn = b""
+    while len(drawn) < length:  # one call to the kernel nearly always
+        drawn += secrets.token_bytes(_NUM_DRAWN).translate(_CHARACTERS, _UNFAIR)
+    return drawn[:length].decode()
 
 
 def new_job_id() -> JobId:
     """Return a fresh job id: `wsjob-` and 22 characters."""
-    return JobId(f"{JOB_PREFIX}{_draw(_SUFFIX_PAIRS)}")
+    return JobId(f"{JOB_PREFIX}{_draw(_SUFFIX_LENGTH)}")
 
 
 def new_authority(job: JobId) -> str:
@@ -57,18 +60,18 @@ def new_authority(job: JobId) -> str:
     The client proves itself to the coordinator by nothing else, so nobody can guess it. Its first
     label is as long as such a label may be, and tells the SNI proxy which job it is for.
     """
-    secret = _draw(_SECRET_PAIRS)
+    secret = _draw(_SECRET_LENGTH)
     return f"{pod_name(job, Role.COORDINATOR, 0)}-{secret}.{AUTHORITY_SUFFIX}"
 
 
 def new_workflow_id() -> WorkflowId:
     """Return a fresh workflow id: `wflow-` and 22 characters."""
-    return WorkflowId(f"wflow-{_draw(_SUFFIX_PAIRS)}")
+    return WorkflowId(f"wflow-{_draw(_SUFFIX_LENGTH)}")
 
 
 def new_array_id() -> str:
     """Return a fresh id of an array of detached runs: `array-` and 22 characters."""
-    return f"{ARRAY_PREFIX}{_draw(_SUFFIX_PAIRS)}"
+    return f"{ARRAY_PREFIX}{_draw(_SUFFIX_LENGTH)}"
 
 
 def pod_name(job: JobId, role: Role, index: int) -> PodName:
