@@ -1,9 +1,9 @@
 """Questions about jobs and actions on them, for every entry point: gRPC, csctl, REST."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from appliance.coordinator.compile.artifacts import ArtifactStore
 from appliance.core.cluster.jobs import JobType, Phase
@@ -111,9 +111,11 @@ class JobService:
         self.namespace_of = namespace_of
         self.run_sessions = RunSessions(state, mailbox)
 
-    async def look(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
+    def look(
+        self, question: Callable[..., _Answer], *arguments: object
+    ) -> Coroutine[Any, Any, _Answer]:
         """Run one of the queries below: at once if it is in memory, else in a thread."""
-        return await ask(self._state.database, question, *arguments)
+        return ask(self._state.database, question, *arguments)
 
     def find(self, job: JobId) -> JobRecord | None:
         """Return a job, or None if there is none of that id."""

@@ -8,7 +8,7 @@ and a REST route without a rule cannot be defined.
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -96,8 +96,12 @@ class Gate:
         self._access = access
         self._state = state
         self._allowances = allowances
-        self._exports = exports
-        self._workflow_owners = WorkflowOwners(state.workflows.find)
+        self._places = _Places(
+            access=access,
+            state=state,
+            exports=exports,
+            workflow_owners=WorkflowOwners(state.workflows.find),
+        )
         self.write = write
 
     def rule_of(self, method: str) -> Rule:
@@ -107,14 +111,14 @@ class Gate:
             raise NotImplementedError(method)
         return rule
 
-    async def ask(
+    def ask(
         self,
         question: Callable[..., _Answer],
         *arguments: object,
         in_thread: InThread[_Answer] = asyncio.to_thread,
-    ) -> _Answer:
+    ) -> Coroutine[Any, Any, _Answer]:
         """Call one of the functions below, or what calls one, from the event loop."""
-        return await ask(self._state.database, question, *arguments, in_thread=in_thread)
+        return ask(self._state.database, question, *arguments, in_thread=in_thread)
 
     def enter_call(self, method: str, caller: Caller, peer: str, peer_uid: PeerUid) -> Entered:
         """Do what `enter` does for a gRPC call."""
@@ -234,15 +238,6 @@ class Gate:
             return None
         return self._access.begin(
             principal, rule.action, target, entry_point=entry_point, detail=detail
-        )
-
-    @property
-    def _places(self) -> "_Places":
-        return _Places(
-            access=self._access,
-            state=self._state,
-            exports=self._exports,
-            workflow_owners=self._workflow_owners,
         )
 
     def _allow(self, principal: Principal, rule: Rule, target: Target) -> None:

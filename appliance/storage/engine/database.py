@@ -57,6 +57,27 @@ class _OfThread(threading.local):
     has_turn: bool = False
 
 
+class _Hasty:
+    """Lets a thread not wait while a block runs; no generator, as every call asks several times.
+
+    Args:
+        local: What holds for each thread.
+    """
+
+    __slots__ = ("_local",)
+
+    def __init__(self, local: _OfThread) -> None:
+        self._local = local
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+        self._local.is_hasty = True
+
+    def __exit__(self, *_: object) -> None:
+        """End the block."""
+        self._local.is_hasty = False
+
+
 class Database:
     """A database with the current schema.
 
@@ -68,6 +89,7 @@ class Database:
         self.url = url
         self._token = ""
         self._local = _OfThread()
+        self._hasty = _Hasty(self._local)
         self._turn = threading.Lock() if url.startswith("sqlite") else None
         self._engine = _create_engine(url)
         self._writers = sessionmaker(self._engine, expire_on_commit=False)
@@ -232,14 +254,9 @@ class Database:
         """A number unique to this batch; 0 outside a batch."""
         return 0 if (batch := self._batch) is None else batch.number
 
-    @contextmanager
-    def without_waiting(self) -> Iterator[None]:
+    def without_waiting(self) -> AbstractContextManager[None]:
         """In the block, raise `WouldWaitError` instead of waiting for the database."""
-        self._local.is_hasty = True
-        try:
-            yield
-        finally:
-            self._local.is_hasty = False
+        return self._hasty
 
     @property
     def _batch(self) -> Batch | None:
