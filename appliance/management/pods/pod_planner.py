@@ -7,7 +7,7 @@ from pathlib import Path
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
 from appliance.core.ids import JobId
-from appliance.core.plans.shard_count import MemoryNodes
+from appliance.core.plans.shard_count import ONE_NODE, MemoryNodes
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.cluster.cluster_model import ClusterModel
 from appliance.management.cluster.demands import memory_nodes
@@ -45,16 +45,17 @@ class PodPlanner:
         """
         facts, nodes = self.model.facts, self.nodes
         is_driver = job.type is JobType.DRIVER
-        pod_environment = replace(self.pod_environment, cluster_systems=len(facts.systems))
-        if not is_driver:  # that has no coordinator and no MemoryX
-            pod_environment = replace(pod_environment, memory_nodes=self._memory_nodes(job))
+        if not is_driver:  # that has no coordinator
             self.addresses.forget(job.id)
-        if nodes is not None:
-            pod_environment = replace(pod_environment, node_cores=nodes.cores())
         return plan_pods(
             job,
             self.runtime_dir(job.id),
-            pod_environment,
+            replace(
+                self.pod_environment,
+                cluster_systems=len(facts.systems),
+                memory_nodes=ONE_NODE if is_driver else self._memory_nodes(job),
+                node_cores=nodes.cores() if nodes else {},
+            ),
             nodes.place(job, facts.description) if nodes else {},
             driver=self.state.driver_specs.take_text(job.id) if is_driver else "",
         )

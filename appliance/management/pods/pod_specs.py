@@ -1,8 +1,8 @@
 """Which pods a job consists of, and the options of each."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,6 @@ from appliance.management.cluster.demands import main_pod_kind
 from appliance.management.options.settings_by_group import RunOptions
 from appliance.observability.tracing import place_of_job
 
-_COMMON_FIELDS = tuple(each.name for each in fields(PodOptions))
-
 REQUEST_FILE = "request.bin"
 """Name, in a job's work directory, of the client's serialised job request."""
 
@@ -47,6 +45,7 @@ class PodEnvironment:
     Attributes:
         management_address: gRPC target of management's inner service.
         compile_root: Directory of the compile cache.
+        machine_code: Directory of machine code that pods have compiled.
         runs: How jobs are run.
         bind_host: Address at which coordinators listen for clients.
         public_host: Name by which clients reach them.
@@ -70,6 +69,7 @@ class PodEnvironment:
 
     management_address: str
     compile_root: Path
+    machine_code: Path
     runs: RunOptions
     bind_host: str
     public_host: str
@@ -107,18 +107,24 @@ def plan_pods(
         nodes: Node of each pod by member name; empty if there is only one.
         driver: What a driver runs, as JSON; empty for other jobs.
     """
+    members = [
+        (role, index, nodes.get(member_name(role, index), "") if nodes else "")
+        for role, index in _members(job)
+    ]
     pod_nodes = _pod_nodes(job, pod_environment, nodes)
     work_dir = Path(job.work_dir)
-    shares = _shares(job, pod_environment, nodes)
+    shares = _shares(members, pod_environment)
     trace, _ = place_of_job(work_dir)
     common = _Common(
         job=job,
         pod_environment=pod_environment,
         options=_common(job, pod_environment, is_spread=bool(pod_nodes), is_traced=bool(trace)),
+        request_path=work_dir / REQUEST_FILE,
         streams=StreamMode.RING if pod_nodes else StreamMode(pod_environment.runs.streams),
         keep_weight_bytes=_keep_weight_bytes(job, pod_environment, pod_nodes),
         driver=driver,
     )
+    options_of = {alike: _options(alike[0], common, share) for alike, share in shares.items()}
     return tuple(
         PodSpec(
             job=job.id,
@@ -127,13 +133,12 @@ def plan_pods(
             runtime_dir=runtime_dir,
             work_dir=work_dir,
             management_address=pod_environment.management_address,
-            options=_options(role, common, shares[role, node]),
+            options=options_of[role, node],
             nodes=pod_nodes,
             node=node,
             trace=trace,
         )
-        for role, index in _members(job)
-        for node in (nodes.get(member_name(role, index), ""),)
+        for role, index, node in members
     )
 
 
@@ -144,7 +149,8 @@ class _Common:
     Attributes:
         job: The job.
         pod_environment: What pods need to know of the appliance.
-        options: What every pod is told.
+        options: What every pod is told, by field.
+        request_path: File with the client's serialised request.
         streams: How weights reach the systems.
         keep_weight_bytes: What each system may keep of them within a step.
         driver: What a driver runs, as JSON.
@@ -152,7 +158,8 @@ class _Common:
 
     job: JobRecord
     pod_environment: PodEnvironment
-    options: PodOptions
+    options: Mapping[str, Any]  # `Any`: keyword arguments, each of the type of its field
+    request_path: Path
     streams: StreamMode
     keep_weight_bytes: int
     driver: str
@@ -160,7 +167,7 @@ class _Common:
 
 def _common(
     job: JobRecord, pod_environment: PodEnvironment, *, is_spread: bool, is_traced: bool
-) -> PodOptions:
+) -> Mapping[str, Any]:
     """Return the options common to all pods of a job.
 
     Args:
@@ -170,15 +177,15 @@ def _common(
         is_traced: Whether they are traced.
     """
     identity = pod_environment.stream_identity
-    return PodOptions(
-        job_type=job.type,
-        user_uid=_user_id(job.user.uid),
-        user_gid=_user_id(job.user.gid),
-        stall_seconds=pod_environment.runs.stall_seconds,
-        stream_key=job_key(pod_environment.stream_secret, job.id) if is_spread else "",
-        stream_identity=identity if is_spread else None,
-        otlp=pod_environment.otlp if is_traced else "",
-    )
+    return {
+        "job_type": job.type,
+        "user_uid": _user_id(job.user.uid),
+        "user_gid": _user_id(job.user.gid),
+        "stall_seconds": pod_environment.runs.stall_seconds,
+        "stream_key": job_key(pod_environment.stream_secret, job.id) if is_spread else "",
+        "stream_identity": identity if is_spread else None,
+        "otlp": pod_environment.otlp if is_traced else "",
+    }
 
 
 def _pod_nodes(
@@ -255,9 +262,10 @@ class _Share:
 
 
 def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
-    """Return the options of a pod."""
+    """Return the options of the pods of a role on a node."""
     job, pod_environment = common.job, common.pod_environment
-    options = _fields(common.options) | {
+    options = {
+        **common.options,
         "pod_memory_bytes": _memory_bytes(role, job),
         "planned_memory_bytes": dict(job.requirements.planned_memory).get(role, 0),
     }
@@ -279,7 +287,7 @@ def _options(role: Role, common: _Common, share: _Share) -> PodOptions:
 # `Any`: keyword arguments, each of the type of its field.
 def _of_gang(role: Role, common: _Common, options: Mapping[str, Any], share: _Share) -> PodOptions:
     runs, job = common.pod_environment.runs, common.job
-    machine_code = common.pod_environment.compile_root.parent / "machine-code"
+    machine_code = common.pod_environment.machine_code
     if role is Role.WEIGHT:
         return WeightPodOptions(
             **options,
@@ -304,7 +312,7 @@ def _of_gang(role: Role, common: _Common, options: Mapping[str, Any], share: _Sh
     if role is Role.WORKER:
         return WorkerPodOptions(
             **options,
-            request_path=_request_path(job),
+            request_path=common.request_path,
             num_systems=job.num_systems,
             workers_per_system=job.workers_per_system,
         )
@@ -337,7 +345,7 @@ def _served(common: _Common) -> Mapping[str, Any]:
     """Return what a pod needs that clients speak to."""
     pod_environment = common.pod_environment
     return {
-        "request_path": _request_path(common.job),
+        "request_path": common.request_path,
         "compile_root": pod_environment.compile_root,
         "service_authority": common.job.service_authority,
         "bind_host": pod_environment.bind_host,
@@ -347,16 +355,8 @@ def _served(common: _Common) -> Mapping[str, Any]:
     }
 
 
-def _request_path(job: JobRecord) -> Path:
-    return Path(job.work_dir) / REQUEST_FILE
-
-
-def _fields(options: PodOptions) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in _COMMON_FIELDS}
-
-
 def _shares(
-    job: JobRecord, pod_environment: PodEnvironment, nodes: Mapping[str, str]
+    members: Sequence[tuple[Role, int, str]], pod_environment: PodEnvironment
 ) -> Mapping[tuple[Role, str], _Share]:
     """Return the share of each pod by its role and its node.
 
@@ -367,8 +367,7 @@ def _shares(
     own = NodeCores(num_cores=pod_environment.num_cores)
     here: Counter[tuple[Role, str]] = Counter()
     on_machine: Counter[tuple[Role, str]] = Counter()
-    for role, index in _members(job):
-        node = nodes.get(member_name(role, index), "")
+    for role, _, node in members:
         here[role, node] += 1
         on_machine[role, cores.get(node, own).machine] += 1
     parts = {Role.CHIEF: 1, Role.WEIGHT: 2}

@@ -22,6 +22,7 @@ RUNS = RunOptions(execution="auto", machine="CS-3", pace=2.5, streams="mapped")
 POD_ENVIRONMENT = PodEnvironment(
     management_address="unix:/run/m.sock",
     compile_root=Path("/data/compile"),
+    machine_code=Path("/data/machine-code"),
     runs=RUNS,
     cluster_systems=4,
     bind_host="127.0.0.1",
