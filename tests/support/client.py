@@ -2,12 +2,15 @@
 
 import json
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked import ForkedProcess, fork_server
+
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
+PRELOADED = ("torch", "grpc", "cerebras.pytorch", "cerebras.appliance.appliance_client")
+"""What `import cerebras.pytorch` and a run of it import; labs, pages and examples start anew."""
 
 
 def client_venv() -> Path:
@@ -38,7 +41,7 @@ class ClientRun:
         log: Where its standard output and error go.
     """
 
-    process: subprocess.Popen[str]
+    process: ForkedProcess
     out: Path
     log: Path
 
@@ -65,7 +68,7 @@ def start_client(
     config: Path | None = None,
     token: str = "",
 ) -> ClientRun:
-    """Start `train.py` of the conformance programs.
+    """Start `train.py` of the conformance programs, in a process that has imported the client.
 
     Args:
         work_dir: Its working directory; made if missing.
@@ -76,7 +79,10 @@ def start_client(
     """
     work_dir.mkdir(parents=True, exist_ok=True)
     environment = client_environment()
-    command = [str(client_venv() / "bin" / "python"), str(PROGRAMS / "train.py"), *arguments]
+    server = fork_server(
+        client_venv() / "bin" / "python", PRELOADED, tuple(sorted(environment.items()))
+    )
+    command = [str(PROGRAMS / "train.py"), *arguments]
     if address or config:
         command += ["--backend", "CSX"]
     if address:
@@ -88,15 +94,9 @@ def start_client(
     if token:
         environment["CSAUTH_TOKEN"] = token
     out, log = work_dir / "result.json", work_dir / "client.log"
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [*command, "--out", str(out)],
-            cwd=work_dir,
-            env=environment,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    process = server.start(
+        [*command, "--out", str(out)], environment=environment, cwd=work_dir, output=log
+    )
     return ClientRun(process, out, log)
 
 

@@ -9,6 +9,9 @@ process of this machine.
 import base64
 import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,12 +27,22 @@ from appliance.cluster.kubernetes.object_kinds import (
     is_being_deleted,
     name_of,
 )
+from appliance.cluster.pod_process import ENTRY_MODULES, SDK_MODULE
 from appliance.core.errors import ClusterError
-from tests.support.containers import PROGRAM, Container, Containers
+from tests.support.forked import ForkedProcess, fork_server
 
 ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 10.0
+_PRELOADED = (
+    "workers.csx",
+    "torch",
+    "numpy",
+    "grpc",
+    *sorted({*ENTRY_MODULES.values()}),
+    SDK_MODULE,
+)
+"""What pods import; the first one says how PyTorch's threads wait."""
 
 
 class FakeNodes:
@@ -55,8 +68,7 @@ class FakeNodes:
         self._api, self.capacity, self._directory = api, capacity, directory
         self._addresses = addresses or {"fake-node": "127.0.0.1"}
         self._environment = environment or {}
-        self._containers = None if directory is None else Containers()
-        self._processes: dict[str, Container] = {}
+        self._processes: dict[str, ForkedProcess] = {}
         self._ends: dict[str, int] = {}
         self._let_go: set[str] = set()
         self.started: list[str] = []
@@ -74,8 +86,7 @@ class FakeNodes:
         self._thread.join(30)
         for process in self._processes.values():
             process.kill()
-        if self._containers is not None:
-            self._containers.close()
+            process.wait(60)
         assert not self.errors, self.errors
 
     def end(self, name: str, exit_code: int) -> None:
@@ -197,10 +208,12 @@ class FakeNodes:
             )
             for part in (*container["command"], *container["args"])
         ]
-        assert command[:3] == ["python", "-m", PROGRAM]
-        self._processes[name] = self._containers.start(
-            command[3:],
-            environment={**os.environ, "PYTHONPATH": str(ROOT), **variables, **self._environment},
+        assert command[0] == "python"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        server = fork_server(Path(sys.executable), _PRELOADED, tuple(environment.items()))
+        self._processes[name] = server.start(
+            command[1:],
+            environment={**environment, **variables, **self._environment},
             cwd=container["workingDir"],
             output=directory / "output",
         )
@@ -236,7 +249,12 @@ class FakeNodes:
     def _terminate(self, pod: Resource) -> None:
         name = name_of(pod)
         if (process := self._processes.pop(name, None)) is not None:
-            process.end(_GRACE_SECONDS)
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(60)
         self._api.delete(POD, name, uid=pod["metadata"]["uid"], grace_seconds=0)
 
     def _status(self, pod: Resource, status: Resource) -> None:

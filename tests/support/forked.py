@@ -1,0 +1,259 @@
+"""Python programs forked from an interpreter that has imported what they need.
+
+Importing PyTorch, gRPC or the public client takes five seconds of a core, and the tests start
+hundreds of programs that do. A program forked here has them, and is otherwise what `python` makes
+of the same arguments in the same directory and environment: `__main__`, the path, the exit code.
+
+The file is run by the interpreter of the programs, which may have nothing but the standard library:
+
+    python tests/support/forked.py torch grpc
+"""
+
+import atexit
+import json
+import os
+import runpy
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+_START_SECONDS = 300
+_END_SECONDS = 60
+
+
+class ForkServer:
+    """An interpreter with its imports.
+
+    Args:
+        python: The interpreter.
+        preloaded: Modules that it imports.
+        environment: Of the imports; None for that of this process.
+    """
+
+    def __init__(
+        self,
+        python: Path,
+        preloaded: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._process = subprocess.Popen(
+            [str(python), __file__, *preloaded],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._changed = threading.Condition()
+        self._started: list[int] = []
+        self._codes: dict[int, int] = {}
+        self._has_ended = False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def start(
+        self, arguments: Sequence[str], *, environment: Mapping[str, str], cwd: Path, output: Path
+    ) -> "ForkedProcess":
+        """Start a program.
+
+        Args:
+            arguments: `-m` and a module, or a script; then the program's own.
+            environment: All its variables.
+            cwd: Its directory.
+            output: File that takes its standard output and error.
+        """
+        output.touch()
+        order = {"arguments": [*arguments], "environment": {**environment}}
+        order |= {"cwd": str(cwd), "output": str(output)}
+        with self._changed:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            self._changed.wait_for(lambda: self._started or self._has_ended, _START_SECONDS)
+            assert self._started, f"{arguments} was not started by {self._process.args}"
+            return ForkedProcess(self, self._started.pop(), arguments)
+
+    def code(self, pid: int, seconds: float | None) -> int | None:
+        """Return a program's exit code as `subprocess` has it; None if it still runs then."""
+        with self._changed:
+            self._changed.wait_for(lambda: pid in self._codes, seconds)
+            return self._codes.get(pid)
+
+    def close(self) -> None:
+        """End the interpreter; its programs have ended, or end by themselves."""
+        self._process.stdin.close()
+        self._process.wait(_END_SECONDS)
+        self._thread.join(_END_SECONDS)
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            told = json.loads(line)
+            with self._changed:
+                if "code" in told:
+                    self._codes[told["pid"]] = told["code"]
+                else:
+                    self._started.append(told["pid"])
+                self._changed.notify_all()
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
+
+
+class ForkedProcess:
+    """One program, with the methods of `subprocess.Popen` that tests use.
+
+    Args:
+        server: What it was forked from.
+        pid: Its process id.
+        arguments: What runs, for messages.
+    """
+
+    def __init__(self, server: ForkServer, pid: int, arguments: Sequence[str]) -> None:
+        self._server, self.pid, self._arguments = server, pid, arguments
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        return self._server.code(self.pid, 0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It runs still.
+        """
+        code = self._server.code(self.pid, timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self._arguments, timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+
+@cache
+def fork_server(
+    python: Path, preloaded: tuple[str, ...], environment: tuple[tuple[str, str], ...] | None = None
+) -> ForkServer:
+    """Return the server of this process for these imports, which lives as long as this process."""
+    server = ForkServer(python, preloaded, None if environment is None else dict(environment))
+    atexit.register(server.close)
+    return server
+
+
+def _become(order: Mapping[str, Any]) -> NoReturn:
+    code = 1
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        for source, target in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(source, target)
+        os.closerange(3, 256)
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        os.chdir(order["cwd"])
+        code = _run(order["arguments"])
+    except BaseException:  # noqa: BLE001 - the outermost frame of a program, as the interpreter's own is
+        sys.excepthook(*sys.exc_info())
+    finally:
+        _end(code)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run a module or a script as the interpreter does, and return its exit code."""
+    try:
+        if arguments[0] == "-m":
+            sys.path.insert(0, os.getcwd())
+            sys.argv = [*arguments[1:]]
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(arguments[0]).parent))
+            sys.argv = [*arguments]
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        sys.excepthook(*sys.exc_info())
+        return -signal.SIGINT
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """End as an interpreter does: threads are waited for, then what is registered runs."""
+    try:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        if code < 0:  # interrupted: by the signal, as who waits for it expects
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+
+
+def _fork(order: Mapping[str, Any]) -> int:
+    if (pid := os.fork()) == 0:
+        _become(order)
+    _say(pid=pid)
+    return pid
+
+
+def _reap(running: set[int]) -> None:
+    for pid in [*running]:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            running.discard(pid)
+            _say(pid=pid, code=os.waitstatus_to_exitcode(status))
+
+
+def _say(**told: int) -> None:
+    os.write(1, json.dumps(told).encode() + b"\n")
+
+
+def main() -> None:
+    """Fork a program for each line of standard input; say when one starts and when it ends."""
+    del sys.path[0]  # where this file is, whose siblings have names of others' modules
+    for module in sys.argv[1:]:
+        import_module(module)
+    wake, wakened = os.pipe()
+    for end in (wake, wakened):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wakened, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: set[int] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(0, selectors.EVENT_READ)
+        selector.register(wake, selectors.EVENT_READ)
+        pending = b""
+        while True:
+            ready = [key.fd for key, _ in selector.select()]
+            if wake in ready:
+                os.read(wake, 1 << 10)
+            if 0 in ready:
+                if not (data := os.read(0, 1 << 16)):
+                    return
+                *lines, pending = (pending + data).split(b"\n")
+                running |= {_fork(json.loads(line)) for line in lines}
+            _reap(running)
+
+
+if __name__ == "__main__":
+    main()
