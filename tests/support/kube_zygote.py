@@ -1,6 +1,6 @@
 """A process that has imported everything, and forks one controller after the other.
 
-So a test can kill it a hundred times without paying for its imports each time. Commands come on
+So a test can kill it many times without paying for its imports each time. Commands come on
 standard input, one line each: `start`, and `kill`, which ends the present one with SIGKILL and
 waits until it is gone. What is answered: `ready` once it serves, and `killed`.
 """
