@@ -14,6 +14,7 @@
 #   WSC_DRILL_ADMIN   runs `appliance` with arguments as the administrator
 #   WSC_DRILL_STEPS   steps of a run that is to be disturbed (400)
 #   WSC_DRILL_SHORT   steps of the others (60)
+#   WSC_DRILL_OPTIONS further options of examples/gpt/train_gpt.py for all runs
 # Jobs run in a namespace of their own if one is named, which exists and has the claim of
 # examples/team-namespace.yaml:
 #   WSC_DRILL_JOBS    the namespace; the session of all jobs, job-operator, is mapped to it
@@ -70,7 +71,7 @@ install() {
 
 # train NAME STEPS: run the example; its losses are in $work/NAME.
 train() {
-    as_user "cd ~/gpt && rm -rf drill-$1 && python train_gpt.py --num-csx 2 --steps $2 --checkpoint-dir drill-$1" \
+    as_user "cd ~/gpt && rm -rf drill-$1 && python train_gpt.py --num-csx 2 --steps $2 --checkpoint-dir drill-$1 ${WSC_DRILL_OPTIONS:-}" \
         >"$work/$1.log" 2>&1 ||
         fail "the run '$1' failed: $(tail -n 15 "$work/$1.log")"
     grep -o 'step=[0-9]* loss=[0-9.]*' "$work/$1.log" >"$work/$1" || fail "'$1' printed no losses"

@@ -2,7 +2,8 @@
 
 helm, kubectl, the API server, management, the pods' programs and the client are real. Controllers
 and kubelets are played: hooks run, the Deployment's management is a process of this machine, and a
-disruption budget is computed as Kubernetes does.
+disruption budget is computed as Kubernetes does. Jobs have a namespace of their own; with one
+namespace for all, test_deployment_page.py does the same by the page's commands.
 """
 
 import os
@@ -39,12 +40,9 @@ def namespace(kube):
     admin._call("DELETE", f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(params=["one namespace", "a namespace for jobs"])
-def jobs(request, kube, namespace):
+@pytest.fixture
+def jobs(kube, namespace):
     """The namespace of jobs."""
-    if request.param == "one namespace":
-        yield namespace
-        return
     admin = kube.admin()
     name = new_namespace(admin)
     yield name
@@ -52,11 +50,9 @@ def jobs(request, kube, namespace):
 
 
 @pytest.fixture
-def appliance(tmp_path, namespace, jobs):
-    settings = {"leaseName": NAME, "labels": LABELS}
-    if jobs != namespace:
-        settings["sessions"] = {"job-operator": {"namespace": jobs}}
-        settings["tellUnmapped"] = True
+def appliance(tmp_path, jobs):
+    sessions = {"job-operator": {"namespace": jobs}}
+    settings = {"leaseName": NAME, "labels": LABELS, "sessions": sessions, "tellUnmapped": True}
     appliance = KubeAppliance(
         tmp_path / "appliance", tmp_path / "kubeconfig", lease_seconds=60.0, settings=settings
     )
@@ -89,8 +85,9 @@ def test_the_drill_finds_everything_as_the_documents_say(appliance, user, kube, 
         "KUBECONFIG": str(kube.kubeconfig),
         "PATH": f"{TOOLS}:{os.environ['PATH']}",
         "WSC_DRILL_USER": str(user),
-        "WSC_DRILL_STEPS": "25",
+        "WSC_DRILL_STEPS": "80",
         "WSC_DRILL_SHORT": "6",
+        "WSC_DRILL_OPTIONS": "--seq-len 32 --batch-size 4 --eval-steps 0",
         "WSC_DRILL_JOBS": jobs,
     }
     values = ("postgresql.mode=external", "postgresql.external.host=db", "postgresql.password=x")
@@ -99,7 +96,9 @@ def test_the_drill_finds_everything_as_the_documents_say(appliance, user, kube, 
     with (
         JobRunner(kube, namespace, tmp_path).running() as hooks,
         FakeNodes(kube.admin(jobs), addresses=ADDRESSES, directory=kubelet),
-        PlayedControllers(kube, namespace, jobs, appliance, tmp_path / "kubeconfig", name=NAME),
+        PlayedControllers(
+            *(kube, namespace, jobs, appliance, tmp_path / "kubeconfig"), name=NAME
+        ) as controllers,
     ):
         done = subprocess.run(
             ["bash", str(ROOT / "deploy" / "drill.sh"), namespace, *options],
@@ -112,4 +111,6 @@ def test_the_drill_finds_everything_as_the_documents_say(appliance, user, kube, 
     said = f"{done.stdout}{done.stderr}"
     assert done.returncode == 0, f"{said}\n{hooks.output}\n{appliance.logs()}"
     assert "draining node node-" in said
+    assert controllers.pods_at_replacements
+    assert min(controllers.pods_at_replacements) > 0, "the upgrade was under no run"
     assert done.stdout.splitlines()[-1] == "drill: everything is as docs/deployment.md says"

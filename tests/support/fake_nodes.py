@@ -33,6 +33,8 @@ from tests.support.forked import ForkedProcess, fork_server
 
 ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.1
+_POLL_WITH_PROCESSES_SECONDS = 0.5
+"""Processes take seconds to start; asking for them more often only takes their time."""
 _GRACE_SECONDS = 10.0
 _PRELOADED = (
     "workers.csx",
@@ -73,6 +75,7 @@ class FakeNodes:
         self._let_go: set[str] = set()
         self.started: list[str] = []
         self.bound: set[str] = set()
+        self._poll_seconds = _POLL_WITH_PROCESSES_SECONDS if directory else _POLL_SECONDS
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.errors: list[BaseException] = []
@@ -98,7 +101,7 @@ class FakeNodes:
         return list(items)
 
     def _run(self) -> None:
-        while not self._stopping.wait(_POLL_SECONDS):
+        while not self._stopping.wait(self._poll_seconds):
             try:
                 for pod in self.pods():
                     if self._is_of_a_job(pod):

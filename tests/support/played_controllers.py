@@ -7,6 +7,8 @@ import threading
 from appliance.cluster.kubernetes.object_kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
+    JOB_LABEL,
+    POD,
     Kind,
     is_being_deleted,
     name_of,
@@ -21,7 +23,8 @@ STATEFUL_SET = Kind(group="apps", version="v1", plural="statefulsets", name="Sta
 BUDGET = Kind(
     group="policy", version="v1beta1", plural="poddisruptionbudgets", name="PodDisruptionBudget"
 )
-_POLL_SECONDS = 0.3
+_POLL_SECONDS = 1.0
+"""Helm looks every two seconds; what is asked for more often only keeps the API server busy."""
 
 
 class PlayedControllers:
@@ -35,6 +38,9 @@ class PlayedControllers:
         kubeconfig: Where it finds whom it is to the API server.
         name: The Deployment's name.
         take_settings: Whether management has the settings of the chart's ConfigMap.
+
+    Attributes:
+        pods_at_replacements: How many pods of jobs there were whenever management was replaced.
     """
 
     def __init__(self, kube, namespace, jobs, appliance, kubeconfig, *, name, take_settings=False):
@@ -42,6 +48,7 @@ class PlayedControllers:
         self._with_budgets = [kube.admin(name) for name in dict.fromkeys((namespace, jobs))]
         self._appliance, self._kubeconfig, self._name = appliance, kubeconfig, name
         self._take_settings = take_settings
+        self.pods_at_replacements: list[int] = []
         self._management = None
         self._template = None
         self._stopping = threading.Event()
@@ -58,10 +65,11 @@ class PlayedControllers:
     def _run(self):
         while not self._stopping.wait(_POLL_SECONDS):
             try:
-                self._keep_management(self._admin.find(DEPLOYMENT, self._name))
-                for deployment in self._admin.list(DEPLOYMENT)[0]:
+                deployments = {name_of(each): each for each in self._admin.list(DEPLOYMENT)[0]}
+                self._keep_management(deployments.get(self._name))
+                for deployment in deployments.values():
                     self._say_ready(deployment)
-                self._collect()
+                self._collect({uid_of(each) for each in deployments.values()})
                 for database in self._admin.list(STATEFUL_SET)[0]:
                     self._keep_database(database)
                 for claim in self._admin.list(CLAIM)[0]:
@@ -77,6 +85,8 @@ class PlayedControllers:
         if template == self._template:
             return
         if self._management is not None:  # jobs go on
+            if template:
+                self.pods_at_replacements.append(self._num_job_pods())
             self._management.terminate()
             self._management.wait(60)
             self._management = None
@@ -89,6 +99,10 @@ class PlayedControllers:
                 self._appliance.take_settings(data["settings.yaml"])
             self._management = self._appliance.start_replica()
 
+    def _num_job_pods(self):
+        pods = [pod for admin in self._with_budgets for pod in admin.list(POD)[0]]
+        return sum(JOB_LABEL in (pod["metadata"].get("labels") or {}) for pod in pods)
+
     def _say_ready(self, deployment):
         count = deployment["spec"]["replicas"]
         counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
@@ -96,7 +110,7 @@ class PlayedControllers:
         status["observedGeneration"] = deployment["metadata"]["generation"]
         if name_of(deployment) == self._name and not self._serves():
             return
-        self._admin.patch(DEPLOYMENT, name_of(deployment), {"status": status}, subresource="status")
+        _say(self._admin, DEPLOYMENT, deployment, status)
         self._keep_replica_set(deployment)
 
     def _serves(self):
@@ -107,20 +121,21 @@ class PlayedControllers:
         spec, metadata = deployment["spec"], deployment["metadata"]
         digest = hashlib.sha256(json.dumps(spec["template"], sort_keys=True).encode()).hexdigest()
         name = f"{name_of(deployment)}-{digest[:10]}"
-        if self._admin.find(REPLICA_SET, name) is None:
+        found = self._admin.find(REPLICA_SET, name)
+        if found is None:
             owner = {"apiVersion": "apps/v1", "kind": "Deployment", "controller": True}
             owner |= {"name": metadata["name"], "uid": metadata["uid"]}
             labels = spec["selector"]["matchLabels"]
             body = {"metadata": {"name": name, "labels": labels, "ownerReferences": [owner]}}
             parts = ("replicas", "selector", "template")
-            self._admin.create(REPLICA_SET, {**body, "spec": {part: spec[part] for part in parts}})
+            body["spec"] = {part: spec[part] for part in parts}
+            found = self._admin.create(REPLICA_SET, body)
         status = dict.fromkeys(("replicas", "readyReplicas"), spec["replicas"])
         status["observedGeneration"] = 1
-        self._admin.patch(REPLICA_SET, name, {"status": status}, subresource="status")
+        _say(self._admin, REPLICA_SET, found, status)
 
-    def _collect(self):
-        """Delete sets of replicas whose Deployment is gone."""
-        uids = {uid_of(each) for each in self._admin.list(DEPLOYMENT)[0]}
+    def _collect(self, uids):
+        """Delete sets of replicas whose Deployment is gone, which has none of these uids."""
         for found in self._admin.list(REPLICA_SET)[0]:
             if found["metadata"]["ownerReferences"][0]["uid"] not in uids:
                 self._admin.delete(REPLICA_SET, name_of(found))
@@ -137,14 +152,13 @@ class PlayedControllers:
         status = dict.fromkeys(counts, 1)
         status |= {"observedGeneration": database["metadata"]["generation"]}
         status |= dict.fromkeys(("currentRevision", "updateRevision"), "1")
-        self._admin.patch(STATEFUL_SET, name_of(database), {"status": status}, subresource="status")
+        _say(self._admin, STATEFUL_SET, database, status)
 
     def _keep_claim(self, claim):
         if is_being_deleted(claim):
             self._admin.patch(CLAIM, name_of(claim), {"metadata": {"finalizers": None}})
-        elif (claim.get("status") or {}).get("phase") != "Bound":
-            bound = {"status": {"phase": "Bound"}}
-            self._admin.patch(CLAIM, name_of(claim), bound, subresource="status")
+        else:
+            _say(self._admin, CLAIM, claim, {"phase": "Bound"})
 
     def _compute(self, admin, budget):
         wanted = budget["spec"].get("minAvailable", 0)  # pods of proxies are not played
@@ -155,4 +169,11 @@ class PlayedControllers:
             "desiredHealthy": wanted,
             "disruptionsAllowed": 0,  # there are never as many pods as it wants
         }
-        admin.patch(BUDGET, name_of(budget), {"status": status}, subresource="status")
+        _say(admin, BUDGET, budget, status)
+
+
+def _say(admin, kind, found, status):
+    """Write what an object's status has otherwise, or not at all."""
+    present = found.get("status") or {}
+    if {**present, **status} != present:
+        admin.patch(kind, name_of(found), {"status": status}, subresource="status")

@@ -7,7 +7,7 @@ import threading
 from appliance.cluster.kubernetes.object_kinds import JOB_LABEL, POD, name_of
 from appliance.core.errors import ClusterError
 
-_POLL_SECONDS = 0.3
+_POLL_SECONDS = 0.5
 
 
 class PlayedPods:
