@@ -79,9 +79,7 @@ def start_client(
     """
     work_dir.mkdir(parents=True, exist_ok=True)
     environment = client_environment()
-    server = fork_server(
-        client_venv() / "bin" / "python", PRELOADED, tuple(sorted(environment.items()))
-    )
+    server = fork_server(client_venv() / "bin" / "python", PRELOADED, environment)
     command = [str(PROGRAMS / "train.py"), *arguments]
     if address or config:
         command += ["--backend", "CSX"]

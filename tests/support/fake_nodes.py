@@ -213,7 +213,7 @@ class FakeNodes:
         ]
         assert command[0] == "python"
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        server = fork_server(Path(sys.executable), _PRELOADED, tuple(environment.items()))
+        server = fork_server(Path(sys.executable), _PRELOADED, environment)
         self._processes[name] = server.start(
             command[1:],
             environment={**environment, **variables, **self._environment},

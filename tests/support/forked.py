@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 _START_SECONDS = 300
 _END_SECONDS = 60
+_OF_A_TEST = {"PYTEST_CURRENT_TEST"}
 
 
 class ForkServer:
@@ -34,14 +35,11 @@ class ForkServer:
     Args:
         python: The interpreter.
         preloaded: Modules that it imports.
-        environment: Of the imports; None for that of this process.
+        environment: Of the imports.
     """
 
     def __init__(
-        self,
-        python: Path,
-        preloaded: Sequence[str],
-        environment: Mapping[str, str] | None = None,
+        self, python: Path, preloaded: Sequence[str], environment: Mapping[str, str]
     ) -> None:
         self._process = subprocess.Popen(
             [str(python), __file__, *preloaded],
@@ -143,12 +141,25 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-@cache
 def fork_server(
-    python: Path, preloaded: tuple[str, ...], environment: tuple[tuple[str, str], ...] | None = None
+    python: Path, preloaded: tuple[str, ...], environment: Mapping[str, str]
 ) -> ForkServer:
-    """Return the server of this process for these imports, which lives as long as this process."""
-    server = ForkServer(python, preloaded, None if environment is None else dict(environment))
+    """Return the server of this process for these imports, which lives as long as this process.
+
+    Args:
+        python: The interpreter.
+        preloaded: Modules that it imports.
+        environment: Of the imports; what pytest changes from test to test is left out.
+    """
+    settled = {name: value for name, value in environment.items() if name not in _OF_A_TEST}
+    return _fork_server(python, preloaded, tuple(sorted(settled.items())))
+
+
+@cache
+def _fork_server(
+    python: Path, preloaded: tuple[str, ...], environment: tuple[tuple[str, str], ...]
+) -> ForkServer:
+    server = ForkServer(python, preloaded, dict(environment))
     atexit.register(server.close)
     return server
 
