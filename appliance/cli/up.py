@@ -16,7 +16,6 @@ from appliance.cli.data_dir import DataDir, print_state
 from appliance.cli.errors import clear_errors
 from appliance.cli.programs_to_run import Program, program_of
 from appliance.cli.secret_options import no_database_password, no_otlp_password
-from appliance.cli.serving import serve_appliance
 from appliance.cli.setting_flags import with_settings
 from appliance.core.cluster.identity import ROOT
 from appliance.core.dataclass_json import to_json
@@ -68,6 +67,8 @@ def up(
         if not foreground:
             print_state(_start_in_background(options, program))
             return
+    from appliance.cli.serving import serve_appliance  # noqa: PLC0415 - takes seconds to import
+
     configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
     asyncio.run(serve_appliance(options, program, ready_descriptor=None))
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from appliance.__main__ import app as appliance
+from appliance.cli.all_commands import app as appliance
 from appliance.cluster.kubernetes import kubernetes_launcher, manifests
 from appliance.management.kubernetes import unmapped_wsjobs
 from appliance.management.store import disk

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from appliance.__main__ import app
+from appliance.cli.all_commands import app
 from appliance.core.clock import SystemClock
 from appliance.core.cluster.jobs import Phase
 from appliance.core.ids import AUTHORITY_SUFFIX, JobId

@@ -7,7 +7,7 @@ command line, over a `Program` that the product never makes.
 import sys
 from collections.abc import Mapping, Sequence
 
-from appliance.__main__ import app
+from appliance.cli.all_commands import app
 from appliance.cli.programs_to_run import Program
 from appliance.cluster.process_launcher import PodPrograms
 from appliance.core.ids import Role

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from appliance.__main__ import app
+from appliance.cli.all_commands import app
 
 ROOT = Path(__file__).parents[3]
 

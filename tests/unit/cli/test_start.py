@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from appliance.__main__ import app
+from appliance.cli.all_commands import app
 from appliance.start import COMMANDS, command_line
 
 LOADED = """
@@ -40,8 +40,14 @@ def test_a_proxy_loads_nothing_of_management_but_its_front():
     assert not {"grpc", "fastapi", "torch", "numpy"} & set(modules)
 
 
-def test_other_commands_are_those_of_the_whole_program():
-    assert "appliance.management.server" in loaded("up", "--help")
+@pytest.mark.parametrize("name", ["up", "status", "down"])
+def test_who_starts_or_stops_management_does_not_load_it(name):
+    modules = set(loaded(name, "--help"))
+    assert not {"appliance.management.server", "grpc", "fastapi", "torch"} & modules
+
+
+def test_the_help_is_that_of_the_whole_program():
+    assert "appliance.management.server" in loaded("--help")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -53,4 +59,4 @@ def test_a_command_alone_is_that_of_the_whole_program(name):
 
 def test_every_command_of_a_module_of_its_own_is_loaded_alone():
     names = [each.name for each in typer.main.get_group(app).commands.values()]
-    assert set(COMMANDS) == set(names) - {"up", "status", "down", "serve"}
+    assert set(COMMANDS) == set(names)
