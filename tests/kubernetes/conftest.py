@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="package")
 def kube(tmp_path_factory):
-    """A real API server with our kinds; even one that nobody asks takes a quarter of a core."""
+    """A real API server with our kinds; it takes processor time from other tests even when idle."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
         with running_kube_server(tmp_path_factory.mktemp("kube")) as server:
