@@ -1,9 +1,6 @@
 """One API server for all tests here; a namespace and an account with the chart's role for each."""
 
-import warnings
-
 import pytest
-import urllib3
 
 from tests.support.kube_server import (
     chart_rules,
@@ -22,9 +19,6 @@ def pytest_collection_modifyitems(items):
     here = [item for item in items if "tests/kubernetes/" in str(item.path)]
     for item in here:
         item.add_marker(pytest.mark.kubernetes)
-        # The server of the tests signs its own certificate.
-        ignored = "ignore::urllib3.exceptions.InsecureRequestWarning"
-        item.add_marker(pytest.mark.filterwarnings(ignored))
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -32,10 +26,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="package")
 def kube(tmp_path_factory):
     """A real API server with our kinds; it takes processor time from other tests even when idle."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
-        with running_kube_server(tmp_path_factory.mktemp("kube")) as server:
-            yield server
+    with running_kube_server(tmp_path_factory.mktemp("kube")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

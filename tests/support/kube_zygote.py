@@ -11,11 +11,8 @@ import signal
 import sys
 import threading
 import traceback
-import warnings
 from pathlib import Path
 from typing import NoReturn
-
-import urllib3
 
 from appliance.cluster.kubernetes.api import ApiServer
 from tests.support.kube_harness import running_kube_harness
@@ -36,7 +33,6 @@ def be_controller(directory: Path) -> NoReturn:
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
     directory = Path(sys.argv[1])
     fork_by_order(lambda: be_controller(directory))
 
