@@ -178,7 +178,9 @@ def limited_engine(limit_bytes: int, **options: str) -> Iterator[Limited]:
         except pytest.skip.Exception as reason:
             print(f"# {reason}; the pods run without a limit")
         with joined:
-            engine = stack.enter_context(make_engine(directory, num_systems=1, **options))
+            engine = stack.enter_context(
+                make_engine(directory, num_systems=1, own_interpreters=True, **options)
+            )
         yield Limited(engine, group)
 
 

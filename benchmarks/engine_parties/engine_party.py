@@ -6,8 +6,9 @@ whose batches are ready in memory here as they are for every other party.
 """
 
 import contextlib
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,9 @@ class Gate:
 class BenchmarkJob(Job):
     """A job whose pods end when this process does, be it killed."""
 
-    wrap = staticmethod(ending_with_this_process)
+    def interpreter(self, prefix: Sequence[str]) -> Sequence[str]:
+        """Return a command that starts an interpreter for a pod."""
+        return ending_with_this_process([*prefix, sys.executable])
 
 
 class ResidentEngine(Engine):

@@ -120,7 +120,9 @@ def test_tensors_of_twice_the_memory_of_all_pods_train(tmp_path):
         group = stack.enter_context(memory_group())
         group.limit(limit)
         with group.joined():
-            engine = stack.enter_context(make_engine(tmp_path, num_systems=1))
+            engine = stack.enter_context(
+                make_engine(tmp_path, num_systems=1, own_interpreters=True)
+            )
             engine.load(plan)
             fill = [sys.executable, "-m", "tests.support.fill_store"]
             address = engine.address(1, topology.store(0))

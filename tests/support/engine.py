@@ -236,10 +236,11 @@ def make_engine(
     hosts=(),
     places=(),
     chief_module="workers.csx",
+    own_interpreters=False,
     **options,
 ):
     """Yield a running engine; prints the pods' logs if the test fails."""
-    with make_job(directory, hosts, places) as job:
+    with make_job(directory, hosts, places, own_interpreters=own_interpreters) as job:
         engine = Engine(job, num_systems, fan_out, options, num_shards, chief_module=chief_module)
         try:
             yield engine

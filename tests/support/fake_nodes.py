@@ -7,11 +7,9 @@ process of this machine.
 """
 
 import base64
-import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,24 +25,14 @@ from appliance.cluster.kubernetes.object_kinds import (
     is_being_deleted,
     name_of,
 )
-from appliance.cluster.pod_process import ENTRY_MODULES, SDK_MODULE
 from appliance.core.errors import ClusterError
-from tests.support.forked import ForkedProcess, fork_server
+from tests.support.forked import ForkedProcess
+from tests.support.pod_programs import start_program
 
-ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.1
 _POLL_WITH_PROCESSES_SECONDS = 0.5
 """Processes take seconds to start; asking for them more often only takes their time."""
 _GRACE_SECONDS = 10.0
-_PRELOADED = (
-    "workers.csx",
-    "torch",
-    "numpy",
-    "grpc",
-    *sorted({*ENTRY_MODULES.values()}),
-    SDK_MODULE,
-)
-"""What pods import; the first one says how PyTorch's threads wait."""
 
 
 class FakeNodes:
@@ -212,11 +200,9 @@ class FakeNodes:
             for part in (*container["command"], *container["args"])
         ]
         assert command[0] == "python"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        server = fork_server(Path(sys.executable), _PRELOADED, environment)
-        self._processes[name] = server.start(
+        self._processes[name] = start_program(
             command[1:],
-            environment={**environment, **variables, **self._environment},
+            environment={**variables, **self._environment},
             cwd=container["workingDir"],
             output=directory / "output",
         )

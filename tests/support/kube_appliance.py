@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from tests.support.appliance import Appliance
-from tests.support.fake_nodes import ROOT
+from tests.support.pod_programs import ROOT
 from tests.support.ports import free_port
 
 

@@ -16,10 +16,10 @@ from appliance.core.ids import JobId, Role
 from appliance.core.pods.options_text import read_options
 from appliance.core.pods.pod_spec import PodSpec, control_address
 from protos.wsc.v1 import pods_pb2, pods_pb2_grpc
+from tests.support.pod_programs import ROOT, start_program
 
 SECONDS = 240.0
 """Longest wait for what several processes do that all import torch first."""
-_ROOT = Path(__file__).parents[2]
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
@@ -73,20 +73,28 @@ class PlayedCoordinator(pods_pb2_grpc.CoordinatorServicer):
 
 
 class PodProcess:
-    """One pod, started with `python -m MODULE --spec FILE`."""
+    """One pod, as `python -m MODULE --spec FILE` is.
 
-    def __init__(self, module, spec, prefix=(), wrap=tuple):
+    Args:
+        module: Its program.
+        spec: Of the pod.
+        interpreter: Command that starts an interpreter; None to fork the pod from one that has its
+            imports, outside this process's control groups.
+    """
+
+    def __init__(self, module, spec, interpreter=None):
         self.spec = spec
         spec.log_path.parent.mkdir(parents=True, exist_ok=True)
         spec_path = spec.work_dir / f"{spec.role.value}-{spec.index}.json"
         spec_path.write_text(spec.to_json())
-        with spec.log_path.open("w") as log:
-            self.process = subprocess.Popen(
-                wrap([*prefix, sys.executable, "-m", module, "--spec", str(spec_path)]),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=_ROOT,
-            )
+        arguments = ["-m", module, "--spec", str(spec_path)]
+        if interpreter is None:
+            self.process = start_program(arguments, output=spec.log_path)
+        else:
+            with spec.log_path.open("w") as log:
+                self.process = subprocess.Popen(
+                    [*interpreter, *arguments], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT
+                )
         self.channel = grpc.insecure_channel(spec.control_address(), options=_OPTIONS)
         self.pod = pods_pb2_grpc.PodStub(self.channel)
         self.memoryx = pods_pb2_grpc.MemoryXStub(self.channel)
@@ -99,21 +107,19 @@ class PodProcess:
 
     def close(self):
         self.channel.close()
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):  # it ends just now
+            self.process.kill()
         self.process.wait()
 
 
 class Job:
-    """The pod_context of one job's pods: directories, played coordinator, processes.
+    """The pod_context of one job's pods: directories, played coordinator, processes."""
 
-    Attributes:
-        wrap: Makes of the command that runs a pod the one that is started.
-    """
-
-    wrap = tuple
-
-    def __init__(self, directory, nodes=(), places=(), name="wsjob-test"):
+    def __init__(
+        self, directory, nodes=(), places=(), name="wsjob-test", *, own_interpreters=False
+    ):
         self.name = JobId(name)
+        self._own_interpreters = own_interpreters
         self.nodes, self.places = dict(nodes), dict(places)
         # The path of a socket is at most 107 bytes long, which a test's own directory nearly fills.
         self.runtime_dir = Path(tempfile.mkdtemp(prefix="wsc-job"))
@@ -125,6 +131,10 @@ class Job:
     def place(self, role, index):
         """Return where a pod runs, if that is not this process's own network."""
         return self.places.get(self.nodes.get(f"{role}-{index}"))
+
+    def interpreter(self, prefix):
+        """Return the command that starts a pod's interpreter, given what precedes it; or None."""
+        return [*prefix, sys.executable] if prefix or self._own_interpreters else None
 
     def spec(self, role, index=0, **options):
         place = self.place(role, index)
@@ -144,7 +154,8 @@ class Job:
     def launch(self, module, role, index=0, **options):
         place = self.place(role, index)
         prefix = () if place is None else place.prefix
-        process = PodProcess(module, self.spec(role, index, **options), prefix, self.wrap)
+        spec = self.spec(role, index, **options)
+        process = PodProcess(module, spec, self.interpreter(prefix))
         self.processes.append(process)
         return process
 
@@ -166,12 +177,13 @@ class Job:
     def close(self):
         for process in self.processes:
             process.close()
+        self.coordinator.answers.set()  # its threads are waited for when the interpreter ends
         self.coordinator.server.stop(None).wait()
         shutil.rmtree(self.runtime_dir, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def make_job(directory, nodes=(), places=(), name="wsjob-test"):
+def make_job(directory, nodes=(), places=(), name="wsjob-test", *, own_interpreters=False):
     """Yield a job; prints the pods' logs if the test fails.
 
     Args:
@@ -179,8 +191,10 @@ def make_job(directory, nodes=(), places=(), name="wsjob-test"):
         nodes: Node of each pod by member name; none for one node.
         places: Where each host is, by its name; a host that is not named is this process's own.
         name: The job's id, by which its shared memory is found among that of other tests' jobs.
+        own_interpreters: Whether each pod starts one, in this process's control groups and with
+            memory that it shares with no other pod.
     """
-    job = Job(directory, nodes, places, name)
+    job = Job(directory, nodes, places, name, own_interpreters=own_interpreters)
     try:
         yield job
     except BaseException:
