@@ -7,11 +7,11 @@ command line, over a `Program` that the product never makes.
 import sys
 from collections.abc import Mapping, Sequence
 
-from appliance.cli.all_commands import app
 from appliance.cli.programs_to_run import Program
 from appliance.cluster.process_launcher import PodPrograms
 from appliance.core.ids import Role
 from appliance.files.private import keep_private
+from appliance.start import command_line
 
 NAME = "tests.support.appliance_of_fakes"
 
@@ -34,10 +34,13 @@ def main() -> None:
     entries = dict(word.split("=", 1) for word in own[1::2])
     program = Program(
         command=(sys.executable, "-m", NAME, *own),
-        pods=PodPrograms(entry_modules={Role(role): module for role, module in entries.items()}),
+        pods=PodPrograms(
+            entry_modules={Role(role): module for role, module in entries.items()},
+            preload=("grpc",),  # fakes compute nothing; a program that does imports what it needs
+        ),
     )
     keep_private()
-    app(args=others, obj=program)
+    command_line(others[0])(args=others, obj=program)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ REAL_COORDINATOR = "appliance.coordinator.__main__"
 _IDLE_ROLES = ("weight", "broadcastreduce", "chief", "activation", "worker")
 FAKES = {"coordinator": FAKE_COORDINATOR, **dict.fromkeys(_IDLE_ROLES, "tests.support.idle_pod")}
 """Programs of pods that run nothing, by role."""
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.1
+"""Between two looks; one at all processes of a machine takes it some ten milliseconds."""
 
 
 def run_command(
@@ -174,9 +176,11 @@ def execute_request(num_systems: int, workers_per_system: int) -> cluster_pb2.Ex
 def wait_for(condition: Callable[[], object], *, seconds: float = 120, what: str = "") -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
+    pause_seconds = _SHORTEST_PAUSE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"{what or condition} does not hold in {seconds} s"
-        time.sleep(0.02)  # noqa: TID251 - real processes take real time
+        time.sleep(pause_seconds)  # noqa: TID251 - real processes take real time
+        pause_seconds = min(1.5 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
 
 def processes_of(job: str) -> list[psutil.Process]:

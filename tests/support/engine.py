@@ -1,7 +1,9 @@
 """The engine's pods as real processes; the test plays the coordinator and the input pods."""
 
 import contextlib
+import functools
 import itertools
+import tempfile
 import threading
 from dataclasses import dataclass, field
 
@@ -226,6 +228,12 @@ def separate_hosts(num_systems, fan_out=MAX_FAN_OUT, num_shards=1):
     }
 
 
+@functools.cache
+def _machine_code():
+    """Return the directory in which the engines of this process keep machine code."""
+    return tempfile.TemporaryDirectory(prefix="wsc-machine-code-")
+
+
 @contextlib.contextmanager
 def make_engine(
     directory,
@@ -239,7 +247,13 @@ def make_engine(
     own_interpreters=False,
     **options,
 ):
-    """Yield a running engine; prints the pods' logs if the test fails."""
+    """Yield a running engine; prints the pods' logs if the test fails.
+
+    As an appliance's, its pods keep machine code for those of the next; with interpreters of their
+    own, which are measured, they do not.
+    """
+    if not own_interpreters:
+        options = {"machine_code": _machine_code().name, **options}
     with make_job(directory, hosts, places, own_interpreters=own_interpreters) as job:
         engine = Engine(job, num_systems, fan_out, options, num_shards, chief_module=chief_module)
         try:
