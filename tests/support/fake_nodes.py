@@ -29,6 +29,7 @@ from appliance.core.errors import ClusterError
 from tests.support.forked import ForkedProcess
 from tests.support.pod_programs import start_program
 
+ROOT = Path(__file__).parents[2]
 _POLL_SECONDS = 0.1
 _POLL_WITH_PROCESSES_SECONDS = 0.5
 """Processes take seconds to start; asking for them more often only takes their time."""
