@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.support.forked import ForkedProcess, fork_server
 
 PROGRAMS = Path(__file__).parents[1] / "conformance" / "client"
@@ -21,12 +23,23 @@ def client_venv() -> Path:
     return venv
 
 
+def client_path() -> str:
+    """Return the folders of PATH that hold the client's tools.
+
+    The client lowers every program with `torch-cirh-opt`. The one in the environment's `bin` is a
+    script that imports the whole client to find the program of that name (three seconds of a core),
+    and the program's own folder comes before it; pages and examples are followed with `bin` alone.
+    """
+    lowering = client_venv() / "lib" / "python3.11" / "site-packages" / "cerebras/pytorch/lib"
+    return f"{lowering}:{client_venv()}/bin"
+
+
 def client_environment() -> dict[str, str]:
     """Return the environment in which the client runs: its tools on PATH, two threads."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
     }
-    environment["PATH"] = f"{client_venv()}/bin:{environment['PATH']}"
+    environment["PATH"] = f"{client_path()}:{environment['PATH']}"
     environment["OMP_NUM_THREADS"] = "2"
     return environment
 
@@ -96,6 +109,23 @@ def start_client(
         [*command, "--out", str(out)], environment=environment, cwd=work_dir, output=log
     )
     return ClientRun(process, out, log)
+
+
+def arrays_of(checkpoint: Path) -> dict[str, np.ndarray]:
+    """Read a checkpoint with the client's own loader.
+
+    Returns:
+        Tensors and numbers by their path in the checkpoint, joined by dots.
+    """
+    out = checkpoint.with_suffix(".npz")
+    environment = client_environment()
+    server = fork_server(client_venv() / "bin" / "python", PRELOADED, environment)
+    log = checkpoint.with_suffix(".log")
+    command = [str(PROGRAMS / "checkpoint_to_npz.py"), str(checkpoint), str(out)]
+    process = server.start(command, environment=environment, cwd=checkpoint.parent, output=log)
+    assert process.wait(300) == 0, f"{checkpoint} was not read:\n{log.read_text()[-6000:]}"
+    with np.load(out) as arrays:
+        return dict(arrays)
 
 
 def losses(result: dict[str, Any]) -> list[float]:
