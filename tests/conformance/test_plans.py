@@ -45,7 +45,8 @@ def play(plan: Plan, golden: dict[str, np.ndarray], num_systems: int):
     yield machine.final_state()
 
 
-@pytest.mark.parametrize("num_systems", [1, 2, 3])
+# Two systems are held against one below.
+@pytest.mark.parametrize("num_systems", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plan_gives_the_numbers_of_the_cpu_backend(name, num_systems):
     plan, golden = load(name)

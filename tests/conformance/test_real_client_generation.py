@@ -1,14 +1,14 @@
 """The unmodified client generates tokens: the same ones as the same model on its CPU backend."""
 
 import json
-import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.appliance import Appliance
-from tests.support.client import PROGRAMS, client_environment, client_venv
+from tests.support.client import start_client
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
@@ -16,33 +16,13 @@ ROOM = ("--positions", "72", "--prompt", "8")
 """64 tokens for the shortest prompt."""
 
 
-def generate(work_dir: Path, *arguments: str) -> dict[str, Any]:
-    """Run the generation program and return its result."""
-    work_dir.mkdir(parents=True, exist_ok=True)
-    out = work_dir / "result.json"
-    python = str(client_venv() / "bin" / "python")
-    finished = subprocess.run(
-        [python, str(PROGRAMS / "generation.py"), *arguments, "--out", str(out)],
-        check=False,
-        cwd=work_dir,
-        env=client_environment() | {"CSCONFIG_PATH": str(work_dir / "no-config")},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    said = f"{finished.stdout}{finished.stderr}"
-    assert finished.returncode == 0, f"it ended with {finished.returncode}:\n{said[-6000:]}"
-    result: dict[str, Any] = json.loads(out.read_text())
-    return result
-
-
 def on_both(appliance: Appliance, tmp_path: Path, *arguments: str, systems: int) -> list[Any]:
     """Return the tokens of every batch, once cluster and CPU backend agree."""
-    cluster = ("--backend", "CSX", "--mgmt-address", appliance.address, "--num-csx", str(systems))
-    found = generate(tmp_path / "csx", *arguments, *cluster)["tokens"]
-    wanted = generate(tmp_path / "cpu", *arguments)["tokens"]
-    assert found == wanted
-    tokens: list[Any] = wanted
+    start = partial(start_client, program="generation.py")
+    cluster = ("--num-csx", str(systems))
+    run = start(tmp_path / "csx", *arguments, *cluster, address=appliance.address)
+    tokens: list[Any] = start(tmp_path / "cpu", *arguments).result()["tokens"]
+    assert run.result()["tokens"] == tokens
     return tokens
 
 

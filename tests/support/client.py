@@ -80,8 +80,9 @@ def start_client(
     address: str | None = None,
     config: Path | None = None,
     token: str = "",
+    program: str = "train.py",
 ) -> ClientRun:
-    """Start `train.py` of the conformance programs, in a process that has imported the client.
+    """Start one of the conformance programs, in a process that has imported the client.
 
     Args:
         work_dir: Its working directory; made if missing.
@@ -89,11 +90,12 @@ def start_client(
         address: Management's host:port; None for the CPU backend or with `config`.
         config: A config_v2 that names the cluster.
         token: Shown with every call; empty for none.
+        program: Name of the program, which takes `--backend`, `--mgmt-address` and `--out`.
     """
     work_dir.mkdir(parents=True, exist_ok=True)
     environment = client_environment()
     server = fork_server(client_venv() / "bin" / "python", PRELOADED, environment)
-    command = [str(PROGRAMS / "train.py"), *arguments]
+    command = [str(PROGRAMS / program), *arguments]
     if address or config:
         command += ["--backend", "CSX"]
     if address:
