@@ -12,8 +12,10 @@ from tests.support.client import start_client
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
-ROOM = ("--positions", "72", "--prompt", "8")
+LONG = ("--positions", "72", "--prompt", "8")
 """64 tokens for the shortest prompt."""
+SHORT = ("--positions", "40", "--prompt", "8")
+"""32 of them."""
 
 
 def on_both(appliance: Appliance, tmp_path: Path, *arguments: str, systems: int) -> list[Any]:
@@ -29,7 +31,7 @@ def on_both(appliance: Appliance, tmp_path: Path, *arguments: str, systems: int)
 def test_64_greedy_tokens_of_a_gpt_and_its_job_says_how_many(
     appliance: Appliance, tmp_path: Path
 ) -> None:
-    tokens = on_both(appliance, tmp_path, "--model", "gpt2", *ROOM, "--batches", "1", systems=1)
+    tokens = on_both(appliance, tmp_path, "--model", "gpt2", *LONG, "--batches", "1", systems=1)
     assert all(0 not in sample for sample in tokens[0]), "every position has a token"
     name = next(
         job["meta"]["name"]  # type: ignore[index]
@@ -48,7 +50,7 @@ def test_64_greedy_tokens_of_a_gpt_and_its_job_says_how_many(
 def test_prompts_of_several_lengths(
     model: str, systems: int, appliance: Appliance, tmp_path: Path
 ) -> None:
-    arguments = ("--model", model, *ROOM, "--mixed", "--batches", "2")
+    arguments = ("--model", model, *SHORT, "--mixed", "--batches", "2")
     tokens = on_both(appliance, tmp_path, *arguments, systems=systems)
     assert len(tokens) == 2
     assert tokens[0] != tokens[1]
@@ -58,9 +60,9 @@ def test_sampled_tokens_with_stop_sequences_and_a_limit(
     appliance: Appliance, tmp_path: Path
 ) -> None:
     sampling = ("--temperature", "0.5", "--top-k", "8", "--top-p", "0.75")
-    arguments = ("--model", "gpt2", *ROOM, *sampling, "--batches", "1")
+    arguments = ("--model", "gpt2", *SHORT, *sampling, "--batches", "1")
     free = on_both(appliance, tmp_path / "free", *arguments, systems=1)[0][0]
-    stop = ("--stop", str(free[20]), str(free[30]), str(free[31]), "--max-tokens", "40")
+    stop = ("--stop", str(free[20]), str(free[30]), str(free[31]), "--max-tokens", "24")
     ended = on_both(appliance, tmp_path / "ended", *arguments, *stop, systems=1)[0][0]
     end = ended.index(0)
     assert ended[:end] == free[:end]
