@@ -1,4 +1,4 @@
-"""The drill of `deploy/drill.sh`: install, train, drain, upgrade, uninstall, reinstall, train.
+"""The drill of `deploy/drill.sh`: install, train, drain and upgrade, uninstall, reinstall, train.
 
 helm, kubectl, the API server, management, the pods' programs and the client are real. Controllers
 and kubelets are played: hooks run, the Deployment's management is a process of this machine, and a
@@ -14,7 +14,7 @@ import pytest
 
 from appliance.cluster.kubernetes.object_kinds import Kind
 from tests.kubernetes.test_chart_certificates import JobRunner
-from tests.support.client import client_environment, client_venv
+from tests.support.client import client_environment
 from tests.support.fake_nodes import ROOT, FakeNodes
 from tests.support.kube_appliance import KubeAppliance
 from tests.support.kube_server import TOOLS, new_namespace
@@ -66,8 +66,8 @@ def user(appliance, tmp_path):
     """Return a program that runs a shell command where the user works."""
     home = tmp_path / "home"
     shutil.copytree(ROOT / "examples" / "gpt", home / "gpt")
-    path = f"{client_venv()}/bin:{ROOT}/.venv/bin:/usr/bin:/bin"
-    given = client_environment() | {"HOME": str(home), "PATH": path}
+    given = client_environment() | {"HOME": str(home)}
+    given["PATH"] += f":{ROOT}/.venv/bin"
     given["CSCONFIG_PATH"] = str(appliance.appliance.config_path)
     exports = "\n".join(
         f"export {name}='{given[name]}'" for name in ("HOME", "PATH", "CSCONFIG_PATH")
