@@ -10,6 +10,7 @@ The file is run by the interpreter of the programs, which may have nothing but t
 """
 
 import atexit
+import contextlib
 import json
 import os
 import runpy
@@ -134,7 +135,8 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since, and is told of soon
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it."""

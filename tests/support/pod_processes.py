@@ -107,8 +107,7 @@ class PodProcess:
 
     def close(self):
         self.channel.close()
-        with contextlib.suppress(ProcessLookupError):  # it ends just now
-            self.process.kill()
+        self.process.kill()
         self.process.wait()
 
 
