@@ -25,6 +25,7 @@ import torch
 
 from appliance.compiler.pipeline import compile_program
 from appliance.core.plans.plan import Plan, Precision
+from appliance.core.pods.pod_options import Device
 from appliance.management.options.settings_by_group import RunOptions
 from benchmarks.engine_parties.client_party import ClientParty
 from benchmarks.engine_parties.comparison import Comparison
@@ -254,6 +255,15 @@ def _narrow(table: Table) -> list[Party]:
     ]
 
 
+def _cuda(table: Table) -> list[Party]:
+    mapped = {"device": Device.CUDA.value, "streams": "mapped"}
+    return [
+        table.torch("plain-cuda", "cuda", num_ranks=1, threads=2),
+        table.ours("ours-1-cuda", num_systems=1, threads=2, **mapped),
+        table.ours("ours-2-cuda", num_systems=2, threads=1, **mapped),
+    ]
+
+
 GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "ours": _ours,
     "compilers": _compilers,
@@ -264,8 +274,12 @@ GROUPS: dict[str, Callable[[Table], list[Party]]] = {
     "network": _network,
     "kept": _kept,
     "narrow": _narrow,
+    "cuda": _cuda,
 }
 """Who is resident at the same time: together they must fit the memory."""
+
+NEEDS_CUDA = frozenset({"cuda"})
+"""Groups without bars, measured only if they are asked for."""
 
 DEMANDS = (
     ("ours", "ours-2x1-ring", "plain-2", 0.98, 0.87),
@@ -364,7 +378,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--quick", action="store_true", help="one shape, ours and plain PyTorch, three rounds")
     add("--shape", nargs="+", choices=sorted(SHAPES), help="model shapes; default: all")
-    add("--group", nargs="+", choices=sorted(GROUPS), help="groups of parties; default: all")
+    add(
+        "--group",
+        nargs="+",
+        choices=sorted(GROUPS),
+        help="groups of parties; default: all without CUDA",
+    )
     add("--rounds", type=int, help="rounds of turns; default: 9")
     add("--profile", action="store_true", help="show where a step's time goes, measure no bar")
     add("--systems", type=int, default=2, help="for --profile: CS-2 systems")
@@ -372,7 +391,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--steps", type=int, default=6, help="for --profile: steps to average over")
     options = parser.parse_args(arguments)
     options.shape = options.shape or (["d512"] if options.quick or options.profile else [*SHAPES])
-    options.group = options.group or (["ours"] if options.quick else [*GROUPS])
+    options.group = options.group or (
+        ["ours"] if options.quick else [group for group in GROUPS if group not in NEEDS_CUDA]
+    )
     options.rounds = options.rounds or (3 if options.quick else 9)
     return options
 

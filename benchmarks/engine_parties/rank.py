@@ -3,8 +3,9 @@
     python benchmarks/engine_parties/rank.py --kind plain --threads 2 --shape '{"width": 512}'
 
 Kinds: `plain` (eager PyTorch), `compiled` (`torch.compile` with Inductor, which needs g++),
-`autocast` (eager in bfloat16 autocast), `compiled-autocast` (both), `ddp`, `fsdp2`, `zero3`
-(DeepSpeed, parameters and optimizer offloaded); all with AdamW, fused where PyTorch's own is used.
+`autocast` (eager in bfloat16 autocast), `compiled-autocast` (both), `cuda` (eager in float32 on a
+CUDA device, TF32 off), `ddp`, `fsdp2`, `zero3` (DeepSpeed, parameters and optimizer offloaded); all
+with AdamW, fused where PyTorch's own is used.
 The distributed ones find each other by torch's usual environment variables and share the batch
 evenly. A line holds the number of steps; the answer is one JSON object on a line,
 `{"loss": ...}`, once they are done.
@@ -87,6 +88,17 @@ def compiled_autocast(model: Gpt, local_batch: int) -> Step:
     return in_bfloat16(torch.compile(model))
 
 
+def cuda(model: Gpt, local_batch: int) -> Step:
+    """Return the step of eager PyTorch in full float32 on the first CUDA device."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    step = fused_step(model.cuda())
+
+    def on_device(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return step({name: tensor.cuda() for name, tensor in batch.items()})
+
+    return on_device
+
+
 def ddp(model: Gpt, local_batch: int) -> Step:
     """Return the step of distributed data parallelism over gloo."""
     torch.distributed.init_process_group("gloo")
@@ -137,6 +149,7 @@ KINDS: dict[str, Callable[[Gpt, int], Step]] = {
     "compiled": compiled,
     "autocast": autocast,
     "compiled-autocast": compiled_autocast,
+    "cuda": cuda,
     "ddp": ddp,
     "fsdp2": fsdp2,
     "zero3": zero3,

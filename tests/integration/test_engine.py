@@ -17,7 +17,7 @@ from appliance.streams import stream_topology as topology
 from appliance.streams.slot_layout import ALIGNMENT_BYTES
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2
-from tests.support.engine import make_engine
+from tests.support.engine import make_engine, of_processors
 from tests.support.plans import deep_plan, two_layer_data, two_layer_plan, two_layer_reference
 from tests.support.pod_processes import SECONDS
 from tests.support.two_strands import TWO_STRANDS
@@ -65,6 +65,7 @@ def test_micro_batches_give_the_numbers_of_plain_torch(tmp_path, num_systems, mi
         assert result.readings["chief", system]["wsc_csx_layer_steps_held_peak"] <= 2
 
 
+@of_processors
 def test_two_strands_of_a_system_give_the_bits_of_two_systems(tmp_path):
     plan = two_layer_plan(batch_size=64, features=96, hidden=160, classes=32)
     state, batches = two_layer_data(plan, num_steps=20)
@@ -232,6 +233,7 @@ def test_exact_sums_of_a_16_bit_type_are_rounded_to_it(tmp_path):
         np.testing.assert_allclose(outputs["output_loss"], step["output_loss"], rtol=2**-7)
 
 
+@of_processors  # a driver maps shared memory of its own
 def test_the_memory_of_a_worker_does_not_grow_with_depth(tmp_path):
     readings = []
     for num_layers in (4, 24):

@@ -3,11 +3,13 @@
 import contextlib
 import functools
 import itertools
+import os
 import tempfile
 import threading
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 
 from appliance.core.cluster.run import RunSchedule
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT, swarmx_tree
@@ -21,6 +23,10 @@ from appliance.streams.shared_memory import connect_ring, serve_ring
 from appliance.streams.store import attach_store
 from protos.wsc.v1 import pods_pb2
 from tests.support.pod_processes import SECONDS, make_job
+
+DEVICE = os.environ.get("WSC_TEST_DEVICE", "cpu")
+"""What systems compute on: `cpu`, or `cuda` to run the tests of engines on such a device."""
+of_processors = pytest.mark.skipif(DEVICE != "cpu", reason="says something of processors alone")
 
 
 @dataclass
@@ -252,6 +258,7 @@ def make_engine(
     As an appliance's, its pods keep machine code for those of the next; with interpreters of their
     own, which are measured, they do not.
     """
+    options = {"device": DEVICE, **options}
     if not own_interpreters:
         options = {"machine_code": _machine_code().name, **options}
     with make_job(directory, hosts, places, own_interpreters=own_interpreters) as job:
