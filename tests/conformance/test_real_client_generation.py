@@ -50,7 +50,7 @@ def test_64_greedy_tokens_of_a_gpt_and_its_job_says_how_many(
 def test_prompts_of_several_lengths(
     model: str, systems: int, appliance: Appliance, tmp_path: Path
 ) -> None:
-    arguments = ("--model", model, *SHORT, "--mixed", "--batches", "2")
+    arguments = ("--model", model, *LONG, "--mixed", "--batches", "2")
     tokens = on_both(appliance, tmp_path, *arguments, systems=systems)
     assert len(tokens) == 2
     assert tokens[0] != tokens[1]
