@@ -29,9 +29,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LONG_FIRST = (
     "integration/test_management_killed.py",
+    "chaos",
     "kubernetes",
     "conformance",
-    "integration/test_engine",
+    "e2e",
 )
 """Files that take minutes: one that a process gets last keeps all others waiting."""
 
