@@ -34,7 +34,7 @@ def _matmul(node: Node, types: Sequence[TensorType]) -> Kernel:
     num_operations = 2 * math.prod(node.types[0].shape) * types[0].shape[0 if transpose_a else -1]
     if are_matrices and num_operations >= _LEAST_OPERATIONS_BY_ONEDNN:
         is_narrow = types[0].dtype is types[1].dtype is DType.BF16 and has_native_bfloat16()
-        gemm = load_gemm() if is_narrow else find_gemm()
+        gemm = load_gemm() if is_narrow else find_gemm(is_left_transposed=transpose_a)
         if gemm is not None:
             return _by_onednn(gemm, transpose_a, transpose_b, is_narrow=is_narrow)
 

@@ -96,9 +96,15 @@ def _strides(matrix: torch.Tensor) -> tuple[int, int] | None:
 
 
 @functools.cache
-def find_gemm() -> Gemm | None:
-    """Return the product by oneDNN; None where products are better left to PyTorch."""
-    return load_gemm() if _is_amd() else None
+def find_gemm(*, is_left_transposed: bool) -> Gemm | None:
+    """Return the product by oneDNN; None where such products are better left to PyTorch.
+
+    Args:
+        is_left_transposed: Whether the left matrix is given transposed, as in a weight's gradient:
+            with AVX2 alone oneDNN is faster for these only (docs/decisions/0045).
+    """
+    features = _amd_features()
+    return load_gemm() if "avx512f" in features or (features and is_left_transposed) else None
 
 
 @functools.cache
@@ -108,9 +114,13 @@ def load_gemm() -> Gemm | None:
     return None if library is None else Gemm(library)
 
 
-def _is_amd() -> bool:
+def _amd_features() -> frozenset[str]:
+    """Return what an AMD processor has, by Linux's names; nothing for another processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # not Linux
-        return False
-    return any(line.startswith("vendor_id") and line.endswith("AuthenticAMD") for line in lines)
+        return frozenset()
+    if not any(line.startswith("vendor_id") and line.endswith("AuthenticAMD") for line in lines):
+        return frozenset()
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return frozenset(flags.partition(":")[2].split())

@@ -29,8 +29,8 @@ with_onednn = pytest.mark.skipif(
 
 @pytest.fixture
 def on_amd(monkeypatch):
-    """Let kernels be chosen as on a processor of AMD's."""
-    monkeypatch.setattr(linear_algebra, "find_gemm", lambda: GEMM)
+    """Let kernels be chosen as on a processor of AMD's that has AVX-512."""
+    monkeypatch.setattr(linear_algebra, "find_gemm", lambda *, is_left_transposed: GEMM)
 
 
 def matrix(seed, rows, columns, *, is_mirrored, padding):
@@ -288,9 +288,16 @@ def test_a_call_that_the_library_refuses_is_an_error() -> None:
         library.check(2, "dnnl_memory_create")
 
 
-def test_other_processors_leave_products_to_torch(monkeypatch) -> None:
-    monkeypatch.setattr(products, "_is_amd", lambda: False)
-    assert products.find_gemm.__wrapped__() is None
+@pytest.mark.parametrize(
+    ("features", "chosen"),
+    [((), []), (("avx2",), [True]), (("avx2", "avx512f"), [False, True])],
+    ids=["another maker's", "amd", "amd with avx-512"],
+)
+def test_what_is_not_faster_on_a_processor_is_left_to_torch(monkeypatch, features, chosen) -> None:
+    monkeypatch.setattr(products, "_amd_features", lambda: frozenset(features))
+    find = products.find_gemm.__wrapped__
+    found = [each for each in (False, True) if find(is_left_transposed=each) is not None]
+    assert found == chosen
 
 
 def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch, tmp_path, caplog) -> None:
