@@ -279,7 +279,7 @@ GROUPS: dict[str, Callable[[Table], list[Party]]] = {
 """Who is resident at the same time: together they must fit the memory."""
 
 NEEDS_CUDA = frozenset({"cuda"})
-"""Groups without bars, measured only if they are asked for."""
+"""Groups that are measured only if they are asked for; there are no bars for them."""
 
 DEMANDS = (
     ("ours", "ours-2x1-ring", "plain-2", 0.98, 0.87),

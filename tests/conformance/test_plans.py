@@ -45,7 +45,7 @@ def play(plan: Plan, golden: dict[str, np.ndarray], num_systems: int):
     yield machine.final_state()
 
 
-# Two systems are held against one below.
+# Two systems are held against one below, for programs of more than one operation.
 @pytest.mark.parametrize("num_systems", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plan_gives_the_numbers_of_the_cpu_backend(name, num_systems):
