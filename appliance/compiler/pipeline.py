@@ -31,7 +31,7 @@ from appliance.core.plans.plan import Plan, Precision
 from appliance.core.plans.plan import verify as verify_plan
 from appliance.core.plans.sparse.marking import mark_sparse
 
-COMPILER_VERSION: Final = 8
+COMPILER_VERSION: Final = 9
 """Part of every plan's key; raised when the same text would give another plan."""
 
 _KEY_BYTES: Final = 8

@@ -222,7 +222,8 @@ def load_slots(plan: Plan, rows: Sequence[Sequence[str]]) -> SparseSlots:
     shapes = matrix_shapes(plan)
     loads = {name: shapes[sparse.weight] for sparse in plan.sparse for name in sparse.loads}
     types = tuple(tuple((name, streamed_type(plan, name)) for name in row) for row in rows)
-    return SparseSlots(types, loads, has_patterns=True)
+    asking = {name for each in plan.sparse if each.scheduled_totals for name in each.loads}
+    return SparseSlots(types, loads, has_patterns=True, asking=asking)
 
 
 def sum_slots(plan: Plan) -> SparseSlots:

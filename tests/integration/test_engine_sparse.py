@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from appliance.core.plans.plan import Precision
+from appliance.streams.slot_layout import ALIGNMENT_BYTES
 from tests.support.engine import make_engine, separate_hosts
 from tests.support.masked_plans import CHANGING, TIED, dense, masked_data, masked_plan
 from tests.support.two_strands import TWO_STRANDS
@@ -107,6 +108,23 @@ def test_nonzeros_of_a_mask_that_changes_give_the_numbers_of_the_whole(
         if tensor.value in masks:
             first, last = (each[tensor.resource_name] for each in found.snapshots.values())
             assert (first != last).any(), "steps 2 and 4 take a new mask"
+
+
+def test_gradients_come_whole_only_in_steps_that_take_a_new_mask(tmp_path):
+    plan = masked_plan(text=CHANGING["rigl"])
+    data = masked_data(plan, density=0.2)
+    found, wanted = run_both(tmp_path, plan, data, num_systems=2)
+    less, whole = (
+        run.readings["broadcastreduce", 0]["wsc_swarmx_reduced_bytes"] for run in (found, wanted)
+    )
+    (sparse,) = (each for each in plan.sparse if each.scheduled_totals)
+    names = {tensor.value: tensor.resource_name for tensor in plan.state}
+    masks = [found.snapshots[step][names[sparse.mask]] for step in (1, 5)]
+    first, later = (np.count_nonzero(~mask.astype(np.bool_)) for mask in masks)
+    # Steps 2 and 4 take a new mask; that of step 2 has as many values as that of step 4.
+    num_left_out = 2 * (first + later + later)
+    padding = 5 * 2 * 2 * ALIGNMENT_BYTES
+    assert 0 <= 4 * num_left_out - (whole - less) <= padding
 
 
 GMP = CHANGING["gmp"]

@@ -2,8 +2,8 @@
 
 A load is, if every node that reads it, in every layer step, is a product that can
 (`numerics/sparse/weight_products.py`); others are made whole. A sum is, if one node makes it,
-nobody else reads it, and its layer step loads the weight as non-zeros. This follows from the plan
-alone.
+nobody else reads it, its layer step loads the weight as non-zeros, and no step needs all of it.
+This follows from the plan alone.
 """
 
 from collections.abc import Mapping
@@ -40,10 +40,12 @@ def sparse_forms(plan: Plan) -> SparseForms:
     named = {name for sparse in plan.sparse for name in sparse.loads}
     loads = frozenset(name for name in named if _is_read_sparse(plan, name))
     weight_of = {n: s.weight for s in plan.sparse for n in (*s.loads, *s.totals)}
+    scheduled = {name for sparse in plan.sparse for name in sparse.scheduled_totals}
+    always = {name: weight for name, weight in weight_of.items() if name not in scheduled}
     gradients = {
         index: found
         for index, step in enumerate(plan.layer_steps)
-        if (found := _gradients(plan, step, loads, weight_of))
+        if (found := _gradients(plan, step, loads, always))
     }
     return SparseForms(loads=loads, gradients=gradients)
 

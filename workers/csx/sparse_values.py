@@ -8,7 +8,7 @@ next one, for the same reason.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -57,6 +57,7 @@ class SparseValues:
         shapes = matrix_shapes(plan)
         names = {n: each.weight for each in plan.sparse for n in (*each.loads, *each.totals)}
         self._weight_of = names
+        self._scheduled = {name for each in plan.sparse for name in each.scheduled_totals}
         self._shapes = {name: shapes[weight] for name, weight in names.items()}
         self._types: Mapping[str, TensorType] = {name: streamed_type(plan, name) for name in names}
         self._room_bytes = max(
@@ -106,10 +107,12 @@ class SparseValues:
         loads = {name: tensor for name, tensor in arrived.items() if name not in self._shapes}
         loads.pop(COUNTS, None)
         found: dict[str, _Arrived] = {}
-        counts = self._loads.counts(row, slot)
-        for name, count in zip(self._loads.names(row), counts, strict=True):
+        names, counts = self._loads.names(row), self._loads.counts(row, slot)
+        asked = self._loads.asked(row, counts)
+        for name, count in zip(names, counts[: len(names)], strict=True):
             take = self._parts if name in self._forms.loads else self._whole
-            found[self._weight_of[name]], tensors = take(name, count, arrived)
+            load, tensors = take(name, count, arrived)
+            found[self._weight_of[name]] = replace(load, num_asked=asked.get(name, load.count))
             loads.update(tensors)
         room: torch.Tensor | None = None
         if self._sums.names(layer_step):
@@ -134,20 +137,23 @@ class SparseValues:
             return None
         whole = self._whole_sums.of(room.numpy(), layer_step)
         names = self._sums.names(layer_step)
-        counts = tuple(found[self._weight_of[name]].count for name in names)
+        counts = tuple(self._num_sent(name, found[self._weight_of[name]]) for name in names)
         layout = self._sums.layout(layer_step, counts)
         sent = tensors_of(layout, slot)
         sent.pop(COUNTS).numpy()[...] = counts
         given = self._forms.gradients.get(layer_step, {})
         for name, count in zip(names, counts, strict=True):
-            places = found[self._weight_of[name]].places
+            load = found[self._weight_of[name]]
             if name in given:
                 sent.pop(name).view(-1).copy_(whole.pop(name).view(-1)[:count])
-            elif (wanted := places()) is not None:
+            elif count == load.count and (wanted := load.places()) is not None:
                 gather(whole.pop(name), wanted, sent.pop(name))
         for name, tensor in whole.items():
             sent[name].view(tensor.shape).copy_(tensor)
         return layout.num_bytes
+
+    def _num_sent(self, total: str, load: "_Arrived") -> int:
+        return load.num_asked if total in self._scheduled else load.count
 
     def _layout(self, row: int, slot: Slot) -> SlotLayout:
         return self._loads.layout(row, self._loads.counts(row, slot))
@@ -200,7 +206,9 @@ class _Arrived:
     Attributes:
         count: Its values.
         places: Returns where they lie; None if it came whole.
+        num_asked: Values of its weight's scheduled gradients that the step needs.
     """
 
     count: int
     places: Callable[[], Places | None]
+    num_asked: int = 0

@@ -92,7 +92,7 @@ class GatheredLoads:
 
         Args:
             weight: Value name of the weight whose mask let its values through.
-            values: Those, or all of them where the weight is sent whole.
+            values: Those, or all of them where these have been sent.
         """
         return self._weights[weight].whole(values)
 
@@ -196,7 +196,7 @@ class _GatheredWeight:
     def whole(self, values: torch.Tensor) -> torch.Tensor:
         """Return a tensor of the weight's shape with these values; see `GatheredLoads.whole`."""
         assert self.latest is not None
-        if self.latest.pattern is None:
+        if self.latest.pattern is None or values.shape == self.weight.shape:
             return values
         found = SparseMatrix(pattern=self.latest.pattern, values=values).dense()
         return found.view(self.weight.shape)

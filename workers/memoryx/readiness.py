@@ -7,7 +7,7 @@ happened: a state tensor, when step t-1 has committed it; a computed value, when
 it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from appliance.core.plans.deferred_sums import deferred_sums
@@ -46,9 +46,11 @@ class Readiness:
 
     Args:
         plan: A verified plan.
+        once_begun: Layer steps whose announcement says something of the step that it is of, and so
+            waits until the step has begun.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, once_begun: Collection[int] = ()) -> None:
         self.points = tuple(_points(plan))
         self.num_events = len(self.points) + len(plan.updates)
         arrival, completion = self._positions()
@@ -62,12 +64,18 @@ class Readiness:
             for node in update.nodes:
                 computed.update(dict.fromkeys(node.results, completion[index]))
             committed.update({commit.state: completion[index] for commit in update.commits})
+        begun = arrival[STEP_START]
         self._needs = tuple(
             _Need(
-                same_step=max((computed.get(name, 0) for name in step.loads), default=0),
+                same_step=max(
+                    (
+                        begun if index in once_begun else 0,
+                        *(computed.get(name, 0) for name in step.loads),
+                    )
+                ),
                 previous_step=max((committed.get(name, 0) for name in step.loads), default=0),
             )
-            for step in plan.layer_steps
+            for index, step in enumerate(plan.layer_steps)
         )
 
     def events_needed(self, step: int, layer_step: int) -> int:

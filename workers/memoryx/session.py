@@ -27,6 +27,7 @@ from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.core.plans.shard_plans import ShardPlan
+from appliance.core.plans.sparse.eligibility import matrix_shapes
 from appliance.core.plans.sparse.gathered import on_state
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.state_shards import HOME
@@ -50,6 +51,7 @@ from appliance.streams.stream_topology import (
 )
 from appliance.streams.torch_views import SlotTensors, Tensors, tensors_of
 from workers.memoryx.exchange import Exchange
+from workers.memoryx.mask_decision import MaskDecision
 from workers.memoryx.packed_copies import PackedCopies
 from workers.memoryx.paging import Paged, Paging
 from workers.memoryx.readiness import Readiness
@@ -131,6 +133,7 @@ class WeightSession:
         plan = shard.plan
         self._context, self._number, self._plan = context, number, plan
         self._store, self._num_threads = store, num_threads
+        self._decision = MaskDecision(plan, shapes=matrix_shapes(plan), state=store.state)
         self._readiness = Readiness(plan)
         self._layer_steps = steps.layer_steps
         self._sent = {update: shard.messages[number] for update, number in shard.sends.items()}
@@ -273,13 +276,23 @@ class WeightSession:
         weights = [self._weight_of[name] for name in names]
         return tuple(held[each].num_values if each in held else 0 for each in weights)
 
+    def _load_counts(self, layer_step: int) -> Counts:
+        """Return what an announcement says: values of loads, and of gradients where it is asked."""
+        counts = self._counts(self._load_slots.names(layer_step))
+        asking = self._load_slots.asking(layer_step)
+        asked = (
+            self._decision.num_asked(self._weight_of[name], count)
+            for name, count in zip(asking, self._counts(asking), strict=True)
+        )
+        return (*counts, *asked)
+
     def _hold_nonzeros(self) -> None:
         """Make ready for the values that the masks let through, now that the masks are known."""
         sparse = self._store.sparse
         sparse.hold()
         self._store.gathered.gather_all()
         plan = on_nonzeros(on_state(self._plan), sparse.counts)
-        self._readiness = Readiness(plan)
+        self._readiness = Readiness(plan, once_begun=self._decision.layer_steps)
         self._updates = self._make_updates(plan)
         self._packed = self._packed_copies(plan)
         self._sum_tensors = self._make_sum_tensors()
@@ -302,7 +315,7 @@ class WeightSession:
                 if not self._events.wait_for(self._readiness.events_needed(step, layer_step)):
                     return
                 slot = self._announce.reserve()
-                counts = self._counts(self._load_slots.names(layer_step))
+                counts = self._load_counts(layer_step)
                 num_bytes = self._load_slots.header_bytes(layer_step)
                 slot[:num_bytes].view(np.int64)[...] = counts
                 self._announce.publish(num_bytes)
@@ -330,6 +343,7 @@ class WeightSession:
     def _update_step(self, schedule: RunSchedule, step: int, sums: RingReader) -> None:
         keeps_outputs = self._has_outputs and schedule.keeps_outputs(step)
         outputs = self._reserve_outputs(step) if keeps_outputs else {}
+        self._decision.begin(schedule.first_step + step)
         self._updates.begin(schedule.first_step + step, outputs)
         self._exchange.send(STEP_START, self._updates)
         for point in self._readiness.points:

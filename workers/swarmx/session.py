@@ -66,7 +66,7 @@ class BroadcastReduceSession:
         self._reduction = Reduction(len(self._place.children))
         self._sums = SumParts(plan, shards)
         self._accumulation = Accumulation(self._sums.largest_bytes)
-        self._num_bytes_copied = 0
+        self._num_bytes_copied = self._num_bytes_reduced = 0
         with contextlib.ExitStack() as stack:
             self._broadcast = self._serve(
                 stack,
@@ -180,6 +180,8 @@ class BroadcastReduceSession:
         first = take(0)
         layout = self._sums.of(visit.layer_step, first)
 
+        self._num_bytes_reduced += layout.up.num_bytes * len(self._place.children)
+
         def again(child: int) -> Slot:
             return take(child) if child else first
 
@@ -200,6 +202,7 @@ class BroadcastReduceSession:
             step=num_steps,
             readings={
                 "wsc_swarmx_broadcast_copied_bytes": float(self._num_bytes_copied),
+                "wsc_swarmx_reduced_bytes": float(self._num_bytes_reduced),
                 "wsc_swarmx_broadcast_sent_bytes": float(
                     self._context.streams.num_bytes_sent(self._number, broadcast(self._place.index))
                 ),

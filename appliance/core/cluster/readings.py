@@ -64,6 +64,7 @@ HELP: Final[Mapping[str, str]] = {
     MEMORYX_MASK_CHANGES: "Changes of masks by which weights are streamed.",
     "wsc_swarmx_broadcast_copied_bytes": "Weights that SwarmX copied into the broadcast ring.",
     "wsc_swarmx_broadcast_sent_bytes": "Weights that SwarmX sent to other nodes.",
+    "wsc_swarmx_reduced_bytes": "Gradients that SwarmX was sent from below, to be added up.",
     "wsc_csx_pace_wait_seconds": "Time that a system waited to keep the simulated pace.",
     "wsc_csx_input_wait_seconds": "Time that a system waited for its batch.",
     "wsc_csx_input_starved_steps_total": "Steps at whose beginning no batch was there.",

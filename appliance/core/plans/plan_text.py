@@ -34,7 +34,7 @@ from appliance.core.plans.plan import (
 )
 from appliance.core.plans.sparse_weight import SparseWeight
 
-FORMAT = 5
+FORMAT = 6
 """Version of the text; another one is refused."""
 
 
@@ -118,7 +118,7 @@ def parse_plan(text: str, *, runs_updates: bool = True) -> Plan:
 
 _UPDATE_SECTIONS = frozenset({"update", "update_constants"})
 
-_SPARSE_NAMES = ("loads", "members", "copies", "masked_totals", "totals")
+_SPARSE_NAMES = ("loads", "members", "copies", "masked_totals", "totals", "scheduled_totals")
 
 
 class _PlanReader:
@@ -210,10 +210,7 @@ class _PlanReader:
         )
 
     def _sparse(self, fields: dict[str, Any]) -> SparseWeight:
-        names = {
-            key: self._known(fields[key])
-            for key in ("loads", "members", "copies", "masked_totals", "totals")
-        }
+        names = {key: self._known(fields[key]) for key in _SPARSE_NAMES}
         weight, mask = self._known((fields["weight"], fields["mask"]))
         return SparseWeight(
             weight=weight,

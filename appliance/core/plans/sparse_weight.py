@@ -20,6 +20,8 @@ class SparseWeight:
             false; no layer step loads one after the weight is overwritten.
         masked_totals: Sums of which the update part uses only what the mask lets through.
         totals: Those of layer steps that load the weight, and so know the pattern.
+        scheduled_totals: Those of `totals` of which the update part uses more in steps that take a
+            new mask; they come whole then, and by their non-zeros otherwise.
         whole_because: Why it is gathered and not held by its non-zeros, for people; empty if it is
             not gathered.
         dense_because: Why it is dense, for people; empty if it is not.
@@ -32,6 +34,7 @@ class SparseWeight:
     copies: tuple[str, ...] = ()
     masked_totals: tuple[str, ...] = ()
     totals: tuple[str, ...] = ()
+    scheduled_totals: tuple[str, ...] = ()
     whole_because: str = ""
     dense_because: str = ""
 

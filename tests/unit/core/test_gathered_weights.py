@@ -44,7 +44,7 @@ def test_a_weight_whose_mask_the_program_changes_is_gathered(algorithm):
     assert parse_plan(print_plan(plan)) == plan
 
 
-@pytest.mark.parametrize(("algorithm", "num_cut"), [("gmp", 1), ("set", 1), ("rigl", 0)])
+@pytest.mark.parametrize(("algorithm", "num_cut"), [("gmp", 1), ("set", 1), ("rigl", 1)])
 def test_gradients_that_the_program_reads_in_full_are_sent_whole(algorithm, num_cut):
     # Of the first layer no input's gradient is wanted, so its backward step loads no weight.
     plan = plan_of(algorithm)

@@ -32,5 +32,13 @@ def test_a_computed_value_waits_for_its_update_in_the_same_step():
     assert readiness.events_needed(2, LOSS) == 22
 
 
+def test_what_is_said_of_a_step_waits_until_it_has_begun():
+    readiness = Readiness(two_layer_plan(), once_begun={FC2_BACK, FC1_BACK})
+    assert readiness.events_needed(0, FC1_BACK) == 1
+    assert readiness.events_needed(2, FC1_BACK) == 21
+    assert readiness.events_needed(2, FC2_BACK) == 21, "its load waits for event 8 of step 1"
+    assert readiness.events_needed(2, FC1) == 20
+
+
 def test_a_layer_step_without_loads_is_always_ready():
     assert Readiness(two_layer_plan()).events_needed(7, FC1_BACK) == 0

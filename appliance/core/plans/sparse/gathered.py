@@ -18,27 +18,37 @@ from appliance.core.plans.sparse.families import Context, masked_totals
 from appliance.core.plans.sparse_weight import SparseWeight
 
 
-def gathered_weight(context: Context, found: SparseWeight, whole_because: str) -> SparseWeight:
+def gathered_weight(
+    context: Context, kept: Context | None, found: SparseWeight, whole_because: str
+) -> SparseWeight:
     """Return a weight as gathered if it can be, and as dense if not.
 
     Args:
         context: The plan.
+        kept: The plan as steps run it that take no new mask; None if no step is known to take none.
         found: The weight, with the loads that are its product with the mask.
         whole_because: Why it is held whole.
     """
     if refusal := _refusal(context, found):
         return replace(found, dense_because=f"{whole_because}; {refusal}")
     plan = context.plan
-    masked = masked_totals(context, found.mask)
+    always = masked_totals(context, found.mask)
+    mostly = always if kept is None else masked_totals(kept, found.mask)
     _, last_layer_step = _first_write(plan, found)
     totals = tuple(
         sum_.total
         for index, step in enumerate(plan.layer_steps)
         if {*found.loads} & {*step.loads} and index <= last_layer_step
         for sum_ in step.sums
-        if sum_.total in masked
+        if sum_.total in always | mostly
     )
-    return replace(found, totals=totals, masked_totals=totals, whole_because=whole_because)
+    return replace(
+        found,
+        totals=totals,
+        masked_totals=tuple(name for name in totals if name in always),
+        scheduled_totals=tuple(name for name in totals if name not in always),
+        whole_because=whole_because,
+    )
 
 
 def _refusal(context: Context, found: SparseWeight) -> str:

@@ -14,6 +14,7 @@ from appliance.core.plans.sparse.families import (
     zero_products,
 )
 from appliance.core.plans.sparse.gathered import gathered_weight
+from appliance.core.plans.sparse.mask_schedule import mask_schedule
 from appliance.core.plans.sparse_weight import SparseWeight
 
 
@@ -35,6 +36,8 @@ def _sparse_weights(context: Context) -> Iterator[SparseWeight]:
         for commit in update.commits
         if commit.value != commit.state
     }
+    schedule = mask_schedule(plan)
+    kept = None if schedule is None else Context.of(schedule.kept)
     for tensor in plan.state:
         if tensor.type.dtype is not DType.I1 or not tensor.type.shape:
             continue
@@ -45,18 +48,20 @@ def _sparse_weights(context: Context) -> Iterator[SparseWeight]:
         for weight, loads in products.items():
             found = SparseWeight(weight=weight, mask=tensor.value, loads=tuple(loads))
             if tensor.value in changed:
-                yield gathered_weight(context, found, "the program changes its mask")
+                yield gathered_weight(context, kept, found, "the program changes its mask")
             elif len(products) > 1:
-                yield gathered_weight(context, found, "its mask is also that of other weights")
+                yield gathered_weight(
+                    context, kept, found, "its mask is also that of other weights"
+                )
             else:
-                yield _with_family(context, found)
+                yield _with_family(context, kept, found)
 
 
-def _with_family(context: Context, found: SparseWeight) -> SparseWeight:
+def _with_family(context: Context, kept: Context | None, found: SparseWeight) -> SparseWeight:
     try:
         family = prove(context, found.weight, found.mask)
     except NotProvenError as reason:
-        return gathered_weight(context, found, str(reason))
+        return gathered_weight(context, kept, found, str(reason))
     plan = context.plan
     state = [tensor.value for tensor in plan.state]
     loads = dict.fromkeys(n for step in plan.layer_steps for n in step.loads if n in family.zero)
@@ -65,7 +70,7 @@ def _with_family(context: Context, found: SparseWeight) -> SparseWeight:
         # The plan of non-zeros does not compute what is the same as another value.
         if name in family.alias and name not in copies:
             changed = f"%{name} is sent after %{found.weight} has changed"
-            return gathered_weight(context, found, changed)
+            return gathered_weight(context, kept, found, changed)
     return replace(
         found,
         loads=tuple(loads),
