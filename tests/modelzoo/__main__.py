@@ -29,6 +29,7 @@ from tests.modelzoo import report
 from tests.modelzoo.cases import CASES, Case
 from tests.modelzoo.verdicts import RUNS, Verdict, judge, runs_of
 from tests.support.appliance import running_appliance
+from tests.support.client import client_path
 
 HERE = Path(__file__).resolve().parent
 
@@ -69,7 +70,7 @@ class Server:
     def __init__(self, options: argparse.Namespace, log: Path) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         environment |= {
-            "PATH": f"{options.client}/bin:{environment['PATH']}",
+            "PATH": f"{client_path(options.client)}:{environment['PATH']}",
             "OMP_NUM_THREADS": "1",
             "CSCONFIG_PATH": "/nonexistent",
         }

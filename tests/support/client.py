@@ -23,15 +23,16 @@ def client_venv() -> Path:
     return venv
 
 
-def client_path() -> str:
-    """Return the folders of PATH that hold the client's tools.
+def client_path(venv: Path | None = None) -> str:
+    """Return the folders of PATH that hold the tools of a client's environment, ours by default.
 
     The client lowers every program with `torch-cirh-opt`. The one in the environment's `bin` is a
     script that imports the whole client to find the program of that name (three seconds of a core),
     and the program's own folder comes before it; pages and examples are followed with `bin` alone.
     """
-    lowering = client_venv() / "lib" / "python3.11" / "site-packages" / "cerebras/pytorch/lib"
-    return f"{lowering}:{client_venv()}/bin"
+    venv = venv or client_venv()
+    lowering = venv / "lib" / "python3.11" / "site-packages" / "cerebras/pytorch/lib"
+    return f"{lowering}:{venv}/bin"
 
 
 def client_environment() -> dict[str, str]:
