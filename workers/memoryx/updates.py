@@ -12,7 +12,7 @@ import torch
 
 from appliance.core.ir.graph import Node
 from appliance.core.plans.plan import STEP_START, Commit, Plan, Precision, Update
-from appliance.core.plans.sparse.kept_masks import kept_masks
+from appliance.core.plans.sparse.kept_masks import kept_masks, spread_scalars
 from appliance.numerics.float_formats import round_to
 from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import Tensors
@@ -47,7 +47,7 @@ class _Shortcut:
 
     Attributes:
         deciding: Computes the conditions.
-        conditions: Scalars of which none is true in such a step.
+        conditions: Values, each of equal elements, of which none is true in such a step.
         step: The update then.
     """
 
@@ -59,7 +59,7 @@ class _Shortcut:
         """Return whether a step takes no new mask; the table is left as it is."""
         values = dict(table)
         self.deciding.run(values, step=step)
-        return not any(bool(values[name]) for name in self.conditions)
+        return not any(bool(values[name].reshape(-1)[0]) for name in self.conditions)
 
 
 class Updates:
@@ -90,6 +90,7 @@ class Updates:
         self._constants = self._run_constants()
         self._lasting = state.keys() | self._constants.keys()
         self._read_later = _names_read_after(plan, sent)
+        self._spread = spread_scalars(plan)
         self._updates = tuple(map(self._prepare, plan.updates, self._read_later))
         self._shortcuts = tuple(map(self._shortcut, plan.updates, self._read_later))
         self._early_outputs = self._outputs_of({*state, *self._constants})
@@ -183,7 +184,10 @@ class Updates:
         results = {name for node in update.nodes for name in node.results}
         shown = {value for _, value in self._outputs_of(results)}
         kept = kept_masks(
-            update, read_later=later | shown | self._computed.keys(), types=self._plan.types
+            update,
+            read_later=later | shown | self._computed.keys(),
+            types=self._plan.types,
+            spread=self._spread,
         )
         if kept is None:
             return None

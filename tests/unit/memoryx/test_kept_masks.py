@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from appliance.core.ir.graph import needed_nodes
 from appliance.core.ir.tensors import DType
-from appliance.core.plans.sparse.kept_masks import kept_masks
+from appliance.core.plans.plan import STEP_START
+from appliance.core.plans.sparse.kept_masks import kept_masks, spread_scalars
+from appliance.core.plans.sparse.mask_schedule import mask_schedule
 from appliance.numerics.programs.program import Program
 from appliance.streams.torch_views import tensors_of
 from tests.support.masked_plans import CHANGING, masked_data, masked_plan
@@ -19,9 +22,15 @@ def num_sorts(update):
     return sum(node.op == "TopK" for node in update.nodes)
 
 
+def kept_of(plan, update, *, read_later=(), types=None):
+    return kept_masks(
+        update, read_later=read_later, types=types or plan.types, spread=spread_scalars(plan)
+    )
+
+
 def of_sorting_updates(plan, read_later=()):
     return [
-        (update, kept_masks(update, read_later=read_later, types=plan.types))
+        (update, kept_of(plan, update, read_later=read_later))
         for update in plan.updates
         if num_sorts(update)
     ]
@@ -50,7 +59,38 @@ def test_a_mask_that_more_than_a_scalar_decides_on_is_computed():
     plan = masked_plan(text=CHANGING["gmp"])
     for update, kept in of_sorting_updates(plan):
         wide = {name: dataclasses.replace(plan.types[name], shape=(2,)) for name in kept.conditions}
-        assert kept_masks(update, read_later=(), types={**plan.types, **wide}) is None
+        assert kept_of(plan, update, types={**plan.types, **wide}) is None
+
+
+def with_conditions_spread_early(plan):
+    """Return a plan in which an update of its own decides, and spreads that for all masks."""
+    spread = spread_scalars(plan)
+    wide = {
+        node.operands[0]
+        for update in plan.updates
+        for node in update.nodes
+        if node.op == "Select" and plan.types[node.results[0]].dtype is DType.I1
+    }
+    nodes = [node for update in plan.updates for node in update.nodes]
+    early = needed_nodes(nodes, wide & spread.keys())
+    moved = {name for node in early for name in node.results}
+    updates = [
+        dataclasses.replace(u, nodes=tuple(n for n in u.nodes if n.results[0] not in moved))
+        for u in plan.updates
+    ]
+    first = dataclasses.replace(updates[0], after=STEP_START, nodes=early, commits=())
+    return dataclasses.replace(plan, updates=(first, *updates))
+
+
+@pytest.mark.parametrize("algorithm", CHANGING)
+def test_masks_of_one_shape_share_a_condition_that_another_update_has_spread(algorithm):
+    plan = with_conditions_spread_early(masked_plan(text=CHANGING[algorithm]))
+    found = of_sorting_updates(plan)
+    assert found
+    for _, kept in found:
+        assert num_sorts(kept.update) == 0
+        assert not kept.deciding
+    assert mask_schedule(plan) is not None
 
 
 def state_of(plan):
@@ -94,9 +134,10 @@ def run_updates(plan, updates, sums, step):
             updates.depart(point.layer_step)
 
 
+@pytest.mark.parametrize("change", [lambda plan: plan, with_conditions_spread_early])
 @pytest.mark.parametrize("algorithm", CHANGING)
-def test_steps_with_and_without_a_new_mask_give_what_all_nodes_give(algorithm):
-    plan = masked_plan(text=CHANGING[algorithm])
+def test_steps_with_and_without_a_new_mask_give_what_all_nodes_give(algorithm, change):
+    plan = change(masked_plan(text=CHANGING[algorithm]))
     state, wanted = state_of(plan), state_of(plan)
     late = deferred_sum_layout(plan)
     loads = {name for each in plan.layer_steps for name in each.loads} - state.keys()

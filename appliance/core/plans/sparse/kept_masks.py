@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from appliance.core.ir.graph import Node, needed_nodes
 from appliance.core.ir.tensors import DType, TensorType
-from appliance.core.plans.plan import Update
+from appliance.core.plans.plan import Plan, Update
 
 _SORTS = "TopK"
 
@@ -21,7 +21,8 @@ class KeptMasks:
     """How an update runs in a step that takes no new mask.
 
     Attributes:
-        conditions: Scalars of which none may be true in such a step.
+        conditions: Scalars, or values that an earlier update has spread from one, of which none may
+            be true in such a step.
         deciding: Nodes of the update that compute them, in order, scalars all.
         update: What remains of the update.
     """
@@ -31,8 +32,22 @@ class KeptMasks:
     update: Update
 
 
+def spread_scalars(plan: Plan) -> Mapping[str, str]:
+    """Return the values of the update part that are copies of a scalar, with the scalar."""
+    return {
+        node.results[0]: node.operands[0]
+        for update in plan.updates
+        for node in update.nodes
+        if node.op == "BroadcastInDim" and not plan.types[node.operands[0]].shape
+    }
+
+
 def kept_masks(
-    update: Update, *, read_later: Collection[str], types: Mapping[str, TensorType]
+    update: Update,
+    *,
+    read_later: Collection[str],
+    types: Mapping[str, TensorType],
+    spread: Mapping[str, str],
 ) -> KeptMasks | None:
     """Return how an update runs in a step that takes no new mask; None if that saves no sorting.
 
@@ -40,18 +55,20 @@ def kept_masks(
         update: The update.
         read_later: Values of it that somebody reads afterwards, commits aside.
         types: Of all values.
+        spread: See `spread_scalars`; masks of one shape share them, in whichever update they are.
     """
-    makers = {name: node for node in update.nodes for name in node.results}
+    made = {name for node in update.nodes for name in node.results}
     taken: dict[str, str] = {}
     conditions: dict[str, None] = {}
     for node in update.nodes:
         (result, *_) = node.results
         if node.op != "Select" or types[result].dtype is not DType.I1 or result in read_later:
             continue
-        condition = _scalar(node.operands[0], makers, types)
-        if condition is not None:
-            taken[result] = node.operands[2]
-            conditions[condition] = None
+        condition = node.operands[0]
+        if types[condition].shape and condition not in spread:
+            continue
+        taken[result] = node.operands[2]
+        conditions[spread.get(condition, condition) if condition in made else condition] = None
     deciding = needed_nodes(update.nodes, conditions)
     remaining = _without(update, taken, read_later)
     num_sorts, num_left = (sum(n.op == _SORTS for n in u.nodes) for u in (update, remaining))
@@ -59,14 +76,6 @@ def kept_masks(
     if num_left == num_sorts or not are_scalars:
         return None
     return KeptMasks(conditions=tuple(conditions), deciding=deciding, update=remaining)
-
-
-def _scalar(name: str, makers: Mapping[str, Node], types: Mapping[str, TensorType]) -> str | None:
-    """Return the scalar of which a value is copies; None if it is none."""
-    node = makers.get(name)
-    if node is not None and node.op == "BroadcastInDim":
-        (name,) = node.operands
-    return None if types[name].shape else name
 
 
 def _without(update: Update, taken: Mapping[str, str], read_later: Collection[str]) -> Update:

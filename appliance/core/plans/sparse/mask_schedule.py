@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from appliance.core.ir.graph import Node, needed_nodes
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.sparse.kept_masks import kept_masks
+from appliance.core.plans.sparse.kept_masks import kept_masks, spread_scalars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,12 @@ def mask_schedule(plan: Plan) -> MaskSchedule | None:
     shown.update(name for step in plan.layer_steps for name in step.loads)
     conditions: dict[str, None] = {}
     updates = []
+    spread = spread_scalars(plan)
     read_later = set(shown)
     for update in reversed(plan.updates):
-        kept = kept_masks(update, read_later=read_later, types=plan.types)
+        kept = kept_masks(update, read_later=read_later, types=plan.types, spread=spread)
         if kept is not None:
-            conditions.update(dict.fromkeys(kept.conditions))
+            conditions.update(dict.fromkeys(spread.get(name, name) for name in kept.conditions))
         updates.append(update if kept is None else kept.update)
         read_later.update(name for node in update.nodes for name in node.operands)
         read_later.update(commit.value for commit in update.commits)
