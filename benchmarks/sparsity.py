@@ -5,8 +5,8 @@
 Both parties run the client's program of the same GPT with the same weights and masks, static ones
 or those of an algorithm that changes them; one of them with a plan whose list of sparse weights is
 empty. Prints a line for each figure, `name value bar ok|MISSED`, and exits 1 if a bar is missed.
-Bytes are those that SwarmX copied into the broadcast ring and that MemoryX holds as state; times
-are ratios of rounds in which both take turns.
+Bytes are those that SwarmX copied into the broadcast ring and was sent to be added up, and that
+MemoryX holds as state; times are ratios of rounds in which both take turns.
 """
 
 import argparse
@@ -32,8 +32,10 @@ _SMALL = GptShape(width=128, depth=2, heads=2, batch_size=4, seq_len=32)
 _NUM_BATCHES, _NUM_STEPS = 8, 3
 _MASK, _ALGORITHM = "_mask", "state.sparsity."
 _COPIED, _STATE = "wsc_swarmx_broadcast_copied_bytes", "wsc_memoryx_state_bytes"
+_REDUCED = "wsc_swarmx_reduced_bytes"
 _TIME = "step time"
-_CHANGING = {_COPIED: 0.16, _STATE: 1.05}
+_BYTES = (_COPIED, _REDUCED, _STATE)
+_CHANGING = {_COPIED: 0.16, _REDUCED: 0.2, _STATE: 1.05, _TIME: 1.0}
 _BARS = {
     ("static", 0.9): {_COPIED: 0.16, _STATE: 0.25, _TIME: 1.0},
     ("static", 0.95): {_COPIED: 0.09, _STATE: 0.15, _TIME: 0.85},
@@ -110,7 +112,7 @@ def compare(
     comparison.add_rounds(parties, num_rounds=num_rounds, num_steps=_NUM_STEPS, before_end=note)
     for row in comparison.rows("sparse"):
         print(row, flush=True)
-    ratios = {name: found["sparse"][name] / found["whole"][name] for name in (_COPIED, _STATE)}
+    ratios = {name: found["sparse"][name] / found["whole"][name] for name in _BYTES}
     return {**ratios, _TIME: 1 / comparison.ratio("sparse", "whole")}
 
 
@@ -118,7 +120,7 @@ def _bytes(party: EngineParty) -> dict[str, float]:
     readings = party.readings()
     (swarmx,) = (found for pod, found in readings.items() if "-broadcastreduce-" in pod)
     (memoryx,) = (found for pod, found in readings.items() if "-weight-" in pod)
-    return {_COPIED: swarmx[_COPIED], _STATE: memoryx[_STATE]}
+    return {name: {**swarmx, **memoryx}[name] for name in _BYTES}
 
 
 def lines(figures: Mapping[str, float], algorithm: str, sparsity: float) -> Iterator[str]:
