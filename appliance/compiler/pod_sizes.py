@@ -11,7 +11,7 @@ from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.loads.kept import most_kept_bytes
 from appliance.core.plans.plan import Plan
 from appliance.core.plans.pod_memory import PodMemory
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from appliance.wafer.timing.plan_memory import num_bytes, plan_memory
 from appliance.wafer.timing.program_operations import score_values
 

@@ -14,7 +14,7 @@ from appliance.management.access.certificates import (
 )
 from appliance.management.access.driver_tokens import DriverTokens, open_driver_tokens
 from appliance.management.access.stream_secrets import ensure_identity, ensure_secret
-from appliance.management.background.messengers import NotifyOptions, read_notify_options
+from appliance.management.background.notification_channels import NotifyOptions, read_notify_options
 from appliance.management.changes.watch import JobWatch
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.pods.coordinators import CoordinatorAddresses

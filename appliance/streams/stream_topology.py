@@ -40,7 +40,7 @@ from appliance.core.ir.tensors import DType, TensorType
 from appliance.core.plans.loads.packed import streamed_type
 from appliance.core.plans.micro_batches import num_micro_batches
 from appliance.core.plans.plan import LayerStep, Plan
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from appliance.core.pods.pod_spec import member_name
 from appliance.core.sparsity.encodings import Encoding, pattern_bytes
 from appliance.streams.slot_layout import SlotLayout

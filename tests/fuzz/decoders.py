@@ -31,7 +31,7 @@ from appliance.core.queries.job_filter import JobOrder
 from appliance.csl.program.serialised import ProgramFormatError
 from appliance.csl.program.serialised import decode as decode_program
 from appliance.csl.program.serialised import encode as encode_program
-from appliance.management.background.messengers import read_notify_options
+from appliance.management.background.notification_channels import read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
 from appliance.management.front.client_hello import NoHelloError, parse_client_hello
 from appliance.management.store.instance import Instance

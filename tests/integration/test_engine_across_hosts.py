@@ -8,7 +8,7 @@ from appliance.core.cluster.run import RunSchedule
 from appliance.core.plans.loads.kept import kept_loads
 from appliance.core.plans.loads.packed import streamed_type
 from appliance.core.plans.micro_batches import visits
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from protos.wsc.v1 import pods_pb2
 from tests.support.engine import make_engine, separate_hosts
 from tests.support.faulty_network import Line, two_hosts

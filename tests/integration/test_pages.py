@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from appliance.management.access.provider_options import read_provider_options
-from appliance.management.background.messengers import NotifyOptions, read_notify_options
+from appliance.management.background.notification_channels import NotifyOptions, read_notify_options
 from appliance.management.cluster.cluster_file import parse_cluster
 from tests.support.pages import (
     ROOT,

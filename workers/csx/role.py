@@ -12,7 +12,7 @@ from appliance.core.ir.graph_text import parse_type
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from appliance.core.pods.pod_options import ChiefPodOptions, StreamMode
 from appliance.core.pods.pod_spec import PodSpec
 from appliance.numerics.devices import find_device

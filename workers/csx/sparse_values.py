@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from appliance.core.ir.tensors import TensorType
 from appliance.core.plans.loads.packed import streamed_type
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from appliance.core.sparsity.encodings import Encoded, Encoding, MatrixShape
 from appliance.numerics.elements import torch_dtype
 from appliance.numerics.masks.places import Places, gather, places_of, scatter

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from appliance.core.ir.tensors import DType
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from appliance.core.plans.sparse.gathered import gathered_after
 from appliance.core.sparsity.encodings import Encoded, Encoding, MatrixShape, encoded
 from appliance.numerics.float_formats import round_to

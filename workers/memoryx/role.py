@@ -13,7 +13,7 @@ from appliance.core.errors import ConflictError, WscError
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
 from appliance.core.plans.shard_plans import shard_plans
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from appliance.core.pods.pod_options import WeightPodOptions
 from appliance.pods.allocator import return_freed_memory
 from appliance.pods.role_context import PodContext

@@ -27,7 +27,7 @@ from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import STEP_START, Plan
 from appliance.core.plans.shard_plans import ShardPlan
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from appliance.core.plans.sparse.gathered import on_state
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.state_shards import HOME

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from appliance.core.plans.sparse_weight import SparseWeight
 from appliance.core.sparsity.encodings import Encoded, Encoding, encoded
 from appliance.core.sparsity.mask_patterns import Pattern, unpack

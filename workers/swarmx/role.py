@@ -5,7 +5,7 @@ import grpc
 from appliance.core.cluster.swarmx_tree import MAX_FAN_OUT
 from appliance.core.plans.plan import verify
 from appliance.core.plans.plan_text import parse_plan
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from appliance.pods.role_context import PodContext
 from protos.wsc.v1 import pods_pb2
 from workers.swarmx.session import BroadcastReduceSession

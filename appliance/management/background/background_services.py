@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from appliance.core.ids import JobId
-from appliance.management.background.messengers import Messengers, NotifyOptions
+from appliance.management.background.notification_channels import Messengers, NotifyOptions
 from appliance.management.background.notifier import Notifier
 from appliance.management.logs.job_traces import JobTraces
 from appliance.management.logs.log_retention import LogLimits, LogRetention

@@ -14,7 +14,7 @@ from appliance.core.cluster.notifications import Notice
 from appliance.core.cluster.records import EventRecord
 from appliance.core.errors import StaleWriterError
 from appliance.core.ids import JobId
-from appliance.management.background.messengers import DeliveryError, NotifyOptions, Send
+from appliance.management.background.notification_channels import DeliveryError, NotifyOptions, Send
 from appliance.management.store.state import State
 from appliance.observability.metrics import NOTIFICATIONS
 from appliance.storage.users.notifications import Delivery

@@ -38,7 +38,7 @@ from appliance.management.reconciler.admissions import Admissions
 from appliance.management.reconciler.launching import Launching, PlanPods
 from appliance.management.reconciler.live_jobs import LiveJobs, answering
 from appliance.management.reconciler.mailbox import Mailbox
-from appliance.management.reconciler.pod_events import PodEvents
+from appliance.management.reconciler.pod_reports import PodEvents
 from appliance.management.reconciler.reminders import Reminders
 from appliance.management.reconciler.scheduling.dispatcher import Dispatcher
 from appliance.management.reconciler.scheduling.reservations import Reservations

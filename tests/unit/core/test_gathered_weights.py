@@ -6,7 +6,7 @@ import pytest
 
 from appliance.core.plans.plan import STEP_START
 from appliance.core.plans.plan_text import parse_plan, print_plan
-from appliance.core.plans.sparse.eligibility import as_executed, whole_reasons
+from appliance.core.plans.sparse.as_executed import as_executed, whole_reasons
 from appliance.core.plans.sparse.gathered import gathered_after, on_state
 from appliance.core.plans.sparse.marking import mark_sparse
 from tests.support.masked_plans import CHANGING, masked_plan

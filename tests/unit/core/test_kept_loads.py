@@ -8,7 +8,7 @@ from appliance.core.plans.loads.kept import kept_loads, most_kept_bytes
 from appliance.core.plans.loads.residency import deliveries
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Execution
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from tests.support.masked_plans import masked_plan
 from tests.support.narrow_plans import GPT, narrow_plan
 from tests.support.plans import two_layer_plan

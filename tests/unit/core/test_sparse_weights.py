@@ -8,7 +8,7 @@ from appliance.core.errors import InternalError
 from appliance.core.plans.deferred_sums import deferred_sums
 from appliance.core.plans.plan import STEP_START, Commit, Execution, verify
 from appliance.core.plans.plan_text import parse_plan, print_plan
-from appliance.core.plans.sparse.eligibility import as_executed, whole_reasons
+from appliance.core.plans.sparse.as_executed import as_executed, whole_reasons
 from appliance.core.plans.sparse.marking import mark_sparse
 from appliance.core.plans.sparse.nonzeros import on_nonzeros
 from appliance.core.plans.step_count import changes_state

@@ -9,7 +9,7 @@ import torch
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Precision
-from appliance.core.plans.sparse.eligibility import as_executed
+from appliance.core.plans.sparse.as_executed import as_executed
 from appliance.numerics.sparse import weight_products
 from appliance.numerics.sparse.matrices import sparse_matrix, values_at
 from appliance.numerics.sparse.weight_products import parts_of

@@ -5,7 +5,7 @@ import pytest
 from appliance.core.cluster.jobs import Phase
 from appliance.core.cluster.notifications import Channel, Target
 from appliance.core.ids import JobId
-from appliance.management.background.messengers import DeliveryError, NotifyOptions
+from appliance.management.background.notification_channels import DeliveryError, NotifyOptions
 from appliance.management.background.notifier import Notifier
 from tests.support.management import new_job
 

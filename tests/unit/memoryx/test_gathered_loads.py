@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from appliance.core.ir.tensors import TensorType
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from appliance.core.plans.sparse.gathered import gathered_after
 from appliance.core.sparsity.encodings import Encoding
 from appliance.core.sparsity.mask_patterns import unpack

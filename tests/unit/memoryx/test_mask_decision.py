@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from appliance.core.plans.sparse.eligibility import matrix_shapes
+from appliance.core.plans.sparse.as_executed import matrix_shapes
 from tests.support.masked_plans import CHANGING, masked_data, masked_plan
 from workers.memoryx.mask_decision import MaskDecision
 

@@ -11,7 +11,7 @@ from appliance.core.cluster.run import SimulatedStep
 from appliance.core.ir.sharding import split_batch
 from appliance.core.plans.micro_batches import visits
 from appliance.core.plans.plan import Plan
-from appliance.core.plans.sparse.eligibility import as_executed, matrix_shapes, whole_reasons
+from appliance.core.plans.sparse.as_executed import as_executed, matrix_shapes, whole_reasons
 from appliance.core.sparsity.encodings import Encoding, encoded
 from appliance.core.sparsity.masked_weights import MaskedWeights
 from appliance.streams.sparse_slots import COUNTS
