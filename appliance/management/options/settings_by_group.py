@@ -397,8 +397,8 @@ class TellingOptions:
     """Notifications and traces of jobs.
 
     Attributes:
-        notify: File that says how people are told of their jobs (docs/notifications.md); empty for none
-            but those whom requests name. A path, since what it holds is secret.
+        notify: File that says how people are told of their jobs (docs/notifications.md); empty for
+            none but those whom requests name. A path, since what it holds is secret.
         otlp: Root URL of an OTLP receiver for traces (`http://localhost:4318`); empty for none.
     """
 
