@@ -8,19 +8,18 @@ from concurrent.futures import Future
 
 import pytest
 
-from appliance.cluster.kubernetes.object_kinds import POD, Kind
+from appliance.cluster.kubernetes.object_kinds import POD
 from appliance.cluster.kubernetes.options import OnDrain
 from appliance.core.cluster.drivers import DISRUPTED_RESTART_EVENT, DISRUPTION_EVENT
 from appliance.core.cluster.jobs import Phase
 from appliance.management.reconciler.verdicts import HOW_TO_GO_ON
 from tests.kubernetes.test_wsjobs import DRIVER, apply, status_of, wait_for_status
-from tests.support.fake_nodes import FakeNodes
+from tests.support.fake_nodes import NODE, FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
 from tests.support.management import new_job
 from tests.support.waiting import wait_until
 
-NODE = Kind(group="", version="v1", plural="nodes", name="Node", is_namespaced=False)
 DRAINED = {
     "type": "DisruptionTarget",
     "status": "True",

@@ -12,10 +12,9 @@ import subprocess
 
 import pytest
 
-from appliance.cluster.kubernetes.object_kinds import Kind
 from tests.kubernetes.test_chart_certificates import JobRunner
 from tests.support.client import client_environment
-from tests.support.fake_nodes import ROOT, FakeNodes
+from tests.support.fake_nodes import NODE, ROOT, FakeNodes
 from tests.support.kube_appliance import KubeAppliance
 from tests.support.kube_server import TOOLS, new_namespace
 from tests.support.played_controllers import PlayedControllers
@@ -25,7 +24,6 @@ pytestmark = [pytest.mark.client, pytest.mark.slow]
 NAME = "drill-wsc-appliance"
 ADDRESSES = {"node-1": "127.0.0.1", "node-2": "127.0.0.2"}
 LABELS = {"app.kubernetes.io/instance": "drill", "app.kubernetes.io/component": "job"}
-NODE = Kind(group="", version="v1", plural="nodes", name="Node", is_namespaced=False)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from appliance.cluster.kubernetes.api import ApiServer
@@ -21,6 +21,7 @@ from appliance.cluster.kubernetes.object_kinds import (
     JOB_LABEL,
     POD,
     SECRET,
+    Kind,
     Resource,
     is_being_deleted,
     name_of,
@@ -30,6 +31,7 @@ from tests.support.forked import ForkedProcess
 from tests.support.pod_programs import start_program
 
 ROOT = Path(__file__).parents[2]
+NODE = Kind(group="", version="v1", plural="nodes", name="Node", is_namespaced=False)
 _POLL_SECONDS = 0.1
 _POLL_WITH_PROCESSES_SECONDS = 0.5
 """Processes take seconds to start; asking for them more often only takes their time."""
@@ -121,22 +123,29 @@ class FakeNodes:
 
     def _schedule(self, pod: Resource) -> None:
         bound = [each for each in self.pods() if each["spec"].get("nodeName")]
-        if len(bound) >= self.capacity:
+        open_nodes = self._addresses.keys() - self._cordoned()
+        if len(bound) >= self.capacity or not open_nodes:
             count = len(self._addresses)
-            message = f"0/{count} nodes are available: {count} Too many pods ({len(bound)})."
+            why = f"Too many pods ({len(bound)})" if open_nodes else "node(s) were unschedulable"
+            message = f"0/{count} nodes are available: {count} {why}."
             condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
             present = (pod.get("status") or {}).get("conditions") or [{}]
             if present[0].get("message") != message:
                 self._status(pod, {"conditions": [{**condition, "message": message}]})
             return
-        target = {"apiVersion": "v1", "kind": "Node", "name": self._choose(pod, bound)}
+        node = self._choose(pod, bound, open_nodes)
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"metadata": {"name": name_of(pod)}, "target": target}
         path = POD.path(self._api.namespace, name_of(pod), "binding")
         self._api._call("POST", path, body=body, missing=True)
         self.bound.add(name_of(pod))
 
-    def _choose(self, pod: Resource, bound: Sequence[Resource]) -> str:
-        """Return the node with the fewest pods that this one is to be spread from."""
+    def _cordoned(self) -> set[str]:
+        """Return the nodes that `kubectl drain` or `cordon` has closed."""
+        return {name_of(n) for n in self._api.list(NODE)[0] if n["spec"].get("unschedulable")}
+
+    def _choose(self, pod: Resource, bound: Sequence[Resource], open_nodes: Set[str]) -> str:
+        """Return the open node with the fewest pods that this one is to be spread from."""
         selectors = [
             each["labelSelector"]["matchLabels"].items()
             for each in pod["spec"].get("topologySpreadConstraints") or []
@@ -146,7 +155,7 @@ class FakeNodes:
         for other in bound:
             labels = other["metadata"]["labels"].items()
             used[other["spec"]["nodeName"]] += sum(each <= labels for each in selectors)
-        return min(used, key=used.__getitem__)
+        return min((n for n in self._addresses if n in open_nodes), key=used.__getitem__)
 
     def _start(self, pod: Resource) -> None:
         files = self._files(pod)
