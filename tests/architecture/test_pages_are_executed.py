@@ -18,15 +18,6 @@ NOT_EXECUTED = {
     ("CONTRIBUTING.md", "$ make setup"): EVERYTHING,
     ("docs/deployment.md", "$ docker compose build"): CONTAINERS,
     ("docs/deployment.md", "$ token=$(docker compose"): CONTAINERS,
-    **{
-        ("docs/deployment.md", start): "needs Kueue or nodes that are drained; "
-        "tests/kubernetes/test_kueue.py, test_drained_jobs.py, test_chart_certificates.py and "
-        "deploy/drill.sh do the same"
-        for start in (
-            *("$ kubectl -n wafer apply -f examples/kueue", "$ helm upgrade wafer"),
-            *("$ kubectl apply --server-side", "$ helm uninstall"),
-        )
-    },
     ("docs/deployment.md", "$ kind create cluster"): "makes a Kubernetes cluster and its images",
     ("docs/operations.md", "kubectl -n wafer get lease"): "needs pods of management and nodes; "
     "deploy/drill.sh drains, tests/kubernetes/test_leadership.py loses leaders",

@@ -1,7 +1,7 @@
-"""What docs/deployment.md tells to type for Kubernetes is typed, as far as the sessions.
+"""What docs/deployment.md tells to type for Kubernetes is typed, on one installation.
 
-helm, kubectl, the API server, management, the pods' programs and the client are real. Controllers
-and kubelets are played, and `kubectl exec` runs a command of this machine: where management
+helm, kubectl, the API server, management, the pods' programs and the client are real. Controllers,
+Kueue and kubelets are played, and `kubectl exec` runs a command of this machine: where management
 is, and where the user is.
 """
 
@@ -15,29 +15,44 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
 from appliance.cluster.kubernetes.object_kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    LEASE,
+    POD,
+    SECRET,
     SERVICE_ACCOUNT,
+    WSCSYSTEM,
+    WSJOB,
     Kind,
+    name_of,
 )
 from tests.kubernetes.test_chart_certificates import JobRunner
 from tests.support.client import client_venv
-from tests.support.fake_nodes import ROOT, FakeNodes
+from tests.support.fake_kueue import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    FakeKueue,
+    install_kueue,
+    is_true,
+)
+from tests.support.fake_nodes import NODE, ROOT, FakeNodes
 from tests.support.kube_appliance import KubeAppliance
 from tests.support.kube_server import TOOLS
 from tests.support.pages import Terminal, block_of, commands_of
-from tests.support.played_controllers import PlayedControllers
+from tests.support.played_controllers import CLAIM, PlayedControllers
 from tests.support.played_pods import PlayedPods
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 SMALL = "--seq-len 32 --batch-size 4 --eval-steps 0"
 NAME = "wafer-wsc-appliance"
-NODE = Kind(group="", version="v1", plural="nodes", name="Node", is_namespaced=False)
 QUOTA = Kind(group="", version="v1", plural="resourcequotas", name="ResourceQuota")
 NODES = {"wafer-node-1": "127.0.0.1", "wafer-node-2": "127.0.0.2"}
 DRIVER = yaml.safe_load((ROOT / "examples" / "wsjob.yaml").read_text())
@@ -68,7 +83,7 @@ exec "$@"
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def home():
     """A home that every user may enter."""
     with tempfile.TemporaryDirectory(prefix="k") as directory:
@@ -76,7 +91,7 @@ def home():
         yield Path(directory)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(kube):
     admin = kube.admin()
     for node in NODES:
@@ -89,7 +104,7 @@ def cluster(kube):
         admin.delete(NODE, node)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def appliance(home):
     path = f"{client_venv()}/bin:/usr/bin:/bin"
     appliance = KubeAppliance(
@@ -105,7 +120,7 @@ def appliance(home):
     appliance.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def played(cluster, appliance, home):
     """Everything of a cluster that is not the API server's."""
     admins = [cluster.admin(name) for name in ("wafer", "team-research")]
@@ -218,31 +233,40 @@ class Reader:
             return json.load(answer)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reader(home, cluster, appliance, played):
-    return Reader(home, cluster, appliance)
+    """Somebody who has installed the appliance."""
+    reader = Reader(home, cluster, appliance)
+    reader.types(block_of("docs/deployment.md", "$ helm install"))
+    return reader
 
 
-def run_script(cluster, namespace, script):
-    """Create the wsjob that the page calls my-run, in place of an earlier one."""
+def run_script(cluster, namespace, script, **fields):
+    """Create the wsjob that the page calls my-run, in place of an earlier one.
+
+    `fields` are further ones of its spec.
+    """
     cluster.kubectl("delete", "wsjob", "my-run", "--ignore-not-found", namespace=namespace)
     driver = {"workingDir": "/", "command": ["/bin/sh", "-c", script]}
-    spec = {**DRIVER["spec"], "driver": driver}
+    spec = {**DRIVER["spec"], "driver": driver, **fields}
     document = {**DRIVER, "metadata": {"name": "my-run"}, "spec": spec}
     cluster.kubectl("apply", "-f", "-", namespace=namespace, given=yaml.safe_dump(document))
 
 
 def wait_for(cluster, namespace, condition):
     words = ("wait", f"--for=condition={condition}", "wsjob/my-run", "--timeout=240s")
-    cluster.kubectl(*words, namespace=namespace)
+    try:
+        cluster.kubectl(*words, namespace=namespace)
+    except AssertionError as error:
+        seen = cluster.kubectl("describe", "wsjob", "my-run", namespace=namespace)
+        raise AssertionError(f"{error}\n{seen}") from error
 
 
-def test_the_page_leads_from_an_installation_to_jobs_of_every_namespace(reader, cluster, home):
+def test_users_train_and_sessions_have_namespaces_of_their_own(reader, cluster, home):
     me = pwd.getpwuid(os.getuid())
     account = f"create {me.pw_name} --uid {me.pw_uid} --role cluster-admin"
     user = {"create user --uid 1000 --gid 1000": account}
     short = {"--steps 60": f"--steps 4 {SMALL}"}
-    reader.types(block_of("docs/deployment.md", "$ helm install"))
     here = {"/var/lib/wsc/": f"{home}/data/", "/opt/examples": str(ROOT / "examples")}
     reader.types(block_of("docs/deployment.md", "$ appliance="), {**user, **here, **short})
     reader.types(block_of("docs/deployment.md", "$ kubectl -n wafer exec user-node"), short)
@@ -273,3 +297,78 @@ def give_a_session_a_namespace(reader, cluster):
     name = job["meta"]["name"]
     assert "Namespace: team-research" in reader.csctl("get", "job", name)
     assert reader.rest(f"/api/v1/jobs/{name}")["namespace"] == "team-research"
+
+
+def test_an_administrator_queues_by_kueue_drains_and_uninstalls(reader, cluster, played):
+    """The last one here: nothing is left of what the tests of this file have installed."""
+    (kubelet, _), *_ = played
+    bring_definitions_up_to_date(reader, cluster.admin())
+    with queue_jobs_by_kueue(reader, cluster):
+        drain_a_node(reader, cluster, kubelet)
+        uninstall(reader, cluster)
+
+
+def bring_definitions_up_to_date(reader, admin):
+    name = "wsjobs.wsc.open-appliance.org"
+    (version,) = admin.find(CUSTOM_RESOURCE_DEFINITION, name)["spec"]["versions"]
+    older = {"spec": {"versions": [{**version, "additionalPrinterColumns": []}]}}
+    admin.patch(CUSTOM_RESOURCE_DEFINITION, name, older)
+    reader.types(block_of("docs/deployment.md", "$ kubectl apply --server-side"))
+    assert admin.find(CUSTOM_RESOURCE_DEFINITION, name)["spec"]["versions"] == [version]
+
+
+@contextmanager
+def queue_jobs_by_kueue(reader, cluster):
+    install_kueue(cluster.admin())
+    reader.types(block_of("docs/deployment.md", "$ kubectl -n wafer apply -f examples/kueue"))
+    admin = cluster.admin("wafer")
+    with FakeKueue(admin, num_systems=quota_of(admin)) as kueue:
+        # Jobs of ada, whose this is, go to another namespace unless they name a session.
+        run_script(cluster, "wafer", "sleep 600", session="job-operator")
+        wait_for(cluster, "wafer", "Running")
+        job = admin.find(WSJOB, "my-run")["status"]["job"]
+        assert kueue.find(job)["spec"]["queueName"] == "wafers"
+        assert is_true(kueue.find(job), "Admitted")
+        yield
+
+
+def quota_of(admin):
+    """Return how many systems the queue of the page lets jobs have."""
+    queue = admin.find(LOCAL_QUEUE, "wafers")
+    (group,) = admin.find(CLUSTER_QUEUE, queue["spec"]["clusterQueue"])["spec"]["resourceGroups"]
+    (flavor,) = group["flavors"]
+    quotas = {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+    return int(quotas["wsc.open-appliance.org/systems"])
+
+
+def drain_a_node(reader, cluster, kubelet):
+    admin = cluster.admin("wafer")
+    pod = f"{admin.find(WSJOB, 'my-run')['status']['job']}-driver-0"
+    wait_started(cluster, kubelet, pod, times=1)
+    node = admin.find(POD, pod)["spec"]["nodeName"]
+    reader.types(block_of("docs/deployment.md", "$ helm upgrade wafer"), {"NODE": node})
+    wait_started(cluster, kubelet, pod, times=2)
+    assert admin.find(POD, pod)["spec"]["nodeName"] != node
+    wait_for(cluster, "wafer", "Running")
+
+
+def wait_started(cluster, kubelet, pod, *, times):
+    wait_until(
+        lambda: kubelet.started.count(pod) == times,
+        seconds=240,
+        what=f"start {times} of the script",
+        seen=lambda: cluster.kubectl("describe", "wsjob", "my-run", namespace="wafer"),
+    )
+
+
+def uninstall(reader, cluster):
+    reader.types(block_of("docs/deployment.md", "$ helm uninstall"))
+    own, team = cluster.admin("wafer"), cluster.admin("team-research")
+    left = [*own.list(WSCSYSTEM)[0], *own.list(LEASE)[0], *own.list(WSJOB)[0], *team.list(WSJOB)[0]]
+    left += [each for kind in (SECRET, CLAIM) for each in own.list(kind)[0] if is_released(each)]
+    assert [name_of(each) for each in left] == []
+
+
+def is_released(found):
+    """Whether an object is of the release that the page calls wafer."""
+    return (found["metadata"].get("labels") or {}).get("app.kubernetes.io/instance") == "wafer"

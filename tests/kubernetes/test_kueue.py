@@ -20,7 +20,7 @@ from tests.kubernetes.test_wsjobs import (
     wait_for,
     wait_for_status,
 )
-from tests.support.fake_kueue import FakeKueue, install_workloads, is_true, systems_of
+from tests.support.fake_kueue import FakeKueue, install_kueue, is_true, systems_of
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
@@ -35,7 +35,7 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 def account(kube):
     """As the chart's account is where Kueue is used."""
     admin = kube.admin()
-    install_workloads(admin)
+    install_kueue(admin)
     namespace = new_namespace(admin)
     rules = chart_rules("--set", "jobs.kueue.enabled=true")
     yield make_account(kube.admin(namespace), namespace, rules)

@@ -34,7 +34,7 @@ from appliance.management.kubernetes import unmapped_wsjobs
 from appliance.management.kubernetes.unmapped_wsjobs import UnmappedWsJobs
 from tests.kubernetes.test_helm import NAME, RELEASE, VALUES, PlayedManagement, play_hook
 from tests.kubernetes.test_wsjobs import DRIVER, status_of, wait_for_status, wait_gone
-from tests.support.fake_kueue import FakeKueue, install_workloads
+from tests.support.fake_kueue import FakeKueue, install_kueue
 from tests.support.fake_nodes import FakeNodes
 from tests.support.kube_harness import running_kube_harness
 from tests.support.kube_jobs import make_options
@@ -317,7 +317,7 @@ def test_two_sessions_cannot_have_one_namespace(tmp_path):
 
 
 def test_kueue_queues_a_session_s_jobs_in_its_namespace_and_its_queue(kube, namespaces, tmp_path):
-    install_workloads(kube.admin())
+    install_kueue(kube.admin())
     rules = chart_rules("--set", "jobs.kueue.enabled=true")
     own, team = (kube.admin(name) for name in namespaces[:2])
     account = make_account(own, own.namespace, rules)

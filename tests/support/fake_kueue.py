@@ -8,13 +8,19 @@ owns it has taken the reservation away.
 import datetime as dt
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from appliance.cluster.kubernetes.api import ApiServer
-from appliance.cluster.kubernetes.object_kinds import CUSTOM_RESOURCE_DEFINITION, Resource, name_of
+from appliance.cluster.kubernetes.object_kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    Kind,
+    Resource,
+    name_of,
+)
 from appliance.core.errors import ClusterError
 from appliance.management.kubernetes.kueue_workloads import (
     KUEUE_GROUP,
@@ -23,36 +29,41 @@ from appliance.management.kubernetes.kueue_workloads import (
 )
 
 KIND = workload_kind("v1beta1")
+LOCAL_QUEUE = replace(KIND, plural="localqueues", name="LocalQueue")
+CLUSTER_QUEUE = replace(KIND, plural="clusterqueues", name="ClusterQueue", is_namespaced=False)
+RESOURCE_FLAVOR = replace(CLUSTER_QUEUE, plural="resourceflavors", name="ResourceFlavor")
 _POLL_SECONDS = 0.1
-_PUBLISHED = "config/components/crd/bases/kueue.x-k8s.io_workloads.yaml"
+_PUBLISHED = "config/components/crd/bases"
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def workloads_definition() -> Resource:
-    """Return the definition of Workloads: that of the checkout that KUEUE names, else a plain one.
+def definition_of(kind: Kind) -> Resource:
+    """Return a kind's definition: that of the checkout that KUEUE names, else a plain one.
 
     A server that is older than Kueue needs leaves out what it does not know of the published one,
     and converts nothing.
     """
     if checkout := os.environ.get("KUEUE"):
-        published = yaml.safe_load((Path(checkout) / _PUBLISHED).read_text())
+        file = Path(checkout) / _PUBLISHED / f"{KUEUE_GROUP}_{kind.plural}.yaml"
+        published = yaml.safe_load(file.read_text())
         published["spec"].pop("conversion", None)
         for version in published["spec"]["versions"]:
-            version["served"] = version["storage"] = version["name"] == KIND.version
+            version["served"] = version["storage"] = version["name"] == kind.version
         return _without_empty_defaults(published)
     schema = {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
+    singular = kind.name.lower()
     return {
         "metadata": {
-            "name": f"workloads.{KUEUE_GROUP}",
+            "name": f"{kind.plural}.{KUEUE_GROUP}",
             "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
         },
         "spec": {
             "group": KUEUE_GROUP,
-            "scope": "Namespaced",
-            "names": {"kind": "Workload", "plural": "workloads", "singular": "workload"},
+            "scope": "Namespaced" if kind.is_namespaced else "Cluster",
+            "names": {"kind": kind.name, "plural": kind.plural, "singular": singular},
             "versions": [
                 {
-                    "name": KIND.version,
+                    "name": kind.version,
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
@@ -80,11 +91,12 @@ def _without_empty_defaults(part: Any) -> Any:
     }
 
 
-def install_workloads(admin: ApiServer) -> None:
-    """Let the server know Workloads."""
-    body = workloads_definition()
-    if admin.find(CUSTOM_RESOURCE_DEFINITION, name_of(body)) is None:
-        admin.create(CUSTOM_RESOURCE_DEFINITION, body)
+def install_kueue(admin: ApiServer) -> None:
+    """Let the server know Workloads, and the kinds of which a site makes its queues."""
+    for kind in (KIND, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR):
+        body = definition_of(kind)
+        if admin.find(CUSTOM_RESOURCE_DEFINITION, name_of(body)) is None:
+            admin.create(CUSTOM_RESOURCE_DEFINITION, body)
 
 
 class FakeKueue:
