@@ -71,7 +71,8 @@ class SparseValues:
         numbers = range(len(plan.layer_steps))
         self.largest_sum_bytes = max(map(self._sums.most_bytes, numbers), default=0)
         self._pool = TensorPool()
-        self._begun: deque[tuple[Mapping[str, _Arrived], torch.Tensor | None]] = deque()
+        self._free_rooms: list[Slot] = []
+        self._begun: deque[tuple[Mapping[str, _Arrived], Slot | None]] = deque()
 
     def is_sparse(self, row: int) -> bool:
         """Whether a row of the broadcast stream holds sparse values."""
@@ -114,13 +115,21 @@ class SparseValues:
             load, tensors = take(name, count, arrived)
             found[self._weight_of[name]] = replace(load, num_asked=asked.get(name, load.count))
             loads.update(tensors)
-        room: torch.Tensor | None = None
-        if self._sums.names(layer_step):
-            room = self._pool.empty((self._room_bytes,), torch.uint8)
+        room = self._take_room() if self._sums.names(layer_step) else None
         self._begun.append((found, room))
         given = self._forms.gradients.get(layer_step, {})
         sizes = {total: found[self._weight_of[total]].count for total in given}
-        return loads, sums if room is None else room.numpy(), sizes
+        return loads, sums if room is None else room, sizes
+
+    def _take_room(self) -> Slot:
+        """Return memory for the whole sums of a visit.
+
+        Views of it are made once, as those of a ring's slots are (`SlotTensors`), so it is the same
+        few arrays again and again: as many as visits have been begun at a time.
+        """
+        if self._free_rooms:
+            return self._free_rooms.pop()
+        return self._pool.empty((self._room_bytes,), torch.uint8).numpy()
 
     def finish(self, layer_step: int, slot: Slot) -> int | None:
         """Finish the visit that was begun first.
@@ -135,7 +144,7 @@ class SparseValues:
         found, room = self._begun.popleft()
         if room is None:
             return None
-        whole = self._whole_sums.of(room.numpy(), layer_step)
+        whole = self._whole_sums.of(room, layer_step)
         names = self._sums.names(layer_step)
         counts = tuple(self._num_sent(name, found[self._weight_of[name]]) for name in names)
         layout = self._sums.layout(layer_step, counts)
@@ -150,6 +159,7 @@ class SparseValues:
                 gather(whole.pop(name), wanted, sent.pop(name))
         for name, tensor in whole.items():
             sent[name].view(tensor.shape).copy_(tensor)
+        self._free_rooms.append(room)
         return layout.num_bytes
 
     def _num_sent(self, total: str, load: "_Arrived") -> int:
