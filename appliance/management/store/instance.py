@@ -3,14 +3,13 @@
 import fcntl
 import json
 import os
+import select
 import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-
-import psutil
 
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.management.store.persistent_ports import Ports
@@ -156,19 +155,33 @@ class Instance:
         if not self.is_running() or state is None:
             self.clear_state()
             return False
-        try:
-            process = psutil.Process(state.pid)
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=STOP_SECONDS)
-        except psutil.NoSuchProcess:
-            pass
-        except psutil.TimeoutExpired as error:
+        if not _end(state.pid):
             raise ClusterError(
                 f"The appliance (process {state.pid}) did not end within {STOP_SECONDS:g} seconds.",
                 hint=f"Look into {self.log_path}; `kill -9 {state.pid}` ends it and its pods.",
-            ) from error
+            )
         self.clear_state()
         return True
+
+
+def _end(pid: int) -> bool:
+    """End a process in order; return whether it has ended in time.
+
+    It counts as ended even if nobody reaps it, as in a container whose first process does not.
+    """
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        end = select.poll()
+        end.register(process, select.POLLIN)
+        return bool(end.poll(STOP_SECONDS * 1000))
+    except ProcessLookupError:
+        return True
+    finally:
+        os.close(process)
 
 
 def _take(lock: int) -> bool:
