@@ -29,7 +29,7 @@ RERUNS ?= 0
 FAULTS ?= 1000
 SEED ?= 2026
 
-.PHONY: help setup hooks client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit units fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
+.PHONY: help setup hooks client notebook sdk-client test-csl test-modelzoo demo test processes check lint types layers deps unit unit-all fuzz sbom audit lock fix protos fabric sparse dashboard packages pages kube-tools kube-apiserver engine test-compose test-kubernetes screenshots bench bench-engine bench-queue bench-wafer bench-csl chaos chaos-compose up down clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -69,7 +69,7 @@ demo: ## Train a GPT on two simulated systems, resume it, show the queue
 	@$(MAKE) --no-print-directory -j 2 $(INSTALLED) $(CLIENT)  # side by side: pip uses one core
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH examples/demo.sh
 
-check: packages lint types layers deps units ## Lint, types, import contracts, dependencies, unit and architecture tests
+check: packages lint types layers deps unit-all ## Lint, types, import contracts, dependencies, unit and architecture tests
 
 lint: $(TOOLS) ## Ruff: rules and format
 	$(VENV)/bin/ruff check .
@@ -87,7 +87,7 @@ deps: $(TOOLS) ## What is imported is declared, and what is declared is imported
 unit: $(TOOLS) ## The unit tests that what you changed can fail; the first time all (pytest-testmon)
 	$(PYTEST) -q -n 2 --testmon tests/unit
 
-units: $(TOOLS) ## All unit and architecture tests
+unit-all: $(TOOLS) ## All unit and architecture tests
 	$(PYTEST) -q -n 2 tests/unit tests/architecture
 
 test: check processes ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver

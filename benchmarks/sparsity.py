@@ -120,7 +120,8 @@ def _bytes(party: EngineParty) -> dict[str, float]:
     readings = party.readings()
     (swarmx,) = (found for pod, found in readings.items() if "-broadcastreduce-" in pod)
     (memoryx,) = (found for pod, found in readings.items() if "-weight-" in pod)
-    return {name: {**swarmx, **memoryx}[name] for name in _BYTES}
+    both = {**swarmx, **memoryx}
+    return {name: both[name] for name in _BYTES}
 
 
 def lines(figures: Mapping[str, float], algorithm: str, sparsity: float) -> Iterator[str]:

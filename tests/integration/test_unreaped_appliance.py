@@ -20,6 +20,7 @@ instance = Instance(Path(sys.argv[1]))
 instance.acquire()
 words = dict.fromkeys(("address", "rest_url", "config_path", "runtime_root"), "")
 instance.write_state(InstanceState(pid=os.getpid(), num_systems=1, **words))
+signal.alarm(300)
 signal.pause()
 """
 

@@ -8,7 +8,7 @@ next one, for the same reason.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ class SparseValues:
         self.largest_sum_bytes = max(map(self._sums.most_bytes, numbers), default=0)
         self._pool = TensorPool()
         self._free_rooms: list[Slot] = []
-        self._begun: deque[tuple[Mapping[str, _Arrived], Slot | None]] = deque()
+        self._begun: deque[_Visit] = deque()
 
     def is_sparse(self, row: int) -> bool:
         """Whether a row of the broadcast stream holds sparse values."""
@@ -109,14 +109,13 @@ class SparseValues:
         loads.pop(COUNTS, None)
         found: dict[str, _Arrived] = {}
         names, counts = self._loads.names(row), self._loads.counts(row, slot)
-        asked = self._loads.asked(row, counts)
         for name, count in zip(names, counts[: len(names)], strict=True):
             take = self._parts if name in self._forms.loads else self._whole
-            load, tensors = take(name, count, arrived)
-            found[self._weight_of[name]] = replace(load, num_asked=asked.get(name, load.count))
+            found[self._weight_of[name]], tensors = take(name, count, arrived)
             loads.update(tensors)
+        asked = {self._weight_of[n]: num for n, num in self._loads.asked(row, counts).items()}
         room = self._take_room() if self._sums.names(layer_step) else None
-        self._begun.append((found, room))
+        self._begun.append(_Visit(loads=found, asked=asked, room=room))
         given = self._forms.gradients.get(layer_step, {})
         sizes = {total: found[self._weight_of[total]].count for total in given}
         return loads, sums if room is None else room, sizes
@@ -141,29 +140,30 @@ class SparseValues:
         Returns:
             How many bytes of the slot were written here; None if the sums lie there already.
         """
-        found, room = self._begun.popleft()
-        if room is None:
+        visit = self._begun.popleft()
+        if visit.room is None:
             return None
-        whole = self._whole_sums.of(room, layer_step)
+        whole = self._whole_sums.of(visit.room, layer_step)
         names = self._sums.names(layer_step)
-        counts = tuple(self._num_sent(name, found[self._weight_of[name]]) for name in names)
+        counts = tuple(self._num_sent(name, visit) for name in names)
         layout = self._sums.layout(layer_step, counts)
         sent = tensors_of(layout, slot)
         sent.pop(COUNTS).numpy()[...] = counts
         given = self._forms.gradients.get(layer_step, {})
         for name, count in zip(names, counts, strict=True):
-            load = found[self._weight_of[name]]
+            load = visit.loads[self._weight_of[name]]
             if name in given:
                 sent.pop(name).view(-1).copy_(whole.pop(name).view(-1)[:count])
             elif count == load.count and (wanted := load.places()) is not None:
                 gather(whole.pop(name), wanted, sent.pop(name))
         for name, tensor in whole.items():
             sent[name].view(tensor.shape).copy_(tensor)
-        self._free_rooms.append(room)
+        self._free_rooms.append(visit.room)
         return layout.num_bytes
 
-    def _num_sent(self, total: str, load: "_Arrived") -> int:
-        return load.num_asked if total in self._scheduled else load.count
+    def _num_sent(self, total: str, visit: "_Visit") -> int:
+        weight = self._weight_of[total]
+        return visit.asked[weight] if total in self._scheduled else visit.loads[weight].count
 
     def _layout(self, row: int, slot: Slot) -> SlotLayout:
         return self._loads.layout(row, self._loads.counts(row, slot))
@@ -216,9 +216,22 @@ class _Arrived:
     Attributes:
         count: Its values.
         places: Returns where they lie; None if it came whole.
-        num_asked: Values of its weight's scheduled gradients that the step needs.
     """
 
     count: int
     places: Callable[[], Places | None]
-    num_asked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Visit:
+    """A visit that has begun.
+
+    Attributes:
+        loads: Its sparse loads, by the value name of the weight.
+        asked: How many values of scheduled gradients the step needs, likewise.
+        room: Where its sums are written whole; None if it sends all of them as they are.
+    """
+
+    loads: Mapping[str, _Arrived]
+    asked: Mapping[str, int]
+    room: Slot | None
