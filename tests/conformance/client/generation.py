@@ -20,6 +20,7 @@ from pathlib import Path
 import cerebras.pytorch as cstorch
 import torch
 from torch import nn
+from training import cancel_timers
 
 HERE = Path(__file__).resolve().parent
 START = 0
@@ -370,6 +371,7 @@ def main() -> None:
         max_tokens=options.max_tokens,
     )
     options.out.write_text(json.dumps(run(options, shape, rules)) + "\n")
+    cancel_timers()
 
 
 if __name__ == "__main__":

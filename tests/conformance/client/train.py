@@ -30,7 +30,7 @@ import torch
 from families import FAMILIES
 from models import RECIPES
 from recipes import Recipe
-from training import Session, grad_scaler_state
+from training import Session, cancel_timers, grad_scaler_state
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = {**RECIPES, **FAMILIES}
@@ -281,6 +281,7 @@ def main() -> None:
             result["profile"] = profiler.get_summary()
             profiler.export_chrome_trace("trace.json")
         options.out.write_text(json.dumps(result, indent=1) + "\n")
+    cancel_timers()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ are handled here so that the numbers can be compared:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
 
@@ -152,3 +153,14 @@ def named_inputs(batch) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield a batch's tensors under their `cs.input_name`: `input_<path joined by _>`."""
     for scope, tensor in visit_device_tensors(batch, device_type="cpu", scope=["input"]):
         yield "_".join(scope), tensor
+
+
+def cancel_timers() -> None:
+    """End what the client would still wait for once the last session is over.
+
+    Its monitor of errors starts a second thread ten seconds after a session has begun, by a timer
+    that is not cancelled with the session; the interpreter would wait for it before it ends.
+    """
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.cancel()
