@@ -1,7 +1,10 @@
 """What an appliance says when its disk or its database cannot be used, and how it goes on."""
 
 import os
+import pty
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -151,3 +154,35 @@ def test_a_backup_of_a_running_appliance_brings_a_damaged_one_back(tmp_path):
             assert rest.get("queue").status_code == 200
     finally:
         appliance.down()
+
+
+def test_a_backup_goes_through_pipes_and_not_to_terminals(data_dir, tmp_path):
+    command, place = [sys.executable, "-m", "appliance"], ["--data-dir", str(data_dir)]
+    made = subprocess.run([*command, "backup", "-", *place], capture_output=True, check=True)
+    assert made.stderr.startswith(b"Written: a backup of ")
+    os.truncate(data_dir / "state.db", 0)
+    before = sorted(data_dir.iterdir())
+    restore = [*command, "restore", "-", *place]
+    cut = subprocess.run(restore, input=made.stdout[:-20_000], capture_output=True, check=False)
+    assert cut.returncode == 2
+    assert b"is no whole backup of an appliance" in cut.stderr
+    assert sorted(data_dir.iterdir()) == before
+    subprocess.run([*restore, "--replace"], input=made.stdout, check=True)
+    appliance = ApplianceProcess(data_dir, ("--systems", "1"))
+    appliance.up()
+    appliance.down()
+
+    ours, terminal = pty.openpty()
+    try:
+        for stream, words in (("stdout", "backup"), ("stdin", "restore")):
+            refused = subprocess.run(
+                [*command, words, "-", *place],
+                **{stream: terminal},
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            assert refused.returncode == 2
+            assert b"a terminal" in refused.stderr
+    finally:
+        os.close(ours)
+        os.close(terminal)

@@ -7,6 +7,7 @@ build; containers, networks and volumes never outlive a test.
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -276,7 +277,9 @@ class Compose:
 
     def __init__(self, engine: Engine, project: str, variables: dict[str, str]) -> None:
         self._engine, self._project = engine, project
-        self._environment = {**engine.environment, **builder_environment(), **variables}
+        host = {"DOCKER_HOST": engine.host} if engine.host else {}
+        self._variables = {**host, **builder_environment(), **variables}
+        self._environment = {**os.environ, **self._variables}
         has_plugin = engine.try_docker("compose", "version").returncode == 0
         program = ("docker", "compose") if has_plugin else ("docker-compose",)
         file = str(ROOT / "docker-compose.yml")
@@ -306,6 +309,15 @@ class Compose:
     def execute(self, service: str, *command: str, timeout_seconds: float = 300) -> str:
         """Run a command in a service's container and return what it printed."""
         return self.run("exec", "-T", service, *command, timeout_seconds=timeout_seconds)
+
+    def stand_in(self, folder: Path) -> None:
+        """Write a program `docker` for which `docker compose` is about this project."""
+        told = [f"export {name}={shlex.quote(value)}" for name, value in self._variables.items()]
+        call = f'exec {shlex.join(self._command)} "$@"'
+        lines = [*told, '[ "$1" = compose ] || exit 64', "shift", call]
+        program = folder / "docker"
+        program.write_text("\n".join(["#!/bin/bash", *lines, ""]))
+        program.chmod(0o755)
 
     def nodes_token(self) -> str:
         """Return a new token of the nodes' own user, whose scripts alone they can run."""

@@ -238,8 +238,19 @@ def _put_in_place(partial: Path, data_dir: Path, path: Path | None) -> None:
         if file.is_file():
             target = data_dir / file.relative_to(keys)
             target.parent.mkdir(mode=0o700, exist_ok=True)
-            file.replace(target)
+            _replace(file, target)
     shutil.rmtree(unfinished)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Put a file in the place of another, which may be on another disk (a volume of its own)."""
+    near = target.with_name(f".{target.name}.restored")
+    near.unlink(missing_ok=True)
+    descriptor = os.open(near, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
+        shutil.copyfileobj(original, copy, _CHUNK_BYTES)
+    near.replace(target)
+    source.unlink()
 
 
 def _move_aside(path: Path) -> None:

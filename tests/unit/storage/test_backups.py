@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tarfile
+import tempfile
 import threading
 from contextlib import closing, contextmanager
 
@@ -136,6 +137,24 @@ def test_all_that_was_kept_comes_back_and_what_came_later_is_gone(data_dir, url,
 
 
 @pytest.mark.parametrize("url", [""])
+def test_keys_come_back_where_their_directory_is_another_disk(data_dir, url, tmp_path):
+    """As in containers, where each kind of secret has a volume."""
+    target = tmp_path / "backup.tar"
+    backup(data_dir, url, target)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as disk:
+        assert os.stat(disk).st_dev != data_dir.stat().st_dev
+        for file in (data_dir / "tls").iterdir():
+            file.unlink()
+        (data_dir / "tls").rmdir()
+        (data_dir / "tls").symlink_to(disk)
+        restore(target, data_dir, url, replaces=True)
+        restore(target, data_dir, url, replaces=True)  # over files that are there
+        key = data_dir / "tls" / "server.key"
+        assert key.read_text() == "secret of tls/server.key"
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        assert sorted(os.listdir(disk)) == ["ca.crt", "server.key"]
+
+
 def test_a_backup_of_a_file_goes_into_a_server(data_dir, url, tmp_path, request):
     server = new_server_database(request)
     target, moved = tmp_path / "backup.tar", tmp_path / "moved"
