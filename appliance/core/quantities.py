@@ -96,3 +96,17 @@ def _scaled(value: float, units: tuple[str, ...]) -> str:
     sign = "-" if value < 0 else ""
     text = digits(left) if left < _NEXT_UNIT else f"{left:,.0f}"
     return f"{sign}{text} {units[power]}".rstrip()
+
+
+def progress_words(completed: int, planned: int, remaining_seconds: float | None) -> str:
+    """Return, for people, `step 375 of 600, 2 min to go`.
+
+    Args:
+        completed: Steps that are complete.
+        planned: Steps to run.
+        remaining_seconds: Time until they are complete; None if that is not known.
+    """
+    words = f"step {completed:,} of {planned:,}"
+    if remaining_seconds is None or completed >= planned:
+        return words
+    return f"{words}, {duration(max(round(remaining_seconds), 1))} to go"

@@ -12,7 +12,7 @@ group = new_tree(
             example="csctl get cluster --system-only",
         ),
         "job": Branch(
-            module="jobs.jobs", attribute="get_job", example="csctl get job wsjob-0001 -o yaml"
+            module="jobs.get_job", attribute="get_job", example="csctl get job wsjob-0001 -o yaml"
         ),
         "jobs": Branch(
             module="jobs.jobs",

@@ -92,7 +92,7 @@ class RunProgress:
 
     def in_words(self, now_seconds: float) -> str:
         """Return, for people, `step 375 of 600, 2 min to go`."""
-        return progress_words(
+        return quantities.progress_words(
             self.completed_steps, self.num_steps, self.remaining_seconds(now_seconds)
         )
 
@@ -114,20 +114,6 @@ class CompletedSessions:
         like = "it" if self.count == 1 else "the longest"
         seconds = max(round(self.longest_seconds), 1)
         return f"{self.count:,} complete, another like {like} takes {quantities.duration(seconds)}"
-
-
-def progress_words(completed: int, planned: int, remaining_seconds: float | None) -> str:
-    """Return, for people, `step 375 of 600, 2 min to go`.
-
-    Args:
-        completed: Steps that are complete.
-        planned: Steps to run.
-        remaining_seconds: Time until they are complete; None if that is not known.
-    """
-    words = f"step {completed:,} of {planned:,}"
-    if remaining_seconds is None or completed >= planned:
-        return words
-    return f"{words}, {quantities.duration(max(round(remaining_seconds), 1))} to go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,37 +1,19 @@
-"""`csctl get jobs` and `get job`."""
+"""`csctl get jobs`."""
 
-import datetime as dt
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Annotated
 
-from appliance.core.errors import UserError
-from csctl.command_line.completion import job_names
 from csctl.command_line.flags import OutputOption
 from csctl.command_line.invocation import Invocation
-from csctl.command_line.params import argument, option
-from csctl.connection.errors import FollowedJobError
+from csctl.command_line.params import option
 from csctl.labels import parse_filters
-from csctl.names import JobName, parse_job_name
 from csctl.output.documents.output_formats import OutputFormat, Table
-from csctl.output.jobs import (
-    FAILURE_COLUMNS,
-    FINAL_PHASES,
-    NAMESPACE,
-    POD_COLUMNS,
-    job_columns,
-    pods_of,
-    reason,
-)
-from csctl.output.progress import progress_line, session_columns
+from csctl.output.jobs import job_columns
 from csctl.output.table import render
-from csctl.output.times import TIME_COLUMNS, system_times
-from csctl.watching import Changes, looks
 from protos.csctl.api_pb2 import GetOptions
-from protos.csctl.resources_pb2 import Job, JobList, JobStatus
-from protos.wsc.v1.events_pb2 import ListRunSessionsRequest, RunSession
-from protos.wsc.v1.events_pb2_grpc import EventsStub
+from protos.csctl.resources_pb2 import Job, JobList
 
 AllStatesFlag = Annotated[bool, option("-a", "--all-states", help="Finished jobs too.")]
 AllNamespacesFlag = Annotated[
@@ -116,111 +98,3 @@ def list_jobs(
     invocation.show_list(shown, table=table(shown), output=output)
     if len(jobs) > len(shown):
         invocation.note(f"{len(shown)} jobs are shown; there are more, which --limit 0 shows.")
-
-
-def get_job(
-    invocation: Invocation,
-    names: Annotated[
-        list[str],
-        argument(
-            "NAME...",
-            help="Jobs: wsjob-..., or <session>/wsjob-... .",
-            complete=job_names,
-        ),
-    ],
-    watch: Annotated[
-        bool,
-        option(
-            "-w", "--watch", help="Show it again at each change, until it ends; 1 if it failed."
-        ),
-    ] = False,
-    session: Annotated[
-        int | None,
-        option(
-            "--session",
-            min=1,
-            metavar="N",
-            help="Show the readings of the N-th session that the job has run: training, then an "
-            "evaluation are two.",
-        ),
-    ] = None,
-    output: OutputOption = OutputFormat.TABLE,
-) -> None:
-    """Show a job with its pods, role by role, its times and what masks of its weights save.
-
-    Several jobs are shown one after the other.
-    """
-    if len(names) > 1:
-        if watch or session is not None:
-            raise UserError("Only one job can be shown with --watch or --session.")
-        _show_several(invocation, [parse_job_name(name) for name in names], output)
-        return
-    wanted = parse_job_name(names[0])
-    if session is not None:
-        _show_session(invocation, wanted, session, output)
-        return
-    options = GetOptions(show_pending_status=True)
-    changes = Changes()
-    with invocation.connect(wanted.session) as client:
-        for job in looks(lambda: client.get("job", Job, name=wanted.name, options=options)):
-            if changes([job]):
-                table = partial(_job_tables, job, invocation.now())
-                invocation.show(job, table=table, output=output)
-            if not watch or job.status.phase in FINAL_PHASES:
-                break
-    if watch and job.status.phase != JobStatus.SUCCEEDED:
-        raise FollowedJobError(job)
-
-
-def _show_several(invocation: Invocation, names: Sequence[JobName], output: OutputFormat) -> None:
-    options = GetOptions(show_pending_status=True)
-    jobs = []
-    for name in names:
-        with invocation.connect(name.session) as client:
-            jobs.append(client.get("job", Job, name=name.name, options=options))
-
-    def table(*, wide: bool, coloured: bool) -> str:
-        now = invocation.now()
-        return "\n\n".join(_job_tables(job, now, wide=wide, coloured=coloured) for job in jobs)
-
-    invocation.show_list(jobs, table=table, output=output)
-
-
-def _show_session(invocation: Invocation, name: JobName, number: int, output: OutputFormat) -> None:
-    with invocation.connect(name.session) as client:
-        stub = EventsStub(client.channel)
-        request = ListRunSessionsRequest(job=name.name, session=number)
-        (found,) = client.call(stub.ListRunSessions, request).sessions
-    table = partial(_session_tables, found, invocation.now())
-    invocation.show(found, table=table, output=output)
-
-
-def _session_tables(session: RunSession, now: dt.datetime, *, wide: bool, coloured: bool) -> str:
-    parts = [render(session_columns(now), [session], wide=wide, coloured=coloured)]
-    if times := tuple(system_times(session.readings)):
-        parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
-    if session.masked_weights:
-        parts.append(f"Masked weights: {session.masked_weights}")
-    return "\n\n".join(parts)
-
-
-def _job_tables(job: Job, now: dt.datetime, *, wide: bool, coloured: bool) -> str:
-    """Return the job's row, its pods, its failures and the reason for its phase."""
-    parts = [render(job_columns(now), [job], wide=wide, coloured=coloured)]
-    pods = tuple(pods_of(job))
-    if pods:
-        parts.append(render(POD_COLUMNS, pods, wide=wide, coloured=coloured))
-    if namespace := job.meta.properties.get(NAMESPACE):
-        parts.append(f"Namespace: {namespace}")
-    if progress := progress_line(job.meta.properties):
-        parts.append(progress)
-    times = tuple(system_times(job.meta.properties))
-    if times:
-        parts.append(render(TIME_COLUMNS, times, wide=wide, coloured=coloured))
-    if masked := job.meta.properties.get("masked_weights_summary"):
-        parts.append(f"Masked weights: {masked}")
-    if job.status.error_replicas:
-        parts.append(render(FAILURE_COLUMNS, job.status.error_replicas, wide=wide))
-    if reason(job):
-        parts.append(f"Reason: {reason(job)}")
-    return "\n\n".join(parts)

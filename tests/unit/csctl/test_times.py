@@ -1,7 +1,7 @@
 import re
 
+from csctl.output.run_sessions import TIME_COLUMNS, system_times
 from csctl.output.table import render
-from csctl.output.times import TIME_COLUMNS, system_times
 
 
 def test_each_system_has_a_row_in_order_and_the_last_is_for_all() -> None:

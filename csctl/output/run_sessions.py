@@ -1,10 +1,13 @@
-"""One job's simulated and wall times, system by system."""
+"""The sessions that a job has run, and its simulated and wall times, system by system."""
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from appliance.core.quantities import duration, figure, percent, rate
+from appliance.core.quantities import duration, figure, percent, progress_words, rate
+from csctl.output.age import is_set, seconds_between, short_span
 from csctl.output.table import NOT_APPLICABLE, Column
+from protos.wsc.v1.events_pb2 import RunSession
 
 _MARK = "simulated_step_seconds"
 _ALL = "all"
@@ -91,3 +94,27 @@ _READINGS = frozenset(
         "wall_seconds",
     }
 )
+
+
+def session_columns(now: dt.datetime) -> tuple[Column[RunSession], ...]:
+    """Return the columns of a job's sessions; durations count up to `now`."""
+    return (
+        Column(header="RUN-SESSION", cell=lambda each: str(each.session)),
+        Column(header="KIND", cell=lambda each: "train" if each.is_training else "evaluate"),
+        Column(header="PROGRESS", cell=_progress),
+        Column(header="STEP-TIME", cell=_step_time),
+        Column(header="DURATION", cell=lambda each: _duration(each, now)),
+    )
+
+
+def _progress(session: RunSession) -> str:
+    return progress_words(session.completed_steps, session.num_steps, None)
+
+
+def _step_time(session: RunSession) -> str:
+    return duration(session.step_seconds) if session.step_seconds else NOT_APPLICABLE
+
+
+def _duration(session: RunSession, now: dt.datetime) -> str:
+    end = session.ended.ToDatetime(tzinfo=dt.UTC) if is_set(session.ended) else now
+    return short_span(seconds_between(session.started, end))
