@@ -34,7 +34,7 @@ export function Audit(): JSX.Element {
                   <td class="numbers">{clock(entry.at)}</td>
                   <td>{entry.user || entry.uid}</td>
                   <td>{entry.door}</td>
-                  <td>{entry.action}</td>
+                  <td class="unbroken">{entry.action}</td>
                   <td class="wide">
                     {entry.kind} {entry.name} <span class="quiet small">{entry.detail}</span>
                   </td>

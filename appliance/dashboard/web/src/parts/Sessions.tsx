@@ -108,7 +108,7 @@ function Row({ session, onDone }: { session: Session; onDone: () => void }): JSX
   return (
     <tr>
       <td>
-        {name}
+        <span class="unbroken">{name}</span>
         {spec.properties?.["namespace"] && <div class="quiet small">in namespace {spec.properties["namespace"]}</div>}
       </td>
       <td class="num">{spec.num_systems ?? "no quota"}</td>
