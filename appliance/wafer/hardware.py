@@ -93,7 +93,7 @@ class Machine:
         swarmx_fan_in: Children of one node of the broadcast-reduce tree.
         swarmx_hop_seconds: Latency of one level of that tree.
         power_watts: Electrical power of one system at work.
-        host_speed: Speed of the cluster's CPU servers, 1 for those of the CS-2 cluster.
+        node_speed: Speed of the cluster's CPU servers, 1 for those of the CS-2 cluster.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Machine:
     """Assumption: RoCE switch and CPU-less reduction node, a few microseconds."""
     power_watts: float = 23e3
     """STENCIL measured 22.8 kW; the data sheet says 23 kW peak."""
-    host_speed: float = 1.0
+    node_speed: float = 1.0
     """Relative, from the ALCF's logs of one ESM-2 training on both of its clusters; see `CS3`."""
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ CS3 = Machine(
     clock_hertz=875e6,
     simd=_WSE3_SIMD,
     partial_sum_bits=16,
-    host_speed=1.5,
+    node_speed=1.5,
 )
 """WSE-3. Grid: SDK fabric 762 x 1172 less the same border as on WSE-2. Clock: 125 PFLOPS sparse is
 ten times dense, 900,000 x 8 x 2 x f = 12.5e15 gives 868 MHz; the SDK documentation says 875 MHz

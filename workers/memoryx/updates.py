@@ -85,7 +85,7 @@ class Updates:
         gathers: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {},
     ) -> None:
         self._plan, self._state, self._computed = plan, state, computed
-        self._kept, self._gathers = deferred_sums, gathers
+        self._deferred_sums, self._gathers = deferred_sums, gathers
         self._constants: Tensors = {}
         self._constants = self._run_constants()
         self._lasting = state.keys() | self._constants.keys()
@@ -122,14 +122,14 @@ class Updates:
             tensor = arrived if gather is None else gather(arrived)
             if name in self._computed:
                 self._computed[name].copy_(tensor)
-            kept = self._kept.get(name)
+            kept = self._deferred_sums.get(name)
             self._table[name] = tensor if kept is None else kept.copy_(tensor)
         self._show(self._arrival_outputs[layer_step])
 
     def depart(self, layer_step: int) -> None:
         """Forget a layer step's sums."""
         for sum_ in self._plan.layer_steps[layer_step].sums:
-            if sum_.total not in self._kept:
+            if sum_.total not in self._deferred_sums:
                 self._table.pop(sum_.total, None)
 
     def run(self, index: int) -> None:

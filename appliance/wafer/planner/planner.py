@@ -68,7 +68,7 @@ class Estimate:
         num_parameters: Trainable elements.
         tokens: Training tokens that `days` and `energy_kwh` are for.
         days: Simulated training time, without staging and checkpoints.
-        energy_kwh: Of the systems alone; MemoryX, SwarmX and hosts not included.
+        energy_kwh: Of the systems alone; MemoryX, SwarmX and CPU nodes not included.
         memoryx_bytes: Parameter store needed.
         flops: Floating-point operations of the whole training; of a described decoder as the
             scaling law counts them, else two for each multiply-add.

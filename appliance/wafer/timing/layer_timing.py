@@ -393,5 +393,5 @@ def _input_seconds(
 ) -> float:
     if not program.is_prepared_singly:
         return 0.0
-    one_worker = calibration.samples_prepared_per_second * machine.host_speed
+    one_worker = calibration.samples_prepared_per_second * machine.node_speed
     return share / (one_worker * inputs.num_workers)
