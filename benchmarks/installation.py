@@ -33,8 +33,9 @@ LIMITS = {"download": 1.3, "disk": 4.0, "seconds": 120.0}
 _PR_SET_CHILD_SUBREAPER = 36
 _UNITS = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 _DOWNLOAD = re.compile(r"^\s*Downloading \S+ \(([\d.]+) (bytes|kB|MB|GB)\)")
-_SAVED = "saved "
 _LOCAL = re.compile(r"^\s*Processing (/\S+\.whl)")
+_SAVED = "saved "
+"""How the demonstration begins the line that names a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

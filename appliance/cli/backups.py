@@ -56,25 +56,12 @@ def backup(
     """
     directory, url = _place(data_dir, database)
     now = SystemClock().now()
-    with clear_errors(), storage_errors(directory, url):
-        if file != _STANDARD_STREAM:
-            target = file.absolute()
-            manifest = make_backup(directory, url, target, has_keys=keys, now=now)
-            typer.echo(f"{target} is {_described(manifest)}, {target.stat().st_size:,} bytes.")
-            return
-        if sys.stdout.isatty():
-            raise UserError(
-                "A backup is not written to a terminal.",
-                hint="Send it to a file: appliance backup - > wsc.tar",
-            )
-        with _work_directory(directory, "backup") as work:
-            target = work / "archive"
-            manifest = make_backup(directory, url, target, has_keys=keys, now=now)
-            size = target.stat().st_size
-            with target.open("rb") as archive:
-                shutil.copyfileobj(archive, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-    typer.echo(f"Written: {_described(manifest)}, {size:,} bytes.", err=True)
+    with clear_errors(), storage_errors(directory, url), _to_write(file, directory) as target:
+        manifest = make_backup(directory, url, target, has_keys=keys, now=now)
+        size = target.stat().st_size
+    is_piped = file == _STANDARD_STREAM
+    subject = "Written:" if is_piped else f"{target} is"
+    typer.echo(f"{subject} {_described(manifest)}, {size:,} bytes.", err=is_piped)
 
 
 def restore(
@@ -96,17 +83,7 @@ def restore(
     """
     directory, url = _place(data_dir, database)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with clear_errors(), storage_errors(directory, url), _work_directory(directory, "read") as work:
-        source = file.absolute()
-        if file == _STANDARD_STREAM:
-            if sys.stdin.isatty():
-                raise UserError(
-                    "A backup is not read from a terminal.",
-                    hint="Send a file: appliance restore - < wsc.tar",
-                )
-            source = work / "standard input"
-            with source.open("xb") as archive:
-                shutil.copyfileobj(sys.stdin.buffer, archive)
+    with clear_errors(), storage_errors(directory, url), _to_read(file, directory) as source:
         manifest = restore_backup(source, directory, url, has_keys=keys, replaces=replace)
     typer.echo(f"Restored {_described(manifest)}. Start it with `appliance up`.")
     if not (keys and manifest.has_keys):
@@ -114,13 +91,45 @@ def restore(
 
 
 @contextmanager
-def _work_directory(data_dir: Path, purpose: str) -> Iterator[Path]:
-    """Yield a directory for an archive that goes through a pipe, on the disk of what is kept.
+def _to_write(file: Path, data_dir: Path) -> Iterator[Path]:
+    """Yield where a backup is to be made; one for standard output is sent once it is whole."""
+    if file != _STANDARD_STREAM:
+        yield file.absolute()
+        return
+    if sys.stdout.isatty():
+        raise UserError(
+            "A backup is not written to a terminal.",
+            hint="Send it to a file: appliance backup - > wsc.tar",
+        )
+    with _work_directory(data_dir) as work:
+        yield work / "backup"
+        with (work / "backup").open("rb") as archive:
+            shutil.copyfileobj(archive, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
-    The system's own directory for such files may be memory, as it is in the containers.
-    """
+
+@contextmanager
+def _to_read(file: Path, data_dir: Path) -> Iterator[Path]:
+    """Yield where a backup lies; one from standard input is received as a whole first."""
+    if file != _STANDARD_STREAM:
+        yield file.absolute()
+        return
+    if sys.stdin.isatty():
+        raise UserError(
+            "A backup is not read from a terminal.",
+            hint="Send a file: appliance restore - < wsc.tar",
+        )
+    with _work_directory(data_dir) as work:
+        with (work / "standard input").open("xb") as archive:
+            shutil.copyfileobj(sys.stdin.buffer, archive)
+        yield work / "standard input"
+
+
+@contextmanager
+def _work_directory(data_dir: Path) -> Iterator[Path]:
+    """Yield a directory on the disk of what is kept: in containers the system's is memory."""
     place = data_dir if data_dir.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix=f".{purpose}-", dir=place) as name:
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=place) as name:
         yield Path(name)
 
 

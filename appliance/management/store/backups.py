@@ -249,8 +249,9 @@ def _replace(source: Path, target: Path) -> None:
     descriptor = os.open(near, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
         shutil.copyfileobj(original, copy, _CHUNK_BYTES)
+        copy.flush()
+        os.fsync(copy.fileno())
     near.replace(target)
-    source.unlink()
 
 
 def _move_aside(path: Path) -> None:
