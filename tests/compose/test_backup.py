@@ -1,4 +1,4 @@
-"""Backup, restore and rollback in Compose, as docs/operations.md tells to type them.
+"""Backup, restore and rollback in Compose, as docs/deployment.md tells to type them.
 
 The tests of this directory that come after it train on what was restored.
 """
@@ -15,9 +15,9 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-BACKUP = block_of("docs/operations.md", "$ docker compose exec -T management appliance user create")
-BEFORE = block_of("docs/operations.md", "$ docker compose exec -T management appliance backup")
-BACK = block_of("docs/operations.md", "$ docker compose stop")
+BACKUP = block_of("docs/deployment.md", "$ docker compose exec -T management appliance user create")
+BEFORE = block_of("docs/deployment.md", "$ docker compose exec -T management appliance backup")
+BACK = block_of("docs/deployment.md", "$ docker compose stop")
 
 
 def users(project: Compose) -> set[str]:

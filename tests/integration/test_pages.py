@@ -31,16 +31,11 @@ def home() -> Iterator[Path]:
         yield path
 
 
-def of_one_machine(blocks: list[Block]) -> list[Block]:
-    """Return the blocks that are not for docker-compose, which tests/compose types."""
-    return [block for block in blocks if not block.first_line.startswith("$ docker compose")]
-
-
 @pytest.mark.parametrize(
     "blocks",
     [
         blocks_of("docs/administration.md", "console"),
-        of_one_machine(blocks_of("docs/operations.md", "console")),
+        blocks_of("docs/operations.md", "console"),
     ],
     ids=["administration", "operations"],
 )
