@@ -7,6 +7,7 @@ connection is asked about at every call: what was true of an address a moment ag
 user's by now, and gRPC tells connections apart by nothing else.
 """
 
+import ctypes
 import os
 import socket
 import struct
@@ -33,6 +34,12 @@ _ANSWER = struct.Struct("=BBBB48sIIIII")
 """`inet_diag_msg`: family, state, timer, retransmissions, the socket, expiry, two queues, user."""
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+_MAX_ANSWER = 4096
+_LIBC = ctypes.PyDLL(None, use_errno=True)
+for _function in (_LIBC.send, _LIBC.recv):
+    _function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+    _function.restype = ctypes.c_ssize_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +91,11 @@ def uid_of_peer(peer: Endpoint, here: Endpoint) -> int | None:
     Returns:
         None if no open socket of this machine (or of its network namespace) is that end.
     """
-    there, ours = _address(peer.host), _address(here.host)
-    if there.version != ours.version:
+    question = _question(peer.host, peer.port, here.host, here.port)
+    if question is None:
         return None
-    uid = _ask(there, peer.port, ours, here.port)
-    return _search(there, peer.port, ours, here.port) if uid is None else uid
+    uid = _ask(question)
+    return uid if uid is not None else _search(peer, here)
 
 
 def may_reach(peer: Endpoint, here: Endpoint, *, owner_uid: int) -> bool:
@@ -120,29 +127,57 @@ def _address(host: str) -> _Address:
     return address
 
 
-def _ask(there: _Address, port: int, ours: _Address, our_port: int) -> int | None:
-    """Ask the kernel for exactly this socket; None if it has none, or does not serve the question.
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What the kernel is asked about one socket.
 
-    A socket of the wide family that is connected to an IPv4 address is found by that address, and
-    answered with the mapped one.
+    Attributes:
+        family: Of the addresses.
+        message: The request.
+        wanted: How an answer about that socket begins.
+        wanted_wide: The same if it is of the wide family, connected to an IPv4 address.
     """
+
+    family: int
+    message: bytes
+    wanted: bytes
+    wanted_wide: bytes
+
+
+@lru_cache(maxsize=1024)
+def _question(host: str, port: int, our_host: str, our_port: int) -> _Question | None:
+    """Return the question about the other end; None if no connection has such ends."""
+    there, ours = _address(host), _address(our_host)
+    if there.version != ours.version:
+        return None
     family = socket.AF_INET if there.version == 4 else socket.AF_INET6
     wanted = _socket_id(there, port, ours, our_port)
     request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE) + wanted
     request += _INTERFACE_AND_COOKIE.pack(0, *_NO_COOKIE)
     length = _HEADER.size + len(request)
-    header = _HEADER.pack(length, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0)
+    return _Question(
+        family=int(family),
+        message=_HEADER.pack(length, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + request,
+        wanted=wanted,
+        wanted_wide=_socket_id(_mapped(there), port, _mapped(ours), our_port),
+    )
+
+
+def _ask(question: _Question) -> int | None:
+    """Ask the kernel for exactly one socket; None if it has none, or does not serve the question.
+
+    A socket of the wide family that is connected to an IPv4 address is found by that address, and
+    answered with the mapped one.
+    """
     try:
-        answer = _exchange(header + request)
+        answer = _exchange(question.message)
     except OSError:  # not served, or not permitted
         return None
     if _HEADER.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
         return None  # an error: there is no such socket
-    fields = _ANSWER.unpack_from(answer, _HEADER.size)
-    found_family, state, uid = fields[0], fields[1], fields[8]
-    if found_family != family:
-        wanted = _socket_id(_mapped(there), port, _mapped(ours), our_port)
-    return uid if state == _ESTABLISHED and fields[4][: len(wanted)] == wanted else None
+    found_family, state, _, _, found, _, _, _, uid, _ = _ANSWER.unpack_from(answer, _HEADER.size)
+    wanted = question.wanted if found_family == question.family else question.wanted_wide
+    return uid if state == _ESTABLISHED and found.startswith(wanted) else None
 
 
 def _socket_id(there: _Address, port: int, ours: _Address, our_port: int) -> bytes:
@@ -151,26 +186,41 @@ def _socket_id(there: _Address, port: int, ours: _Address, our_port: int) -> byt
     return _PORTS.pack(port, our_port) + addresses
 
 
-@lru_cache(maxsize=256)
 def _mapped(address: _Address) -> _Address:
     return IPv6Address(f"::ffff:{address}") if address.version == 4 else address
 
 
 class _Netlink:
-    """A socket to the kernel, which a thread keeps and which is closed with the thread."""
+    """A socket to the kernel, which a thread keeps and which is closed with the thread.
+
+    Python's own sockets release the interpreter's lock for every call, and wait for other threads
+    to have it back: milliseconds, where the kernel needs microseconds to answer. So the kernel is
+    called with the lock held. It answers before it returns from `send`, and never blocks.
+    """
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
-        self._socket.setblocking(False)  # the kernel answers before it returns from `send`
+        self._socket.setblocking(False)
+        self._answer = ctypes.create_string_buffer(_MAX_ANSWER)
 
     def __del__(self) -> None:
         if hasattr(self, "_socket"):
             self._socket.close()
 
     def exchange(self, request: bytes) -> bytes:
-        """Send a request and return its answer."""
-        self._socket.send(request)
-        return self._socket.recv(4096)
+        """Send a request and return its answer; raises `OSError`."""
+        number = self._socket.fileno()
+        _checked(_LIBC.send(number, request, len(request), 0))
+        length = _checked(_LIBC.recv(number, self._answer, _MAX_ANSWER, 0))
+        return ctypes.string_at(self._answer, length)
+
+
+def _checked(count: int) -> int:
+    """Return what a function of the C library returned, unless that says that it has failed."""
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return count
 
 
 def _exchange(request: bytes) -> bytes:
@@ -182,9 +232,10 @@ def _exchange(request: bytes) -> bytes:
     return answer
 
 
-def _search(there: _Address, port: int, ours: _Address, our_port: int) -> int | None:
+def _search(peer: Endpoint, here: Endpoint) -> int | None:
     """Find the socket in the kernel's tables, of which a mapped IPv4 address is in the second."""
-    wanted = {(_hex(there, port, wide), _hex(ours, our_port, wide)) for wide in (False, True)}
+    there, ours = _address(peer.host), _address(here.host)
+    wanted = {(_hex(there, peer.port, wide), _hex(ours, here.port, wide)) for wide in (False, True)}
     for table in _TABLES:
         try:
             lines = Path(table).read_text().splitlines()[1:]
