@@ -17,6 +17,7 @@ from appliance.cluster.known_nodes import KnownNode, PodsOnNode
 from appliance.cluster.launcher import Exit, Exits, JobStopped, PodExit, Survivor
 from appliance.cluster.node_cores import NodeCores
 from appliance.cluster.node_links import NodeLink, NodeView
+from appliance.cluster.work_dirs import write_request
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError, ConflictError
 from appliance.core.ids import JobId, PodName, Role
@@ -118,13 +119,14 @@ class AgentLauncher:
         """Return the jobs that `resume` found."""
         return self._survivors
 
-    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+    def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Start the pods of one job on their nodes, all or none."""
         job = pods[0].job
         groups: dict[str, list[PodSpec]] = {}
         for spec in pods:
             groups.setdefault(spec.node, []).append(spec)
         pods[0].work_dir.mkdir(parents=True, exist_ok=True)  # nodes look for it before they begin
+        write_request(pods[0].work_dir, request)
         with self._changed:
             known = self._jobs.get(job)
             if known is not None and all(part.is_launched for part in known.values()):

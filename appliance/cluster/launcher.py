@@ -158,8 +158,13 @@ class Launcher(Protocol):
         """Return the jobs that an earlier management launched and that were not forgotten."""
         ...
 
-    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+    def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Start the pods of one job, all or none; a job that was launched is not launched again.
+
+        Args:
+            pods: Them.
+            request: What submitted the job, written into its work directory for them; empty if none
+                of them reads it, or it is there.
 
         Returns:
             Their process ids.

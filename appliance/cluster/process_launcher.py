@@ -29,6 +29,7 @@ from appliance.cluster.launcher import (
     Survivor,
 )
 from appliance.cluster.process_tree import remove_traces
+from appliance.cluster.work_dirs import write_request
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName, Role
 from appliance.core.pods.pod_spec import PodSpec
@@ -134,10 +135,11 @@ class ProcessLauncher:
         """Return the directory for a job's sockets."""
         return self._options.runtime_root / job
 
-    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+    def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Start the pods of one job, all or none."""
         runtime_dir = pods[0].runtime_dir
         _make_passage(runtime_dir)
+        write_request(pods[0].work_dir, request)
         for spec in pods:
             spec.log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         answer = self._ask({"op": "launch", "pods": [spec.to_json() for spec in pods]})

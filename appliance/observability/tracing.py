@@ -4,7 +4,7 @@ Code that is traced knows this module alone. While tracing is off, every functio
 nothing, and OpenTelemetry is not even imported; `start_tracing` loads it.
 
 A place in a trace travels as text, the `traceparent` of W3C Trace Context: in gRPC's metadata, in
-PodSpec, and in a job's work directory, where a later management finds it.
+PodSpec, and with a job's request, where a later management finds it.
 """
 
 import importlib
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Protocol
 
 from appliance.core.errors import UserError
@@ -20,9 +19,6 @@ from appliance.core.pods.pod_spec import PodSpec
 
 HEADER = "traceparent"
 """Key of gRPC metadata and HTTP header."""
-
-_TRACE_FILE = "trace"
-"""Name, in a job's work directory, of the file with its place in a trace and that of its parent."""
 
 
 class Side(Enum):
@@ -167,22 +163,12 @@ def record(past: PastSpan) -> str:
     return "" if _backend is None else _backend.record(past)
 
 
-def begin_job(work_dir: Path) -> None:
-    """Give a job that was just submitted its place below the present span."""
-    if _backend is not None:
-        parent = _backend.here()
-        (work_dir / _TRACE_FILE).write_text(f"{_backend.promise(parent)}\n{parent}\n")
-
-
-def place_of_job(work_dir: Path) -> tuple[str, str]:
-    """Return a job's place and its parent's; both empty for a job that is not traced."""
+def begin_job() -> tuple[str, str]:
+    """Return the place of a new job below the present span, and that span's; empty while off."""
     if _backend is None:
         return "", ""
-    try:
-        own, parent = (work_dir / _TRACE_FILE).read_text().split("\n")[:2]
-    except (FileNotFoundError, NotADirectoryError):  # submitted while tracing was off
-        return "", ""
-    return own, parent
+    parent = _backend.here()
+    return _backend.promise(parent), parent
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class NoopLauncher:
         """Nothing survives, as nothing runs."""
         return {}
 
-    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+    def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Say that the pods run, and that the coordinator listens or the script has ended."""
         first = pods[0]
         if first.role is Role.DRIVER:

@@ -52,12 +52,6 @@ def by_kind(kinds=KINDS):
     return pytest.mark.parametrize("kind", kinds, ids=lambda kind: kind.__name__)
 
 
-@pytest.fixture(autouse=True)
-def traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every job is traced."""
-    monkeypatch.setattr(pod_specs, "place_of_job", lambda _: ("00-1-2-01", ""))
-
-
 def attributes_in(directory: str) -> set[str]:
     """Return every attribute that the modules of a directory read."""
     return {
@@ -110,7 +104,9 @@ def given() -> Iterator[PodOptions]:
         nodes = {f"weight-{index}": "n" for index in range(2)}
         for place in ({}, nodes):
             for pod_context in (around, mapped):
-                pods = plan_pods(job, Path("/run/j"), pod_context, place, driver=driver)
+                pods = plan_pods(
+                    job, Path("/run/j"), pod_context, place, driver=driver, trace="00-1-2-01"
+                )
                 yield from (pod.options for pod in pods)
 
 

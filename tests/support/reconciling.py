@@ -18,6 +18,7 @@ from appliance.management.jobs.job_edits import JobEdits
 from appliance.management.jobs.job_service import JobService
 from appliance.management.jobs.queue_view import QueueService
 from appliance.management.pods.coordinators import Coordinators
+from appliance.management.pods.pod_planner import PlannedPods
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reconciler import Reconciler, ReconcilerOptions
 from appliance.management.reconciler.transition_effects import Hooks
@@ -39,7 +40,7 @@ class IdleLauncher:
     def runtime_dir(self, job):
         return Path("/nonexistent") / job
 
-    def launch(self, pods):
+    def launch(self, pods, request=b""):
         self.launched.append(pods[0].job)
         pids = {spec.name: 1 for spec in pods}
         self.known[pods[0].job] = Survivor(pids=pids, exits=(), is_stopped=False)
@@ -68,13 +69,13 @@ class FarLauncher(IdleLauncher):
         self.waits_for, self.answers = waits_for, threading.Event()
         self.orders = queue.Queue()
 
-    def launch(self, pods):
+    def launch(self, pods, request=b""):
         job = pods[0].job
         self.orders.put(("launch", job))
         if job in self.waits_for:
             assert self.answers.wait(60)
             raise ClusterError(f"Job {job} was not launched: its node does not answer.")
-        return super().launch(pods)
+        return super().launch(pods, request)
 
     def stop(self, job):
         self.orders.put(("stop", job))
@@ -112,16 +113,15 @@ def reconciler_options(**changes: Any) -> ReconcilerOptions:
 
 def one_pod(job):
     """A job is its coordinator alone."""
-    return (
-        PodSpec(
-            job=job.id,
-            role=Role.COORDINATOR,
-            index=0,
-            runtime_dir=Path("/nonexistent"),
-            work_dir=Path("/nonexistent"),
-            management_address="",
-        ),
+    spec = PodSpec(
+        job=job.id,
+        role=Role.COORDINATOR,
+        index=0,
+        runtime_dir=Path("/nonexistent"),
+        work_dir=Path("/nonexistent"),
+        management_address="",
     )
+    return PlannedPods(pods=(spec,))
 
 
 class Harness:

@@ -36,7 +36,6 @@ from appliance.management.access.authorization import job_target
 from appliance.management.jobs.job_edits import JobEdit, mark_of
 from appliance.management.jobs.job_service import JobView, cancelled_by
 from appliance.management.jobs.run_sessions import with_readings
-from appliance.management.jobs.submitted_requests import request_as_json
 from appliance.wire.profiles import chrome_events, find_output_titles
 from appliance.wire.requests.submissions import check_labels, parse_priority
 
@@ -293,7 +292,7 @@ def get_configuration(
     job_id: JobPath, entry: Annotated[Entry, enter(rules.READ_CONFIGURATION)], services: Services
 ) -> dict[str, Any]:
     """Return the request by which the job was submitted."""
-    return request_as_json(services.jobs.load(JobId(job_id)))
+    return services.jobs.requests.as_json(JobId(job_id))
 
 
 def _job(view: JobView, services: Services) -> Job:

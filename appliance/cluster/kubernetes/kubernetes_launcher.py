@@ -33,6 +33,7 @@ from appliance.cluster.kubernetes.object_kinds import (
 from appliance.cluster.kubernetes.options import KubernetesOptions
 from appliance.cluster.kubernetes.workqueue import WorkQueue
 from appliance.cluster.launcher import Exits, JobStopped, PodExit, PodsWait, Survivor
+from appliance.cluster.work_dirs import write_request
 from appliance.core.clock import Clock
 from appliance.core.errors import ClusterError
 from appliance.core.ids import JobId, PodName
@@ -143,7 +144,7 @@ class KubernetesLauncher:
         """Return the jobs that an earlier management launched and that were not forgotten."""
         return self._survivors
 
-    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+    def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Write down that the pods of a job are to run, all or none.
 
         That not all of them find a node is told later, as the end of one that finds none.
@@ -152,6 +153,7 @@ class KubernetesLauncher:
         pods = [manifests.fitted(spec, self._options) for spec in pods]
         owner = self._owner_of(job)
         record = manifests.gang_record(pods, owner, self._options, has_gates=self._has_gates)
+        write_request(pods[0].work_dir, request)
         for spec in pods:
             _share_directories(spec, self._options.group_id)
         files = {name: Path(path).read_bytes() for name, path in manifests.files_of(pods).items()}

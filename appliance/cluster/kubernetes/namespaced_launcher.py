@@ -58,11 +58,11 @@ class NamespacedLauncher:
             found |= launcher.survivors()
         return found
 
-    def launch(self, pods: Sequence[PodSpec]) -> Mapping[PodName, int]:
+    def launch(self, pods: Sequence[PodSpec], request: bytes = b"") -> Mapping[PodName, int]:
         """Write down that the pods of a job are to run, all or none."""
         job = pods[0].job
         home = self._homes.setdefault(job, self._home_of(job))
-        return self._launchers[home].launch(pods)
+        return self._launchers[home].launch(pods, request)
 
     def stop(self, job: JobId) -> None:
         """End everything of a job; a `JobStopped` follows in `exits`."""

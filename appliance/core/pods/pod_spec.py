@@ -22,6 +22,9 @@ MANAGEMENT = "management"
 _NODES_KEY = "hosts"
 """How `nodes` is called in JSON: fork servers and agents that are older than management read it."""
 
+REQUEST_FILE = "request.bin"
+"""Name, in a job's work directory, of the client's serialised job request; launchers write it."""
+
 EXIT_COORDINATOR_LOST = 75
 """Exit code of a pod whose coordinator is gone; EX_TEMPFAIL of sysexits.h: the pod is well."""
 

@@ -15,6 +15,7 @@ from appliance.core.queries.job_filter import JobFilter, JobLine
 from appliance.management.changes.feed import Topic
 from appliance.management.changes.watch import Awaited, JobWatch
 from appliance.management.jobs.run_sessions import RunSessions
+from appliance.management.jobs.submitted_requests import SubmittedRequests
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
@@ -75,6 +76,7 @@ class JobService:
 
     Attributes:
         run_sessions: The sessions of execute jobs.
+        requests: The requests that submitted jobs.
 
     Args:
         state: The appliance's database.
@@ -110,6 +112,7 @@ class JobService:
         self._shared_address = shared_address
         self.namespace_of = namespace_of
         self.run_sessions = RunSessions(state, mailbox)
+        self.requests = SubmittedRequests(state)
 
     def look(
         self, question: Callable[..., _Answer], *arguments: object

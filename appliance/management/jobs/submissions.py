@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,12 +18,12 @@ from appliance.management.cluster.demands import requirements_of
 from appliance.management.cluster.session_service import SessionService
 from appliance.management.jobs.driver_service import DriverService
 from appliance.management.jobs.repeated_calls import RepeatedCalls, digest_of
-from appliance.management.pods.pod_specs import REQUEST_FILE
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.store.async_reads import ask
 from appliance.management.store.state import State
 from appliance.management.store.versions import CLIENT_BUILDS, NEWEST_CLIENT
 from appliance.observability import tracing
+from appliance.storage.queue.job_requests import JobRequest
 from appliance.wire.caller import Caller
 from appliance.wire.requests.submissions import Submission, named_workflow
 
@@ -154,9 +153,11 @@ class SubmissionService:
         if (first := self._repeats.find_first(new.request_digest, caller)) is not None:
             write_down(first.id)
             return first
-        _write_request(Path(new.work_dir), submission.request)
         self._state.workflows.ensure(new.workflow, session=new.session, user=new.user)
         record = self._state.jobs.create(new)
+        trace, parent = tracing.begin_job()
+        request = JobRequest(message=submission.request, trace=trace, trace_parent=parent)
+        self._state.requests.keep(new.id, request)
         self._warn_of_version(new.id, caller.client_version)
         self._state.leases.grant(new.id, seconds=self._options.lease_seconds)
         targets = (*self._options.notifies, *submission.notifications)
@@ -236,13 +237,3 @@ class SubmissionService:
             is_warning=True,
         )
         self._state.jobs.add_event(event)
-
-
-def _write_request(work_dir: Path, request: bytes) -> None:
-    """Write a job's request into a new directory; its logs get theirs when it is launched."""
-    work_dir.mkdir(parents=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    # It may hold addresses of notifications, which are secrets.
-    with os.fdopen(os.open(work_dir / REQUEST_FILE, flags, 0o600), "wb") as file:
-        file.write(request)
-    tracing.begin_job(work_dir)

@@ -1,15 +1,14 @@
-"""The request that submitted a job, stored in the job's work directory."""
+"""What the request that submitted a job says, for those who ask about the job."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
 from appliance.core.cluster.jobs import JobType
 from appliance.core.cluster.records import JobRecord
-from appliance.core.errors import NotFoundError
-from appliance.management.pods.pod_specs import REQUEST_FILE
+from appliance.core.ids import JobId
+from appliance.management.store.state import State
 from protos.appliance.common_config_pb2 import ClusterDetails
 from protos.cluster.cluster_pb2 import (
     CompileJobRequest,
@@ -21,17 +20,6 @@ from protos.cluster.cluster_pb2 import (
 _Request = CompileJobRequest | ExecuteJobRequest | SdkCompileJobRequest | SdkExecuteJobRequest
 
 
-def _request(job: JobRecord) -> _Request:
-    path = Path(job.work_dir) / REQUEST_FILE
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise NotFoundError(
-            f"The request of job {job.id} is not kept: {error.strerror}."
-        ) from error
-    return _REQUESTS[job.type].FromString(data)
-
-
 _REQUESTS: Mapping[JobType, type[_Request]] = {
     JobType.COMPILE: CompileJobRequest,
     JobType.EXECUTE: ExecuteJobRequest,
@@ -41,34 +29,46 @@ _REQUESTS: Mapping[JobType, type[_Request]] = {
 }
 
 
-def request_as_json(job: JobRecord) -> dict[str, Any]:
-    """Return the request by which a job was submitted, as JSON.
+class SubmittedRequests:
+    """Reads the requests that submitted jobs.
 
-    Whom it asks to be told is left out: webhooks and keys are secrets.
-
-    Raises:
-        NotFoundError: The request cannot be read.
+    Args:
+        state: Where they are kept.
     """
-    request = _request(job)
-    if isinstance(request, CompileJobRequest | ExecuteJobRequest):
-        request.ClearField("user_notifications")
-    return MessageToDict(request, preserving_proto_field_name=True)
 
+    def __init__(self, state: State) -> None:
+        self._state = state
 
-def cluster_details(job: JobRecord) -> ClusterDetails:
-    """Return the tasks that a job's request asked for, with addresses where there are any.
+    def as_json(self, job_id: JobId) -> dict[str, Any]:
+        """Return the request by which a job was submitted, as JSON.
 
-    Raises:
-        NotFoundError: The request cannot be read.
-    """
-    details = _request(job).job_mode.cluster_details
-    if job.type.is_sdk or job.type is JobType.COMPILE:
-        _name_coordinator(details)
-    for task in details.tasks:
-        if task.task_type == ClusterDetails.TaskInfo.CRD:
-            for entry in task.task_map:
-                entry.address_book.task_ip_port = job.service_address
-    return details
+        Whom it asks to be told is left out: webhooks and keys are secrets.
+
+        Raises:
+            NotFoundError: There is no such job, or no request of it is kept.
+        """
+        request = self._load(self._state.jobs.load(job_id))
+        if isinstance(request, CompileJobRequest | ExecuteJobRequest):
+            request.ClearField("user_notifications")
+        return MessageToDict(request, preserving_proto_field_name=True)
+
+    def cluster_details(self, job: JobRecord) -> ClusterDetails:
+        """Return the tasks that a job's request asked for, with addresses where there are any.
+
+        Raises:
+            NotFoundError: None is kept of the job.
+        """
+        details = self._load(job).job_mode.cluster_details
+        if job.type.is_sdk or job.type is JobType.COMPILE:
+            _name_coordinator(details)
+        for task in details.tasks:
+            if task.task_type == ClusterDetails.TaskInfo.CRD:
+                for entry in task.task_map:
+                    entry.address_book.task_ip_port = job.service_address
+        return details
+
+    def _load(self, job: JobRecord) -> _Request:
+        return _REQUESTS[job.type].FromString(self._state.requests.load(job.id).message)
 
 
 def _name_coordinator(details: ClusterDetails) -> None:

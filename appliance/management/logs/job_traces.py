@@ -5,9 +5,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
 
-from appliance.core.cluster.jobs import Phase
+from appliance.core.cluster.jobs import JobType, Phase
 from appliance.core.cluster.records import EventRecord, JobRecord
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
@@ -42,10 +41,13 @@ class JobTraces:
     def _tell(self, job_id: JobId) -> None:
         try:
             job = self._state.jobs.find(job_id)
-            own, parent = tracing.place_of_job(Path(job.work_dir)) if job else ("", "")
-            if job is None or not own:
+            if job is None or job.type is JobType.DRIVER:
                 return
-            for past in spans_of(job, self._state.jobs.events(job_id), own=own, parent=parent):
+            request = self._state.requests.load(job_id)
+            if not request.trace:  # submitted while tracing was off
+                return
+            places = {"own": request.trace, "parent": request.trace_parent}
+            for past in spans_of(job, self._state.jobs.events(job_id), **places):
                 tracing.record(past)
         except Exception:  # outermost frame of a thread: a trace is not worth a job
             logger.exception("A job was not traced", extra={"job": job_id})

@@ -15,6 +15,21 @@ from appliance.management.cluster.node_pool import NodePool
 from appliance.management.pods.coordinators import CoordinatorAddresses
 from appliance.management.pods.pod_specs import PodEnvironment, plan_pods
 from appliance.management.store.state import State
+from appliance.observability import tracing
+from appliance.storage.queue.job_requests import JobRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPods:
+    """What a launcher is to start.
+
+    Attributes:
+        pods: The pods of a job, coordinator first.
+        request: What submitted the job, for them to read; empty for a driver.
+    """
+
+    pods: tuple[PodSpec, ...]
+    request: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +52,17 @@ class PodPlanner:
     runtime_dir: Callable[[JobId], Path]
     nodes: NodePool | None
 
-    def plan(self, job: JobRecord) -> tuple[PodSpec, ...]:
-        """Return the pods of a job, coordinator first.
+    def plan(self, job: JobRecord) -> PlannedPods:
+        """Return what is to be launched for a job.
 
         Raises:
             ClusterError: A node that it needs is away.
+            NotFoundError: Its request is not kept.
         """
         facts, nodes = self.model.facts, self.nodes
         is_driver = job.type is JobType.DRIVER
-        if not is_driver:  # that has no coordinator
-            self.addresses.forget(job.id)
-        return plan_pods(
+        request = JobRequest(message=b"") if is_driver else self._request(job.id)
+        pods = plan_pods(
             job,
             self.runtime_dir(job.id),
             replace(
@@ -58,7 +73,17 @@ class PodPlanner:
             ),
             nodes.place(job, facts.description) if nodes else {},
             driver=self.state.driver_specs.take_text(job.id) if is_driver else "",
+            trace=request.trace if tracing.is_tracing() else "",
         )
+        return PlannedPods(pods=pods, request=request.message)
+
+    def _request(self, job: JobId) -> JobRequest:
+        """Return the request of a job, whose earlier run, if there was one, is over."""
+        fresh = self.state.requests.take_fresh(job)
+        if fresh is not None:
+            return fresh
+        self.addresses.forget(job)
+        return self.state.requests.load(job)
 
     def _memory_nodes(self, job: JobRecord) -> MemoryNodes:
         cluster, limit_bytes = self.model.facts.description, self.pod_environment.runs.memoryx_bytes

@@ -27,15 +27,11 @@ from appliance.core.pods.pod_options import (
     WeightPodOptions,
     WorkerPodOptions,
 )
-from appliance.core.pods.pod_spec import MANAGEMENT, PodSpec, member_name
+from appliance.core.pods.pod_spec import MANAGEMENT, REQUEST_FILE, PodSpec, member_name
 from appliance.management.access.driver_tokens import DriverTokens
 from appliance.management.access.stream_secrets import job_key
 from appliance.management.cluster.demands import main_pod_kind
 from appliance.management.options.settings_by_group import RunOptions
-from appliance.observability.tracing import place_of_job
-
-REQUEST_FILE = "request.bin"
-"""Name, in a job's work directory, of the client's serialised job request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +93,7 @@ def plan_pods(
     nodes: Mapping[str, str] = {},
     *,
     driver: str = "",
+    trace: str = "",
 ) -> tuple[PodSpec, ...]:
     """Return the pods of a job, coordinator first.
 
@@ -106,6 +103,7 @@ def plan_pods(
         pod_environment: What pods need to know of the appliance.
         nodes: Node of each pod by member name; empty if there is only one.
         driver: What a driver runs, as JSON; empty for other jobs.
+        trace: The job's place in a trace; empty for a job that is not traced.
     """
     members = [
         (role, index, nodes.get(member_name(role, index), "") if nodes else "")
@@ -114,7 +112,6 @@ def plan_pods(
     pod_nodes = _pod_nodes(job, pod_environment, nodes)
     work_dir = Path(job.work_dir)
     shares = _shares(members, pod_environment)
-    trace, _ = place_of_job(work_dir)
     common = _Common(
         job=job,
         pod_environment=pod_environment,

@@ -7,8 +7,8 @@ from appliance.cluster.launcher import Launcher
 from appliance.core.cluster.records import JobRecord
 from appliance.core.errors import ClusterError, WscError
 from appliance.core.ids import JobId
-from appliance.core.pods.pod_spec import PodSpec
 from appliance.management.pods.coordinators import Coordinators
+from appliance.management.pods.pod_planner import PlannedPods
 from appliance.management.reconciler import job_machine as machine
 from appliance.management.reconciler.live_jobs import Live, granted, pod_record
 from appliance.management.reconciler.mailbox import Mailbox
@@ -16,7 +16,7 @@ from appliance.management.reconciler.per_job_executor import PerJobExecutor
 from appliance.management.reconciler.turn import Turn
 from appliance.management.store.state import State
 
-PlanPods = Callable[[JobRecord], tuple[PodSpec, ...]]
+PlanPods = Callable[[JobRecord], PlannedPods]
 
 
 class Launching:
@@ -53,13 +53,13 @@ class Launching:
         """Launch the pods of a job that holds its grant."""
         job = live.job.id
         try:
-            specs = self._plan_pods(granted(live))
+            planned = self._plan_pods(granted(live))
             node = self._launcher.node
-            self._state.pods.create(pod_record(spec, spec.node or node) for spec in specs)
+            self._state.pods.create(pod_record(spec, spec.node or node) for spec in planned.pods)
         except (WscError, OSError) as error:
             self._tell_failure(job, error)
             return
-        self._order(job, lambda: self._launch(job, specs))
+        self._order(job, lambda: self._launch(job, planned))
 
     def stop(self, live: Live) -> None:
         """Stop the pods of a job."""
@@ -101,9 +101,9 @@ class Launching:
         else:
             self._turn.after_commit(lambda: executor.submit(job, effect))
 
-    def _launch(self, job: JobId, specs: tuple[PodSpec, ...]) -> None:
+    def _launch(self, job: JobId, planned: PlannedPods) -> None:
         try:
-            pids = dict(self._launcher.launch(specs))
+            pids = dict(self._launcher.launch(planned.pods, planned.request))
         except (ClusterError, OSError) as error:
             self._tell_failure(job, error)
             return

@@ -9,6 +9,7 @@ from appliance.storage.cluster.systems import SystemRepository
 from appliance.storage.engine.database import Database
 from appliance.storage.queue.driver_specs import DriverSpecRepository
 from appliance.storage.queue.job_pages import JobPages
+from appliance.storage.queue.job_requests import JobRequestRepository
 from appliance.storage.queue.jobs import JobRepository
 from appliance.storage.queue.leases import LeaseRepository
 from appliance.storage.queue.pods import PodRepository
@@ -26,6 +27,7 @@ class State:
     database: Database
     clock: Clock
     jobs: JobRepository
+    requests: JobRequestRepository
     driver_specs: DriverSpecRepository
     pods: PodRepository
     leases: LeaseRepository
@@ -52,6 +54,7 @@ class State:
             database=database,
             clock=clock,
             jobs=JobRepository(database, clock),
+            requests=JobRequestRepository(database),
             driver_specs=DriverSpecRepository(database),
             pods=PodRepository(database),
             leases=LeaseRepository(database, lease_clock or clock),

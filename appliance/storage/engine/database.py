@@ -35,6 +35,9 @@ job at the front of the queue changes some dozens and each move waits for the di
 _CACHE_KIB = 8192
 """Memory for pages that each connection to SQLite may use."""
 
+_STATEMENTS = 512
+"""Compiled statements that each connection to SQLite keeps: some twenty, of up to 17 sizes each."""
+
 _POOL_CONNECTIONS = 32
 """Connections kept open: one for each thread that serves calls, and some."""
 
@@ -365,7 +368,7 @@ def _create_engine(url: str) -> Engine:
     engine = create_engine(
         url,
         hide_parameters=True,  # some are secrets, and errors are logged
-        connect_args={"timeout": SQLITE_BUSY_SECONDS},
+        connect_args={"timeout": SQLITE_BUSY_SECONDS, "cached_statements": _STATEMENTS},
         pool_size=_POOL_CONNECTIONS,
         pool_use_lifo=True,  # the connection that wrote last has its pages at hand
     )

@@ -27,7 +27,10 @@ from appliance.core.errors import InternalError, WscError
 # `Any`: values of columns.
 Row = Mapping[str, Any]
 
-_SIZES = (32, 8, 4, 2, 1)
+_MANY_ROWS = 32
+_FEW_ROWS = 16
+"""Rows of one statement of SQLite: that many, or any number up to this. A statement of each size is
+compiled once, and kept by the connection."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -149,12 +152,12 @@ def _execute(connection: Connection, statement: Statement, rows: Sequence[Row]) 
 
 
 def _portions(count: int) -> Iterator[tuple[int, int]]:
-    """Yield begins and sizes of portions; few sizes, so that SQLite finds them compiled."""
+    """Yield begins and sizes of portions: few of them, since each execution is work by itself."""
     start = 0
-    for size in _SIZES:
-        while count - start >= size:
-            yield start, size
-            start += size
+    while (left := count - start) > 0:
+        size = _MANY_ROWS if left >= _MANY_ROWS else min(left, _FEW_ROWS)
+        yield start, size
+        start += size
 
 
 @cache

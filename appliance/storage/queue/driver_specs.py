@@ -1,7 +1,5 @@
 """What drivers run, as rows: written with the driver, so that neither is ever without the other."""
 
-from collections import OrderedDict
-
 from sqlalchemy import insert, select
 
 from appliance.core.cluster.drivers import DriverSpec
@@ -9,10 +7,8 @@ from appliance.core.errors import NotFoundError
 from appliance.core.ids import JobId
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.writes import Statement, Write
+from appliance.storage.queue.fresh_values import FreshValues
 from appliance.storage.schema.tables import DriverSpecRow, table_of
-
-_NUM_FRESH = 1024
-"""New drivers whose text is remembered until they are launched, most of them in the same batch."""
 
 _NEW = Statement(rank=12, clause=insert(table_of(DriverSpecRow)))
 
@@ -26,14 +22,12 @@ class DriverSpecRepository:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._fresh: OrderedDict[JobId, str] = OrderedDict()
+        self._fresh: FreshValues[str] = FreshValues()
 
     def keep(self, job: JobId, spec: DriverSpec) -> None:
         """Store what a new driver runs, in the batch that creates it; one thread does that."""
         text = spec.to_json()
-        self._fresh[job] = text
-        if len(self._fresh) > _NUM_FRESH:
-            self._fresh.popitem(last=False)
+        self._fresh.put(job, text)
         self._database.write(Write(statement=_NEW, key=job, rows=({"job": job, "spec": text},)))
 
     def load(self, job: JobId) -> DriverSpec:
@@ -42,7 +36,7 @@ class DriverSpecRepository:
 
     def take_text(self, job: JobId) -> str:
         """Return the same as JSON, for a launch: without asking the database for a new driver's."""
-        text = self._fresh.pop(job, None)
+        text = self._fresh.take(job)
         return self._load_text(job) if text is None else text
 
     def _load_text(self, job: JobId) -> str:

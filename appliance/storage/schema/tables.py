@@ -14,6 +14,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     String,
     Table,
     Text,
@@ -218,6 +219,19 @@ class DriverSpecRow(Base):
 
     job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     spec: Mapped[str] = mapped_column(Text)
+
+
+class JobRequestRow(Base):
+    """The request that submitted a job, as the client sent it; it may name secrets of whom to tell.
+
+    The job's place in a trace is kept beside it, and that of its parent; empty if it has none.
+    """
+
+    __tablename__ = "job_requests"
+
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    request: Mapped[bytes] = mapped_column(LargeBinary)
+    trace: Mapped[str] = mapped_column(Text)
 
 
 class WorkflowRow(Base):

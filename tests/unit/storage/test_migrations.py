@@ -9,10 +9,11 @@ from alembic.config import Config
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType
-from appliance.core.errors import UserError
+from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
+from appliance.storage.queue.job_requests import JobRequest
 from tests.support.clock import FakeClock
 from tests.support.management import new_job
 
@@ -46,6 +47,30 @@ def test_what_drivers_run_moves_from_their_directories_into_the_database_and_bac
     with database.reading() as rows:
         kept = rows.connection().exec_driver_sql("SELECT count(*) FROM driver_specs").scalar()
     assert kept == 1
+    database.close()
+
+
+def test_the_requests_of_jobs_move_from_their_directories_into_the_database_and_back(tmp_path):
+    database = Database.open_sqlite(tmp_path / "state.db")
+    state = State.over(database, FakeClock())
+    traced = JobRequest(message=b"\x00\xff", trace="00-1-2-01", trace_parent="00-1-1-01")
+    requests = {"wsjob-a": traced, "wsjob-b": JobRequest(message=b"b"), "wsjob-gone": traced}
+    for name, request in requests.items():
+        with database.batch():
+            state.jobs.create(new_job(name, work_dir=str(tmp_path / name)))
+            state.requests.keep(JobId(name), request)
+    migrate(database, "0018", command.downgrade)
+    file = tmp_path / "wsjob-a" / "request.bin"
+    assert file.read_bytes() == b"\x00\xff"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "wsjob-b" / "trace").exists()
+    (tmp_path / "wsjob-gone" / "request.bin").unlink()
+    database.migrate()
+    fresh = State.over(database, FakeClock())
+    assert fresh.requests.load(JobId("wsjob-a")) == traced
+    assert fresh.requests.load(JobId("wsjob-b")) == JobRequest(message=b"b")
+    with pytest.raises(NotFoundError, match="The request of job wsjob-gone is not kept"):
+        fresh.requests.load(JobId("wsjob-gone"))
     database.close()
 
 

@@ -11,7 +11,6 @@ from appliance.core.ids import JobId
 from appliance.management.changes.watch import JobWatch, wait_for_change
 from appliance.management.jobs.job_service import NO_REASONS, JobService
 from appliance.management.jobs.submissions import SubmissionService
-from appliance.management.jobs.submitted_requests import cluster_details
 from appliance.management.rpc.call_context import Context, caller_of
 from appliance.management.rpc.client.client_streams import ClientStreams, Standing
 from appliance.management.rpc.client.reported_failures import tells
@@ -123,7 +122,7 @@ class JobMethods:
         system = json.dumps({"product": version, "execmode": "SIMULATED", "components": {}})
         return pb.GetJobMetaResponse(
             job_mode=_JOB_MODES[job.type],
-            cluster_details=cluster_details(job),
+            cluster_details=self._jobs.requests.cluster_details(job),
             software_versions={"cluster-server": version, "job-operator": version},
             system_versions=dict.fromkeys(job.systems, system),
         )
