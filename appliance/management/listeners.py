@@ -74,7 +74,9 @@ async def serve_clients(
         ClusterError: The port is taken.
     """
     connections = Connections(services.clock)
-    edge = RpcEdge(threads, services.gate, services.peers, connections)
+    # Without tokens the kernel says of every stream whose it is.
+    told = connections if services.options.trust.needs_token else None
+    edge = RpcEdge(threads, services.gate, services.peers, told)
     server = grpc.aio.server(interceptors=[edge], options=CLIENT_OPTIONS)
     _add_client_services(server, services, presence, connections)
     listen_at, is_behind = services.options.listen, services.has_tls

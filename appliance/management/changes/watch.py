@@ -123,12 +123,12 @@ class JobWatch:
 
 
 async def wait_for_change(changed: asyncio.Event, timeout_seconds: float) -> None:
-    """Wait until the event is set, or the time is over."""
+    """Wait until the event is set; the end of the time sets it, too."""
+    timer = asyncio.get_running_loop().call_later(timeout_seconds, changed.set)
     try:
-        async with asyncio.timeout(timeout_seconds):
-            await changed.wait()
-    except TimeoutError:
-        return
+        await changed.wait()
+    finally:
+        timer.cancel()
 
 
 def _give(answers: Sequence[Answer]) -> None:

@@ -73,6 +73,20 @@ class Proof:
         self._loop.call_soon_threadsafe(self._changed.set)
 
 
+class OwnProof:
+    """What is known of a stream whose own call has proved whose it is.
+
+    Attributes:
+        proved: The user.
+        likely: The same.
+    """
+
+    __slots__ = ("likely", "proved")
+
+    def __init__(self, principal: Principal) -> None:
+        self.proved = self.likely = principal
+
+
 class Connections:
     """All connections of clients that have proved themselves of late, or have streams open.
 

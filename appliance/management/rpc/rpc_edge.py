@@ -117,7 +117,7 @@ class RpcEdge(grpc.aio.ServerInterceptor):
         executor: Threads for plain handlers, and for the gate, which may wait for the database.
         gate: Says who may call what; None lets every call pass.
         peers: Say whose connections are.
-        connections: Are told who has proved themselves on which.
+        connections: Are told who has proved themselves on which; None where no stream asks.
     """
 
     def __init__(

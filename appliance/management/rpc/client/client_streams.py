@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 from enum import Enum
 
@@ -25,7 +25,7 @@ from appliance.management.cluster.inventory import Inventory
 from appliance.management.jobs.job_service import Ingress, JobService
 from appliance.management.rpc.access_edge import lease_target
 from appliance.management.rpc.client.heartbeats import HeartbeatStreams
-from appliance.management.rpc.connections import Connections, Proof
+from appliance.management.rpc.connections import Connections, OwnProof, Proof
 from appliance.management.store.state import State
 from protos.cluster.cluster_pb2 import HeartbeatRequest, HeartbeatResponse
 
@@ -153,14 +153,10 @@ class ClientStreams:
             How far it is, as much as may be told, and how sure it is who is told.
         """
         last: Ingress | None = None
-        with (
-            self._watch.follow(job) as changed,
-            self._connections.stream(peer, changed) as proof,
-        ):
-            asked = asking_principal()
+        with self._watch.follow(job) as changed, self._identified(peer, changed) as proof:
             while last is None or not last.is_final:
                 changed.clear()
-                ingress, seen = await self._jobs.look(self._ingress, job, asked, proof)
+                ingress, seen = await self._jobs.look(self._ingress, job, proof)
                 if ingress != last:
                     yield ingress, seen
                 last = ingress
@@ -171,11 +167,10 @@ class ClientStreams:
         self, requests: AsyncIterator[HeartbeatRequest], peer: str
     ) -> AsyncGenerator[HeartbeatResponse]:
         """Renew a lease at each beat and send the state of its job."""
-        asked = asking_principal()
-        with self._connections.stream(peer, asyncio.Event()) as proof:
+        with self._identified(peer, asyncio.Event()) as proof:
 
             def answer(beat: HeartbeatRequest) -> HeartbeatResponse:
-                return self._beat(beat, asked or proof.proved, proof.likely)
+                return self._beat(beat, proof.proved, proof.likely)
 
             async with aclosing(self._heartbeats.serve(requests, peer, answer)) as responses:
                 async for response in responses:
@@ -186,11 +181,18 @@ class ClientStreams:
         principal = asking_principal()
         return self._beat(beat, principal, principal)
 
-    def _ingress(
-        self, job: JobId, asked: Principal | None, proof: Proof
-    ) -> tuple[Ingress, Standing]:
+    def _identified(
+        self, peer: str, changed: asyncio.Event
+    ) -> AbstractContextManager[Proof | OwnProof]:
+        """Return what is known of a stream's caller: for sure where it was identified itself."""
+        asked = asking_principal()
+        if asked is not None:
+            return nullcontext(OwnProof(asked))
+        return self._connections.stream(peer, changed)
+
+    def _ingress(self, job: JobId, proof: Proof | OwnProof) -> tuple[Ingress, Standing]:
         target = job_target(self._jobs.load(job))
-        seen = standing(asked or proof.proved, proof.likely, target)
+        seen = standing(proof.proved, proof.likely, target)
         return told(self._jobs.ingress(job), seen), seen
 
     def _beat(
