@@ -2,8 +2,8 @@
 
 There is a limit for each log, and an age, a size and a number for the directories of all jobs that
 have ended. Logs of jobs that have not ended lose only their beginnings. When a job loses its logs,
-an event of the job says so, and its whole work directory is removed with them. The directory of a
-job that ended without having been started holds nothing but its request, and is removed soon.
+an event of the job says so, and its whole work directory is removed with them. A directory without
+logs, such as one of a job that could not be started, is removed soon.
 """
 
 import errno
@@ -30,7 +30,7 @@ _KEPT_SHARE = 0.5
 """What is left of a log that has reached its limit, so that it is not cut at each look."""
 _DAY_SECONDS = 86_400.0
 _REQUEST_SECONDS = 3600.0
-"""How long the directory of a job stays that ended without having been started."""
+"""How long the directory of a job stays that has ended and has no logs."""
 _GIB = 1 << 30
 
 

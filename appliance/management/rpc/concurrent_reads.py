@@ -7,7 +7,6 @@ with its sender, by HTTP/2's flow control. For use within one event loop.
 
 import asyncio
 from collections import deque
-from types import TracebackType
 
 NUM_PLACES = 32
 """For the messages of one caller."""
@@ -25,16 +24,16 @@ class ReadingPlaces:
         self._num_taken: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
-    def of(self, caller: str) -> "ReadingPlace":
-        """Return a place for a message of a caller, to be taken with `async with`."""
-        return ReadingPlace(self, caller)
-
-    async def take(self, caller: str) -> None:
-        """Wait for a place."""
+    def take(self, caller: str) -> bool:
+        """Take a place for a message of a caller, if there is one; it is given back at the end."""
         taken = self._num_taken.get(caller, 0)
-        if taken < self._num_places:
-            self._num_taken[caller] = taken + 1
-            return
+        if taken >= self._num_places:
+            return False
+        self._num_taken[caller] = taken + 1
+        return True
+
+    async def wait(self, caller: str) -> None:
+        """Wait for a place, and take it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(caller, deque())
         waiting.append(turn)
@@ -57,28 +56,3 @@ class ReadingPlaces:
         self._num_taken[caller] -= 1
         if not self._num_taken[caller]:
             del self._num_taken[caller]
-
-
-class ReadingPlace:
-    """A place of a caller's.
-
-    Args:
-        places: Where it is one of.
-        caller: Whose.
-    """
-
-    __slots__ = ("_caller", "_places")
-
-    def __init__(self, places: ReadingPlaces, caller: str) -> None:
-        self._places, self._caller = places, caller
-
-    async def __aenter__(self) -> None:
-        await self._places.take(self._caller)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._places.give_back(self._caller)
