@@ -7,7 +7,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from appliance.core.errors import InternalError, StaleWriterError, UserError
 from appliance.storage.engine.batches import Batch, OnFailure, OpenStep
 from appliance.storage.engine.integrity import cannot_write, check_file, in_sentences
+from appliance.storage.engine.revisions import revisions
 from appliance.storage.engine.writes import Write
 from appliance.storage.schema.tables import WriterRow
 
@@ -145,9 +145,7 @@ class Database:
         Raises:
             UserError: It is of a newer version of the appliance.
         """
-        scripts = resources.files("appliance.storage") / "migrations"
-        config = Config()
-        config.set_main_option("script_location", str(scripts))
+        config = revisions()
         with self._engine.begin() as connection:
             config.attributes["connection"] = connection
             _check_revision(connection, config)

@@ -11,18 +11,17 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from alembic import command
-from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, Table, create_engine, inspect, select, text
 
 from appliance.core.errors import ConflictError, UserError
 from appliance.storage.engine.database import Database
 from appliance.storage.engine.integrity import damaged, find_damage
+from appliance.storage.engine.revisions import revisions
 from appliance.storage.schema import access_tables, notification_tables
 from appliance.storage.schema.tables import Base
 
@@ -186,7 +185,7 @@ def check_revision(revision: str) -> None:
     Raises:
         UserError: It is of a newer version.
     """
-    known = {each.revision for each in ScriptDirectory.from_config(_config()).walk_revisions()}
+    known = {each.revision for each in ScriptDirectory.from_config(revisions()).walk_revisions()}
     if revision not in known:
         raise UserError(
             f"The backup is of revision {revision!r}; this version knows up to {max(known)}.",
@@ -269,17 +268,9 @@ def _clear(connection: Connection, *, replaces: bool) -> None:
 
 
 def _upgrade(connection: Connection, revision: str) -> None:
-    config = _config()
+    config = revisions()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option(
-        "script_location", str(resources.files("appliance.storage") / "migrations")
-    )
-    return config
 
 
 # `Any`: psycopg's cursor, whose types SQLAlchemy does not know.

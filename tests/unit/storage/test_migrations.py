@@ -5,7 +5,6 @@ from contextlib import closing
 
 import pytest
 from alembic import command
-from alembic.config import Config
 
 from appliance.core.cluster.drivers import DriverSpec
 from appliance.core.cluster.jobs import JobType
@@ -13,6 +12,7 @@ from appliance.core.errors import NotFoundError, UserError
 from appliance.core.ids import JobId
 from appliance.management.store.state import State
 from appliance.storage.engine.database import Database
+from appliance.storage.engine.revisions import revisions
 from appliance.storage.queue.job_requests import JobRequest
 from tests.support.clock import FakeClock
 from tests.support.management import new_job
@@ -21,8 +21,7 @@ SPEC = DriverSpec(argv=("train", "--x"), work_dir="/home/ada", environment={"A":
 
 
 def migrate(database, revision, go):
-    config = Config()
-    config.set_main_option("script_location", "appliance:storage/migrations")
+    config = revisions()
     with database.engine.begin() as connection:
         config.attributes["connection"] = connection
         go(config, revision)

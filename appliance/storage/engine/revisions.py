@@ -1,0 +1,14 @@
+"""Where Alembic finds the revisions of the schema."""
+
+from importlib import resources
+
+from alembic.config import Config
+
+
+def revisions() -> Config:
+    """Return Alembic's configuration: revisions are grouped in folders, by number."""
+    config = Config()
+    scripts = resources.files("appliance.storage") / "migrations"
+    config.set_main_option("script_location", str(scripts))
+    config.set_main_option("recursive_version_locations", "true")
+    return config
