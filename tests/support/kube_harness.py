@@ -24,6 +24,7 @@ from appliance.management.jobs.job_service import JobService
 from appliance.management.kubernetes.namespaced_jobs import NamespacedJobs
 from appliance.management.kubernetes.wscsystems import WscSystems
 from appliance.management.kubernetes.wsjobs import JobServices
+from appliance.management.pods.pod_planner import PlannedPods
 from appliance.management.reconciler.mailbox import Mailbox
 from appliance.management.reconciler.reconciler import Reconciler
 from appliance.management.reconciler.transition_effects import Hooks
@@ -120,7 +121,7 @@ class KubeHarness:
             if job.type is JobType.DRIVER
             else [(Role.COORDINATOR, 0), (Role.CHIEF, 0)]
         )
-        return tuple(
+        pods = tuple(
             PodSpec(
                 job=job.id,
                 role=role,
@@ -132,6 +133,7 @@ class KubeHarness:
             )
             for role, index in members
         )
+        return PlannedPods(pods=pods)
 
 
 @contextlib.contextmanager
