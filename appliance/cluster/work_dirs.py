@@ -7,7 +7,9 @@ from appliance.core.pods.pod_spec import REQUEST_FILE
 
 
 def write_request(work_dir: Path, request: bytes) -> None:
-    """Write the request that submitted a job where its pods read it.
+    """Write the request that submitted a job where its pods read it, unless it is there.
+
+    A management that starts anew launches again what may run already, and pods may be reading.
 
     Args:
         work_dir: The job's work directory; made if it is not there.
@@ -16,10 +18,13 @@ def write_request(work_dir: Path, request: bytes) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    if not request:
+    path = work_dir / REQUEST_FILE
+    if not request or path.exists():
         return
     work_dir.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC  # a job that runs again has one from before
+    partial = path.with_suffix(".new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     # It may hold addresses of notifications, which are secrets.
-    with os.fdopen(os.open(work_dir / REQUEST_FILE, flags, 0o600), "wb") as file:
+    with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
         file.write(request)
+    partial.replace(path)

@@ -29,7 +29,7 @@ _SWEEP_EVERY = 30
 _KEPT_SHARE = 0.5
 """What is left of a log that has reached its limit, so that it is not cut at each look."""
 _DAY_SECONDS = 86_400.0
-_REQUEST_SECONDS = 3600.0
+_EMPTY_SECONDS = 3600.0
 """How long the directory of a job stays that has ended and has no logs."""
 _GIB = 1 << 30
 
@@ -215,7 +215,7 @@ def expendable(
     kept = []
     for logs in found:
         age = now - logs.written_at
-        if not logs.files and age > _REQUEST_SECONDS:
+        if not logs.files and age > _EMPTY_SECONDS:
             yield logs, "the job ended without having been started"
         elif limits.age_seconds and age > limits.age_seconds:
             yield logs, f"they were older than {limits.age_seconds / _DAY_SECONDS:g} day(s)"

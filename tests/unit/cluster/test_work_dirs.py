@@ -3,12 +3,23 @@
 from appliance.cluster.work_dirs import write_request
 
 
-def test_the_request_is_written_for_the_owner_alone_and_again_when_the_job_runs_again(tmp_path):
-    file = tmp_path / "jobs" / "wsjob-a" / "request.bin"
-    write_request(file.parent, b"a longer request")
-    assert file.stat().st_mode & 0o777 == 0o600
+def test_the_request_is_written_whatever_an_earlier_attempt_has_left(tmp_path):
+    directory = tmp_path / "jobs" / "wsjob-a"
+    directory.mkdir(parents=True)
+    (directory / "request.new").write_bytes(b"half of a longer request")
+    write_request(directory, b"request")
+    (file,) = directory.iterdir()
+    assert (file.name, file.read_bytes()) == ("request.bin", b"request")
+
+
+def test_a_job_that_is_launched_again_keeps_the_file_that_its_pods_may_be_reading(tmp_path):
+    write_request(tmp_path / "wsjob-a", b"request")
+    file = tmp_path / "wsjob-a" / "request.bin"
+    before = file.stat()
+    assert before.st_mode & 0o777 == 0o600
     write_request(file.parent, b"request")
-    assert file.read_bytes() == b"request"
+    after = file.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_for_a_job_without_a_request_nothing_is_made(tmp_path):
