@@ -31,6 +31,7 @@ from appliance.management.server import Management, RestPlace, running_managemen
 from appliance.management.store.databases import await_database
 from appliance.management.store.disk import storage_errors
 from appliance.management.store.instance import Instance, InstanceState
+from appliance.management.store.own_process import run_event_loop
 from appliance.management.store.persistent_ports import Ports, await_free
 from appliance.observability.logging import configure_logging
 from appliance.settings import read_settings
@@ -54,7 +55,7 @@ def serve(
     configure_logging(as_json=True, level=read_settings().log_level, stream=sys.stderr)
     text = os.pread(options, os.fstat(options).st_size, 0).decode()
     told = from_json(ManagementOptions, text)
-    asyncio.run(serve_appliance(told, program_of(context), ready_descriptor))
+    run_event_loop(serve_appliance(told, program_of(context), ready_descriptor))
 
 
 async def serve_appliance(

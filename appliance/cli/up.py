@@ -1,6 +1,5 @@
 """`appliance up`: start the appliance, in the background or as this process."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -67,10 +66,12 @@ def up(
         if not foreground:
             print_state(_start_in_background(options, program))
             return
-    from appliance.cli.serving import serve_appliance  # noqa: PLC0415 - takes seconds to import
+    # They take seconds to import.
+    from appliance.cli.serving import serve_appliance  # noqa: PLC0415
+    from appliance.management.store.own_process import run_event_loop  # noqa: PLC0415
 
     configure_logging(as_json=False, level=settings.log_level, stream=sys.stderr)
-    asyncio.run(serve_appliance(options, program, ready_descriptor=None))
+    run_event_loop(serve_appliance(options, program, ready_descriptor=None))
 
 
 def _check_device(options: ManagementOptions) -> None:

@@ -24,6 +24,7 @@ from appliance.management.options.settings_by_group import ListenOptions, QueueO
 from appliance.management.pod_side import PodSide
 from appliance.management.pods.coordinators import Coordinators
 from appliance.management.server import RestPlace, running_management
+from appliance.management.store.own_process import run_event_loop
 from appliance.observability import metrics
 from appliance.observability.logging import configure_logging
 
@@ -127,4 +128,4 @@ def _cycles() -> tuple[int, float]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2])))
+    run_event_loop(serve(Path(sys.argv[1]), int(sys.argv[2])))

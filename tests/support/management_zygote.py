@@ -21,6 +21,7 @@ from appliance.core.ids import Role
 from appliance.management.options.combined_settings import ManagementOptions
 from appliance.management.pod_side import open_pod_side
 from appliance.management.server import RestPlace, running_management
+from appliance.management.store.own_process import run_event_loop
 from tests.support.zygote import fork_by_order
 
 
@@ -39,7 +40,7 @@ def be_management(options: ManagementOptions) -> NoReturn:
     prctl = ctypes.CDLL(None).prctl
     prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with the zygote
     try:
-        asyncio.run(serve(options))
+        run_event_loop(serve(options))
     finally:
         traceback.print_exc()
         os.write(1, b"failed\n")

@@ -3,10 +3,23 @@
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import NoReturn
 
+import uvloop
+
 _COLLECTOR_THRESHOLDS = (50_000, 20, 20)
+_SWITCH_SECONDS = 0.02
+
+
+def run_event_loop(main: Coroutine[None, None, None]) -> None:
+    """Run management in an event loop of its own; see docs/decisions/0122.
+
+    The event loop and the reconciler share Python's lock. Each lets it go at every system call, so
+    Python takes it away less often than it does by default: after 20 ms instead of 5.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    uvloop.run(main)
 
 
 def end_at_once() -> NoReturn:
