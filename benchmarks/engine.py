@@ -7,7 +7,7 @@ Prints a table for each model shape and one line for each bar, `name value bar o
 if a bar is missed or could not be measured. With `--profile` it shows instead, as Markdown, where
 every millisecond of a step goes in each of our pods.
 
-Everyone trains the same GPT on the same batches with AdamW; parties stay resident and take turns
+Everyone trains the same model on the same batches with AdamW; parties stay resident and take turns
 (benchmarks/engine_parties/comparison.py). What is measured of ours is in
 benchmarks/engine_parties/engine_party.py.
 """
@@ -34,17 +34,22 @@ from benchmarks.engine_parties.party import Party
 from benchmarks.engine_parties.step_profile import ProfiledParty, overhead, profile, rows
 from benchmarks.engine_parties.torch_party import TorchParty
 from benchmarks.programs.capture import initial_state, plan_batch, program_text
-from benchmarks.programs.gpt import Gpt, GptShape, batches
+from benchmarks.programs.cnn import CnnShape
+from benchmarks.programs.encoder import EncoderShape
+from benchmarks.programs.gpt import GptShape
+from benchmarks.programs.models import Shape, batches, build, unit
 
-SHAPES = {
+SHAPES: dict[str, Shape] = {
     "d512": GptShape(width=512, depth=8, heads=8, batch_size=4, seq_len=128),
     "d768": GptShape(width=768, depth=12, heads=12, batch_size=4, seq_len=128),
     "d1024": GptShape(width=1024, depth=12, heads=16, batch_size=4, seq_len=512),
     "d512-128": GptShape(width=512, depth=8, heads=8, batch_size=2, seq_len=64),
     "d768-128": GptShape(width=768, depth=12, heads=12, batch_size=2, seq_len=64),
+    "encoder": EncoderShape(width=512, depth=8, heads=8, batch_size=4, seq_len=128),
+    "cnn": CnnShape(width=64, stages=3, depth=2, batch_size=16, image_size=32),
 }
-"""The third has 2,048 tokens a step. The last two have 128, in two samples, since two systems share
-the batch."""
+"""The third has 2,048 tokens a step. The two after it have 128, in two samples, since two systems
+share the batch."""
 
 NUM_BATCHES = 8
 _MOST_OVERHEAD = 0.05
@@ -86,13 +91,13 @@ class Table:
         directory: Where logs and sockets go.
     """
 
-    def __init__(self, name: str, shape: GptShape, directory: Path) -> None:
+    def __init__(self, name: str, shape: Shape, directory: Path) -> None:
         self.name, self.shape, self._directory = name, shape, directory
-        self.comparison = Comparison(tokens_a_step(shape))
+        self.comparison = Comparison(shape.units_a_step, unit(shape))
         self._text = program_text(shape)
         self._plan = self._compiled(Precision.F32)
         torch.manual_seed(0)
-        self._state = initial_state(self._plan, Gpt(shape))
+        self._state = initial_state(self._plan, build(shape))
         values = {tensor.input_name: tensor.value for tensor in self._plan.inputs}
         self._batches = [
             {values[name]: value for name, value in plan_batch(self._plan, batch).items()}
@@ -127,6 +132,7 @@ class Table:
 
     def client(self, name: str, *, num_systems: int) -> Party:
         """Return the real client with its script; no systems stand for its CPU backend."""
+        assert isinstance(self.shape, GptShape)
         return ClientParty(
             name, shape=self.shape, num_systems=num_systems, directory=self._directory / name
         )
@@ -299,30 +305,36 @@ DEMANDS = (
 
 _GROUP_OF_LARGE_STEPS = "compilers"
 """With 2,048 tokens a step a party takes 4 to 6 GB: in 24 GB there is room for three, not five."""
+_GROUPS_OF_OTHER_MODELS = frozenset({"ours", "compilers"})
+"""What the models other than GPT are compared with."""
 
 
-def demands(shape: GptShape, group: str) -> Iterator[tuple[str, str, float]]:
+def groups_of(shape: Shape, groups: Sequence[str]) -> list[str]:
+    """Return those of some groups whose parties can train a model."""
+    is_gpt = isinstance(shape, GptShape)
+    return [group for group in groups if is_gpt or group in _GROUPS_OF_OTHER_MODELS]
+
+
+def demands(shape: Shape, group: str) -> Iterator[tuple[str, str, float]]:
     """Yield ours, the other and the least ratio of what a group is held to at a shape."""
-    if tokens_a_step(shape) > 512 and group != _GROUP_OF_LARGE_STEPS:
+    is_gpt, size = isinstance(shape, GptShape), shape.units_a_step
+    if is_gpt and size > 512 and group != _GROUP_OF_LARGE_STEPS:
+        return
+    if not groups_of(shape, [group]):
         return
     for demand_group, ours, other, least, least_at_128 in DEMANDS:
-        demanded = least if tokens_a_step(shape) >= 512 else least_at_128
+        demanded = least_at_128 if is_gpt and size < 512 else least
         if demand_group == group and demanded is not None:
             yield ours, other, demanded
 
 
-def tokens_a_step(shape: GptShape) -> int:
-    """Return how many tokens a step trains on."""
-    return shape.batch_size * shape.seq_len
-
-
 def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator[Bar]:
     """Run the groups of one shape, print their tables, and yield the bars."""
-    tokens = tokens_a_step(table.shape)
-    num_steps = 4 if tokens >= 512 else 12
+    is_small = isinstance(table.shape, GptShape) and table.shape.units_a_step < 512
+    num_steps = 12 if is_small else 4
     for group in groups:
         print(f"\n{table.name} {table.shape.name}: {group}", flush=True)
-        comparison = Comparison(tokens)
+        comparison = Comparison(table.shape.units_a_step, unit(table.shape))
         parties = GROUPS[group](table)
         comparison.add_rounds(parties, num_rounds=num_rounds, num_steps=num_steps)
         for row in comparison.rows(parties[0].name):
@@ -362,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.profile:
                 is_met = show_profile(name, directory, options) and is_met
                 continue
-            for number, group in enumerate(options.group):
+            for number, group in enumerate(groups_of(SHAPES[name], options.group)):
                 place = directory / str(number)
                 place.mkdir()
                 table = Table(name, SHAPES[name], place)

@@ -26,14 +26,15 @@ class Comparison:
     """The blocks of several parties that took turns.
 
     Args:
-        tokens_per_step: For rates.
+        units_a_step: For rates.
+        unit: What they count, such as `tokens`.
     """
 
-    def __init__(self, tokens_per_step: int) -> None:
+    def __init__(self, units_a_step: int, unit: str = "tokens") -> None:
         self.blocks: dict[str, list[Block]] = {}
         self.shared: dict[str, int] = {}
         self.missing: dict[str, str] = {}
-        self._tokens_per_step = tokens_per_step
+        self._units_a_step, self._unit = units_a_step, unit
 
     def add_rounds(
         self,
@@ -82,14 +83,14 @@ class Comparison:
     def rows(self, reference: str) -> Iterator[str]:
         """Yield a table: a header, and a line for each party."""
         yield (
-            f"{'party':<16} {'tokens/s':>9} {'ratio':>6} {'cpu ms':>8} {'cpu ratio':>9} "
+            f"{'party':<16} {self._unit + '/s':>9} {'ratio':>6} {'cpu ms':>8} {'cpu ratio':>9} "
             f"{'anon MB':>8} {'shared MB':>9} {'spread':>7} {'foreign':>7} {'loss':>8}"
         )
         for name, blocks in self.blocks.items():
             walls = [block.wall_seconds for block in blocks]
             spread = (max(walls) - min(walls)) / statistics.median(walls)
             yield (
-                f"{name:<16} {self._tokens_per_step / statistics.median(walls):>9.1f} "
+                f"{name:<16} {self._units_a_step / statistics.median(walls):>9.1f} "
                 f"{self.ratio(name, reference):>6.3f} "
                 f"{1e3 * statistics.median(b.cpu_seconds for b in blocks):>8.1f} "
                 f"{self.cpu_ratio(name, reference):>9.3f} "

@@ -25,7 +25,7 @@ from appliance.streams.shared_memory import connect_ring
 from appliance.streams.slot_layout import SlotLayout
 from benchmarks.engine_parties.party import memory_needed, with_children
 from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
-from benchmarks.programs.gpt import GptShape
+from benchmarks.programs.models import Shape
 from tests.support.engine import Engine
 from tests.support.pod_processes import Job
 
@@ -147,7 +147,7 @@ class EngineParty:
         self,
         name: str,
         *,
-        shape: GptShape,
+        shape: Shape,
         plan: Plan,
         state: Mapping[str, NDArray[Any]],
         batches: list[Batch],

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import psutil
 
-from benchmarks.programs.gpt import GptShape
+from benchmarks.programs.models import Shape
 
 _SAMPLE_SECONDS = 0.05
 _FLOAT_BYTES = 4
@@ -22,8 +22,6 @@ _LIBRARY_BYTES = 300 << 20
 """Of a process that has imported torch."""
 _STATE_VALUES = 4
 """Of each parameter: weight, gradient, and AdamW's two moments."""
-_LOGITS = 3
-"""Copies of the logits that the loss and its gradient hold."""
 
 
 class Party(Protocol):
@@ -54,23 +52,16 @@ class Party(Protocol):
         ...
 
 
-def memory_needed(shape: GptShape, *, num_processes: int, num_replicas: int) -> int:
+def memory_needed(shape: Shape, *, num_processes: int, num_replicas: int) -> int:
     """Estimate the bytes that a party takes; within a third of what was measured.
-
-    Source: V. Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
-    2022, equation 2, arXiv:2205.05198, for the activations; in float32 here.
 
     Args:
         shape: What is trained.
         num_processes: Processes, each with its libraries.
         num_replicas: Processes that hold all of the state.
     """
-    tokens, width = shape.batch_size * shape.seq_len, shape.width
-    parameters = 12 * shape.depth * width**2 + shape.vocab_size * width
-    by_token = 2 * width * (34 + 5 * shape.heads * shape.seq_len / width)
-    activations = tokens * (shape.depth * by_token + _LOGITS * _FLOAT_BYTES * shape.vocab_size)
-    state = _STATE_VALUES * _FLOAT_BYTES * parameters
-    return int(num_processes * _LIBRARY_BYTES + num_replicas * state + activations)
+    state = _STATE_VALUES * _FLOAT_BYTES * shape.num_parameters
+    return num_processes * _LIBRARY_BYTES + num_replicas * state + shape.activation_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

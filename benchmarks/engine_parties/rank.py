@@ -16,6 +16,7 @@ It runs in our environment and in the baselines' own, so nothing of the applianc
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT / "benchmarks" / "programs")
 
 import torch  # noqa: E402
-from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY, Gpt, GptShape, batches  # noqa: E402
+from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
 
@@ -57,12 +58,12 @@ def fused_step(model: torch.nn.Module, forward: Callable[..., torch.Tensor] | No
     return step
 
 
-def plain(model: Gpt, local_batch: int) -> Step:
+def plain(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of eager PyTorch in one process."""
     return fused_step(model)
 
 
-def compiled(model: Gpt, local_batch: int) -> Step:
+def compiled(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of PyTorch's compiler in one process."""
     return fused_step(torch.compile(model))
 
@@ -78,17 +79,17 @@ def in_bfloat16(model: torch.nn.Module) -> Step:
     return fused_step(model, forward)
 
 
-def autocast(model: Gpt, local_batch: int) -> Step:
+def autocast(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of eager PyTorch in bfloat16 autocast."""
     return in_bfloat16(model)
 
 
-def compiled_autocast(model: Gpt, local_batch: int) -> Step:
+def compiled_autocast(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of PyTorch's compiler in bfloat16 autocast."""
     return in_bfloat16(torch.compile(model))
 
 
-def cuda(model: Gpt, local_batch: int) -> Step:
+def cuda(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of eager PyTorch in full float32 on the first CUDA device."""
     torch.backends.cuda.matmul.allow_tf32 = False
     step = fused_step(model.cuda())
@@ -99,14 +100,14 @@ def cuda(model: Gpt, local_batch: int) -> Step:
     return on_device
 
 
-def ddp(model: Gpt, local_batch: int) -> Step:
+def ddp(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of distributed data parallelism over gloo."""
     torch.distributed.init_process_group("gloo")
     wrapped = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     return fused_step(wrapped)
 
 
-def fsdp2(model: Gpt, local_batch: int) -> Step:
+def fsdp2(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of fully sharded data parallelism, one group for each block."""
     torch.distributed.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
@@ -116,7 +117,7 @@ def fsdp2(model: Gpt, local_batch: int) -> Step:
     return fused_step(model)
 
 
-def zero3(model: Gpt, local_batch: int) -> Step:
+def zero3(model: torch.nn.Module, local_batch: int) -> Step:
     """Return the step of DeepSpeed's third stage with everything offloaded to the CPU."""
     import deepspeed  # noqa: PLC0415 - in the baselines' own environment only
 
@@ -144,7 +145,7 @@ def zero3(model: Gpt, local_batch: int) -> Step:
     return step
 
 
-KINDS: dict[str, Callable[[Gpt, int], Step]] = {
+KINDS: dict[str, Callable[[torch.nn.Module, int], Step]] = {
     "plain": plain,
     "compiled": compiled,
     "autocast": autocast,
@@ -156,13 +157,16 @@ KINDS: dict[str, Callable[[Gpt, int], Step]] = {
 }
 
 
-def local_batches(shape: GptShape, rank: int, size: int) -> list[dict[str, torch.Tensor]]:
+def local_batches(
+    batches: list[dict[str, torch.Tensor]], rank: int, size: int
+) -> list[dict[str, torch.Tensor]]:
     """Return this rank's share of each batch."""
-    share = slice(rank * shape.batch_size // size, (rank + 1) * shape.batch_size // size)
-    return [
-        {name: value[share] for name, value in batch.items()}
-        for batch in batches(shape, NUM_BATCHES)
-    ]
+    found = []
+    for batch in batches:
+        (num_samples,) = {len(value) for value in batch.values()}
+        share = slice(rank * num_samples // size, (rank + 1) * num_samples // size)
+        found.append({name: value[share] for name, value in batch.items()})
+    return found
 
 
 def main() -> None:
@@ -170,17 +174,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=sorted(KINDS), required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--shape", required=True, help="fields of a GptShape, as JSON")
+    parser.add_argument("--model", default="gpt", help="module of benchmarks/programs")
+    parser.add_argument("--shape", required=True, help="fields of its shape, as JSON")
     options = parser.parse_args()
     # What libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     torch.set_num_threads(options.threads)
-    shape = GptShape(**json.loads(options.shape))
+    program = importlib.import_module(options.model)
+    shape = program.SHAPE(**json.loads(options.shape))
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     torch.manual_seed(0)
-    data = local_batches(shape, rank, size)
-    step = KINDS[options.kind](Gpt(shape), len(data[0]["input_ids"]))
+    data = local_batches(program.batches(shape, NUM_BATCHES), rank, size)
+    step = KINDS[options.kind](program.MODEL(shape), len(data[0]["labels"]))
     torch.set_num_threads(options.threads)  # DeepSpeed sets its own
     print(json.dumps({"ready": True}), file=answers)
     count = 0

@@ -1,6 +1,6 @@
 """The real client's programs for the benchmark models, traced when first asked for.
 
-    python -m benchmarks.programs.capture [--width 512 --depth 8 ...] [--half-dtype bfloat16]
+    python -m benchmarks.programs.capture [--model gpt] [--width 512 ...] [--half-dtype bfloat16]
 
 Programs are kept under `~/.cache/wsc/programs` (or `WSC_PROGRAM_CACHE`), never in the repository.
 The client's environment is `~/.cache/wsc/client-2.10.0` (or `WSC_CLIENT_VENV`, see `make client`).
@@ -9,6 +9,8 @@ The client's environment is `~/.cache/wsc/client-2.10.0` (or `WSC_CLIENT_VENV`, 
 import argparse
 import gzip
 import hashlib
+import importlib
+import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -19,7 +21,8 @@ import numpy as np
 import torch
 
 from appliance.core.plans.plan import Plan
-from benchmarks.programs.gpt import BETAS, Gpt, GptShape
+from benchmarks.programs.gpt import BETAS
+from benchmarks.programs.models import MODELS, Shape, model_of
 
 HERE = Path(__file__).resolve().parent
 OPTIMIZER_PREFIX = "state.optimizer.state."
@@ -28,13 +31,13 @@ FIRST_POWERS = {"beta1_power": BETAS[0], "beta2_power": BETAS[1]}
 
 
 def program_text(
-    shape: GptShape,
+    shape: Shape,
     half_dtype: str = "bfloat16",
     *,
     sparsity: float = 0.0,
     algorithm: str = "static",
 ) -> str:
-    """Return the traced training step of a GPT with AdamW.
+    """Return the traced training step of a model with AdamW.
 
     Args:
         shape: Its sizes.
@@ -46,10 +49,11 @@ def program_text(
         subprocess.CalledProcessError: The client could not trace; its output has been printed.
     """
     masked = f"-{algorithm}{sparsity:g}" if sparsity else ""
-    digest = _source_hash("gpt.py", "trace.py")
+    model = model_of(shape)
+    digest = _source_hash(*dict.fromkeys((f"{model}.py", "gpt.py", "trace.py")))
     path = _cache() / f"{shape.name}-{half_dtype}{masked}-{digest}.mlir.gz"
     if not path.exists():
-        arguments = {name.replace("_", "-"): value for name, value in asdict(shape).items()}
+        arguments = {"model": model, "shape": json.dumps(asdict(shape))}
         arguments |= {"half-dtype": half_dtype, "sparsity": sparsity, "algorithm": algorithm}
         _trace("trace.py", arguments, path)
     return gzip.decompress(path.read_bytes()).decode()
@@ -72,7 +76,7 @@ def traced_text(script: str, arguments: Mapping[str, int]) -> str:
     return gzip.decompress(path.read_bytes()).decode()
 
 
-def initial_state(plan: Plan, model: Gpt) -> dict[str, np.ndarray]:
+def initial_state(plan: Plan, model: torch.nn.Module) -> dict[str, np.ndarray]:
     """Return the state a plan starts from, by resource name: the model's weights, a fresh AdamW."""
     weights = {f"state.model.{name}": value for name, value in model.state_dict().items()}
     found: dict[str, np.ndarray] = {}
@@ -131,13 +135,15 @@ def main() -> None:
     """Trace one program and say where its text is kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--half-dtype", default="bfloat16")
-    for field in fields(GptShape):
+    parser.add_argument("--model", choices=MODELS, default="gpt")
+    chosen, _ = parser.parse_known_args()
+    kind = importlib.import_module(f"benchmarks.programs.{chosen.model}").SHAPE
+    for field in fields(kind):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
-    options = vars(parser.parse_args())
-    half_dtype = options.pop("half_dtype")
-    shape = GptShape(**options)
-    text = program_text(shape, half_dtype)
-    print(f"{shape.name} {half_dtype}: {len(text)} characters in {_cache()}")
+    options = parser.parse_args()
+    shape = kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+    text = program_text(shape, options.half_dtype)
+    print(f"{shape.name} {options.half_dtype}: {len(text)} characters in {_cache()}")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,26 @@ class GptShape:
         extra = "" if self.vocab_size == 1024 else f"-v{self.vocab_size}"
         return f"gpt-d{self.width}-l{self.depth}-b{self.batch_size}x{self.seq_len}{extra}"
 
+    @property
+    def units_a_step(self) -> int:
+        """What throughput counts, in a step: tokens."""
+        return self.batch_size * self.seq_len
+
+    @property
+    def num_parameters(self) -> int:
+        """Parameters, those of biases and norms left out."""
+        return 12 * self.depth * self.width**2 + self.vocab_size * self.width
+
+    @property
+    def activation_bytes(self) -> int:
+        """Estimated bytes of a step's activations in float32, three copies of the logits included.
+
+        Source: V. Korthikanti et al., Reducing Activation Recomputation in Large Transformer
+        Models, 2022, equation 2, arXiv:2205.05198.
+        """
+        by_token = 2 * self.width * (34 + 5 * self.heads * self.seq_len / self.width)
+        return int(self.units_a_step * (self.depth * by_token + 3 * 4 * self.vocab_size))
+
 
 class Block(nn.Module):
     """Attention and a two-layer perceptron, each with a residual connection."""
@@ -114,3 +134,7 @@ def batches(shape: GptShape, count: int, seed: int = 0) -> list[dict[str, torch.
         {"input_ids": tokens[:, :-1].contiguous(), "labels": tokens[:, 1:].contiguous()}
         for tokens in drawn
     ]
+
+
+SHAPE, MODEL, UNIT = GptShape, Gpt, "tokens"
+"""What a program that is told the model's name trains, and what its throughput counts."""

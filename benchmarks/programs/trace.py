@@ -1,20 +1,21 @@
-"""Trace one training step of the benchmark GPT with the unmodified client, without a cluster.
+"""Trace one training step of a benchmark model with the unmodified client, without a cluster.
 
 Run with the client's Python; `capture.py` does so:
 
-    python benchmarks/programs/trace.py --out gpt.mlir.gz --width 512 --depth 8 ...
+    python benchmarks/programs/trace.py --out gpt.mlir.gz --model gpt --shape '{"width": 512}'
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import importlib
 import json
 import os
 import sys
 import tempfile
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 UPDATE_STEPS = 100
@@ -23,12 +24,14 @@ sys.path[0] = str(HERE)
 
 import cerebras.pytorch as cstorch  # noqa: E402
 import torch  # noqa: E402
-from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY, Gpt, GptShape, batches  # noqa: E402
+from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY  # noqa: E402
 
 
-def loader(shape: GptShape) -> list[dict[str, torch.Tensor]]:
+def loader(model: str, shape: dict[str, int]) -> list[dict[str, torch.Tensor]]:
     """Return the dataloader of one batch that the client traces with."""
-    return batches(shape, 1)
+    program: Any = importlib.import_module(model)
+    found: list[dict[str, torch.Tensor]] = program.batches(program.SHAPE(**shape), 1)
+    return found
 
 
 def masking(algorithm: str, sparsity: float) -> dict[str, object]:
@@ -42,20 +45,19 @@ def masking(algorithm: str, sparsity: float) -> dict[str, object]:
     return {"algorithm": algorithm, "sparsity": sparsity, "update": update, "drop_fraction": 0.25}
 
 
-def trace(
-    shape: GptShape, half_dtype: str, sparsity: float, algorithm: str, artifacts: Path
-) -> str:
+def trace(options: argparse.Namespace, artifacts: Path) -> str:
     """Return the program text of forward, backward and AdamW; weights may be under masks."""
     cstorch.backend("CSX", artifact_dir=str(artifacts), validate_only=True)
-    cstorch.amp.set_half_dtype(half_dtype)
+    cstorch.amp.set_half_dtype(options.half_dtype)
     torch.manual_seed(0)
-    module = Gpt(shape)
+    program: Any = importlib.import_module(options.model)
+    module = program.MODEL(program.SHAPE(**options.shape))
     model = cstorch.compile(module)
     optimizer = cstorch.optim.AdamW(
         module.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, weight_decay=WEIGHT_DECAY
     )
-    if sparsity:
-        masks = cstorch.sparse.configure(masking(algorithm, sparsity))
+    if options.sparsity:
+        masks = cstorch.sparse.configure(masking(options.algorithm, options.sparsity))
         module.apply(masks)
         optimizer.apply(masks)
 
@@ -71,14 +73,14 @@ def trace(
     def report(loss: torch.Tensor) -> None:
         pass
 
-    dataloader = cstorch.utils.data.DataLoader(loader, shape)
+    dataloader = cstorch.utils.data.DataLoader(loader, options.model, options.shape)
     for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=1):
         step(batch)
     executor_dir = artifacts / "executors" / "000001"
     text = (executor_dir / "cirh.mlir").read_text()
     if not text:  # with validate_only the client keeps a failed lowering to itself
         reports = [json.loads(path.read_text()) for path in executor_dir.glob("traceback_*.json")]
-        raise SystemExit(f"the client cannot lower {shape.name}: {reports}")
+        raise SystemExit(f"the client cannot lower {options.model}: {reports}")
     return text
 
 
@@ -89,15 +91,14 @@ def main() -> None:
     parser.add_argument("--half-dtype", default="bfloat16")
     parser.add_argument("--sparsity", type=float, default=0.0, help="part of a weight masked out")
     parser.add_argument("--algorithm", choices=("static", "gmp", "set", "rigl"), default="static")
-    for field in fields(GptShape):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
-    options = vars(parser.parse_args())
-    out, half_dtype = options.pop("out").resolve(), options.pop("half_dtype")
-    sparsity, algorithm = options.pop("sparsity"), options.pop("algorithm")
+    parser.add_argument("--model", required=True, help="module of this folder")
+    parser.add_argument("--shape", type=json.loads, required=True, help="fields, as JSON")
+    options = parser.parse_args()
+    out = options.out.resolve()
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         artifacts = Path(scratch) / "artifacts"
-        text = trace(GptShape(**options), half_dtype, sparsity, algorithm, artifacts)
+        text = trace(options, artifacts)
         os.chdir("/")
     partial = out.with_suffix(".partial")
     partial.write_bytes(gzip.compress(text.encode(), mtime=0))

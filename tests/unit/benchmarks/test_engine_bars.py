@@ -53,7 +53,9 @@ def test_what_is_smaller_in_a_trial_is_added_for_a_trial_alone(part):
 def test_a_table_is_a_part_where_something_is_demanded_of_it():
     names = {part.name for part in parts()}
     assert {"d512.ranks", "d768.network", "d768-128.ours", "d1024.compilers"} <= names
+    assert {"cnn.ours", "cnn.compilers", "encoder.ours", "encoder.compilers"} <= names
     assert names.isdisjoint({"d512-128.ranks", "d768-128.client", "d1024.ours", "d1024.bfloat16"})
+    assert names.isdisjoint({"cnn.client", "encoder.network"})
 
 
 def test_every_demand_is_made_of_some_shape():
