@@ -70,6 +70,8 @@ class _Finder:
         """Return the positions of the nodes of each loop."""
         for position in range(len(self._nodes)):
             self._stage[position] = self._stage_of(position)
+        for position in range(len(self._nodes)):
+            self._stage[position] = self._delayed(position)
         for position, node in enumerate(self._nodes):
             if self._fusible[position] and not self._is_single(position):
                 for other in self._neighbours(position, node):
@@ -139,6 +141,23 @@ class _Finder:
             joined = joined and self._size(name) in (1, self._size_at(position))
             stage = max(stage, self._stage[producer] + (0 if joined else 1))
         return stage
+
+    def _delayed(self, position: int) -> int:
+        """Return the stage of a node that can as well wait for its readers.
+
+        It reads nothing that is computed here, so what it reads is there for as long anyway. Such
+        is the mask in the gradient of ReLU, which would else be written and read once more.
+        """
+        node, stage = self._nodes[position], self._stage[position]
+        is_free = self._fusible[position] and not self._is_single(position)
+        if not is_free or any(name in self._uses.producers for name in node.operands):
+            return stage
+        (result,) = node.results
+        readers = self._uses.readers.get(result, ())
+        stages = {self._stage[at] for at in readers if self._fusible[at]}
+        if result in self._uses.live_out or len(stages) != 1:
+            return stage
+        return stages.pop() if all(self._fusible[at] for at in readers) else stage
 
     def _size_at(self, position: int) -> int:
         return self._size(self._nodes[position].results[0])

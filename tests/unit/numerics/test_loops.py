@@ -157,6 +157,25 @@ def test_what_is_read_again_behind_another_operation_is_no_part_of_the_loop():
     assert_same_bits(table["d"], one_by_one(nodes, {"x": x})["d"])
 
 
+def test_a_mask_of_what_is_given_waits_for_the_loop_that_reads_it():
+    full, flat, truth = TensorType((4, 4), DType.F32), vector(4), TensorType((4, 4), DType.I1)
+    nodes = [
+        node("Compare", "x zero", "m", truth, comparison_direction="GT"),
+        node("Reduce", "x", "r", flat, dimensions=(1,), keep_dims=(), reduce_kind="ADD"),
+        node("BroadcastInDim", "r", "g", full, broadcast_dimensions=(0,)),
+        node("Select", "m g zero", "y", full),
+    ]
+    types = {"x": full, "zero": SCALAR} | {n.results[0]: n.types[0] for n in nodes}
+    assert find_regions(nodes, types, uses_of(nodes, {"y"})) == [(0, 3)]
+    # A mask that is kept is made where it was.
+    assert find_regions(nodes, types, uses_of(nodes, {"m", "y"})) == []
+    program = Program(nodes, types={"x": full, "zero": SCALAR}, live_out={"y"})
+    given = {"x": torch.randn(4, 4), "zero": torch.tensor(0.0)}
+    table = dict(given)
+    program.run(table, step=0)
+    assert_same_bits(table["y"], one_by_one(nodes, given)["y"])
+
+
 def test_a_single_element_for_several_loops_is_computed_once():
     small, large = vector(5), vector(50)
     nodes = [
