@@ -23,8 +23,6 @@ export EXAMPLES ?=
 MODELZOO ?=
 MODELZOO_VENV ?= $(WSC_CLIENT_VENV)
 PYTEST := $(PY) -m pytest
-# How often a test of real processes that fails is run again (docs/decisions/0046).
-RERUNS ?= 0
 # How many faults `make chaos` draws, and from which seed.
 FAULTS ?= 1000
 SEED ?= 2026
@@ -93,7 +91,7 @@ unit-all: $(TOOLS) ## All unit and architecture tests
 test: check processes ## Check, integration, conformance with the real client, browser, chart; Kubernetes after make kube-apiserver
 
 processes: $(TOOLS) packages $(PAGES) $(NOTEBOOK) $(SDK_CLIENT) kube-tools ## The part of make test that starts processes
-	$(PYTEST) -q --reruns $(RERUNS) -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
+	$(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder tests/integration tests/chaos tests/conformance tests/e2e tests/helm tests/kubernetes
 
 test-csl: $(INSTALLED) ## Compile, and where possible run, public CSL examples: make test-csl EXAMPLES=DIR
 	$(PY) -m tests.support.csl_examples "$(EXAMPLES)"
@@ -105,7 +103,7 @@ ifdef GIGAGPT
 endif
 
 test-compose: $(TOOLS) engine ## Bring docker-compose.yml up and train on it (5 minutes, and 10 for the images the first time)
-	$(PYTEST) -q --reruns $(RERUNS) -rs tests/compose
+	$(PYTEST) -q -rs tests/compose
 
 engine: ## Install a container engine with Compose from Debian
 	@deploy/setup.sh engine

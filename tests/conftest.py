@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class FailuresAtOnce:
-    """Prints the end of a failed test's traceback beside the dots, first tries included."""
+    """Prints the end of a failed test's traceback beside the dots."""
 
     LINES = 25
 
@@ -81,28 +81,3 @@ class FailuresAtOnce:
         self._reporter.write_line(f"\n{report.outcome} ({report.when}): {report.nodeid}")
         for line in report.longreprtext.splitlines()[-self.LINES :]:
             self._reporter.write_line(f"    {line}")
-
-
-MOST_RERUNS = 3
-"""Tests that may pass at the second try before the run fails all the same."""
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show why tests were run again, where `--reruns` lets them (docs/decisions/0046)."""
-    reports = terminalreporter.getreports("rerun")
-    for report in reports:
-        terminalreporter.section(f"first try of {report.nodeid}")
-        terminalreporter.write_line(report.longreprtext)
-    if len(reports) > MOST_RERUNS:
-        terminalreporter.section("too many second tries")
-        terminalreporter.write_line(
-            f"{len(reports)} tests failed at first, at most {MOST_RERUNS} may: this run has failed."
-        )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run in which more tests needed a second try than chance explains."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and len(reporter.stats.get("rerun", ())) > MOST_RERUNS:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
