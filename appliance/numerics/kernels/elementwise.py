@@ -99,6 +99,14 @@ def _softplus(node: Node, _types: Sequence[TensorType]) -> Kernel:
     return Kernel(call=lambda x: functional.softplus(x, beta, threshold))
 
 
+def _relu_into(out: torch.Tensor, x: torch.Tensor) -> None:
+    torch.clamp_min(x, 0, out=out)  # what torch.relu is, which has no `out`
+
+
+def _relu_grad_into(out: torch.Tensor, dy: torch.Tensor, y: torch.Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(dy, y, 0.0, grad_input=out)
+
+
 def _relu_grad(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     result: torch.Tensor = torch.ops.aten.threshold_backward.default(dy, y, 0.0)
     return result
@@ -139,8 +147,8 @@ BUILDERS: Builders = {
     "Or": direct(torch.bitwise_or),
     "Pow": direct(torch.pow),
     "Reciprocal": direct(torch.reciprocal),
-    "Relu": plain(torch.relu),
-    "ReluGrad": plain(_relu_grad),
+    "Relu": lambda _node, _types: Kernel(call=torch.relu, into=_relu_into),
+    "ReluGrad": lambda _node, _types: Kernel(call=_relu_grad, into=_relu_grad_into),
     "Round": direct(torch.round),
     "Rsqrt": direct(torch.rsqrt),
     "Select": direct(torch.where),
