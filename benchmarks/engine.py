@@ -37,7 +37,7 @@ from benchmarks.programs.capture import initial_state, plan_batch, program_text
 from benchmarks.programs.cnn import CnnShape
 from benchmarks.programs.encoder import EncoderShape
 from benchmarks.programs.gpt import GptShape
-from benchmarks.programs.models import Shape, batches, build, unit
+from benchmarks.programs.models import Shape, model_name, model_of
 
 SHAPES: dict[str, Shape] = {
     "d512": GptShape(width=512, depth=8, heads=8, batch_size=4, seq_len=128),
@@ -93,15 +93,15 @@ class Table:
 
     def __init__(self, name: str, shape: Shape, directory: Path) -> None:
         self.name, self.shape, self._directory = name, shape, directory
-        self.comparison = Comparison(shape.units_a_step, unit(shape))
+        self.comparison = Comparison(shape.units_a_step, model_of(shape).unit)
         self._text = program_text(shape)
         self._plan = self._compiled(Precision.F32)
         torch.manual_seed(0)
-        self._state = initial_state(self._plan, build(shape))
+        self._state = initial_state(self._plan, model_of(shape).module(shape))
         values = {tensor.input_name: tensor.value for tensor in self._plan.inputs}
         self._batches = [
             {values[name]: value for name, value in plan_batch(self._plan, batch).items()}
-            for batch in batches(shape, NUM_BATCHES)
+            for batch in model_of(shape).batches(shape, NUM_BATCHES)
         ]
 
     def _compiled(self, precision: Precision) -> Plan:
@@ -311,13 +311,13 @@ _GROUPS_OF_OTHER_MODELS = frozenset({"ours", "compilers"})
 
 def groups_of(shape: Shape, groups: Sequence[str]) -> list[str]:
     """Return those of some groups whose parties can train a model."""
-    is_gpt = isinstance(shape, GptShape)
+    is_gpt = model_name(shape) == "gpt"
     return [group for group in groups if is_gpt or group in _GROUPS_OF_OTHER_MODELS]
 
 
 def demands(shape: Shape, group: str) -> Iterator[tuple[str, str, float]]:
     """Yield ours, the other and the least ratio of what a group is held to at a shape."""
-    is_gpt, size = isinstance(shape, GptShape), shape.units_a_step
+    is_gpt, size = model_name(shape) == "gpt", shape.units_a_step
     if is_gpt and size > 512 and group != _GROUP_OF_LARGE_STEPS:
         return
     if not groups_of(shape, [group]):
@@ -330,11 +330,11 @@ def demands(shape: Shape, group: str) -> Iterator[tuple[str, str, float]]:
 
 def compare(table: Table, groups: Sequence[str], *, num_rounds: int) -> Iterator[Bar]:
     """Run the groups of one shape, print their tables, and yield the bars."""
-    is_small = isinstance(table.shape, GptShape) and table.shape.units_a_step < 512
+    is_small = model_name(table.shape) == "gpt" and table.shape.units_a_step < 512
     num_steps = 12 if is_small else 4
     for group in groups:
         print(f"\n{table.name} {table.shape.name}: {group}", flush=True)
-        comparison = Comparison(table.shape.units_a_step, unit(table.shape))
+        comparison = Comparison(table.shape.units_a_step, model_of(table.shape).unit)
         parties = GROUPS[group](table)
         comparison.add_rounds(parties, num_rounds=num_rounds, num_steps=num_steps)
         for row in comparison.rows(parties[0].name):

@@ -16,7 +16,6 @@ It runs in our environment and in the baselines' own, so nothing of the applianc
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -25,12 +24,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT / "benchmarks" / "programs")
+sys.path[0] = str(ROOT)
 
 import torch  # noqa: E402
-from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
+
+from benchmarks.programs.gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY  # noqa: E402
+from benchmarks.programs.models import MODELS  # noqa: E402
 
 NUM_BATCHES = 8
 ADAMW: dict[str, Any] = {
@@ -174,19 +175,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=sorted(KINDS), required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--model", default="gpt", help="module of benchmarks/programs")
+    parser.add_argument("--model", choices=sorted(MODELS), default="gpt")
     parser.add_argument("--shape", required=True, help="fields of its shape, as JSON")
     options = parser.parse_args()
     # What libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     torch.set_num_threads(options.threads)
-    program = importlib.import_module(options.model)
-    shape = program.SHAPE(**json.loads(options.shape))
+    model = MODELS[options.model]
+    shape = model.shape(**json.loads(options.shape))
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     torch.manual_seed(0)
-    data = local_batches(program.batches(shape, NUM_BATCHES), rank, size)
-    step = KINDS[options.kind](program.MODEL(shape), len(data[0]["labels"]))
+    data = local_batches(model.batches(shape, NUM_BATCHES), rank, size)
+    step = KINDS[options.kind](model.module(shape), len(data[0]["labels"]))
     torch.set_num_threads(options.threads)  # DeepSpeed sets its own
     print(json.dumps({"ready": True}), file=answers)
     count = 0

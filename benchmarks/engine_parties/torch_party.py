@@ -19,7 +19,7 @@ from benchmarks.engine_parties.environment import (
 )
 from benchmarks.engine_parties.party import memory_needed, with_children
 from benchmarks.engine_parties.until_parent_ends import ending_with_this_process
-from benchmarks.programs.models import Shape, model_of
+from benchmarks.programs.models import Shape, model_name
 
 RANK = Path(__file__).with_name("rank.py")
 ADDRESS = "127.0.0.1"
@@ -77,7 +77,7 @@ class TorchParty:
             "LOCAL_SIZE": str(self._num_ranks),
         }
         command = [str(python), str(RANK), "--kind", self._kind, "--threads", str(self._threads)]
-        command += ["--model", model_of(self._shape)]
+        command += ["--model", model_name(self._shape)]
         command += ["--shape", json.dumps(asdict(self._shape))]
         with self._log.open("w") as log:
             self._ranks = [

@@ -9,12 +9,11 @@ The client's environment is `~/.cache/wsc/client-2.10.0` (or `WSC_CLIENT_VENV`, 
 import argparse
 import gzip
 import hashlib
-import importlib
 import json
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ import torch
 
 from appliance.core.plans.plan import Plan
 from benchmarks.programs.gpt import BETAS
-from benchmarks.programs.models import MODELS, Shape, model_of
+from benchmarks.programs.models import MODELS, Shape, model_name
 
 HERE = Path(__file__).resolve().parent
 OPTIMIZER_PREFIX = "state.optimizer.state."
@@ -49,7 +48,7 @@ def program_text(
         subprocess.CalledProcessError: The client could not trace; its output has been printed.
     """
     masked = f"-{algorithm}{sparsity:g}" if sparsity else ""
-    model = model_of(shape)
+    model = model_name(shape)
     digest = _source_hash(*dict.fromkeys((f"{model}.py", "gpt.py", "trace.py")))
     path = _cache() / f"{shape.name}-{half_dtype}{masked}-{digest}.mlir.gz"
     if not path.exists():
@@ -135,13 +134,13 @@ def main() -> None:
     """Trace one program and say where its text is kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--half-dtype", default="bfloat16")
-    parser.add_argument("--model", choices=MODELS, default="gpt")
+    parser.add_argument("--model", choices=sorted(MODELS), default="gpt")
     chosen, _ = parser.parse_known_args()
-    kind = importlib.import_module(f"benchmarks.programs.{chosen.model}").SHAPE
-    for field in fields(kind):
+    shape = MODELS[chosen.model].shape()
+    for field in fields(shape):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
     options = parser.parse_args()
-    shape = kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+    shape = replace(shape, **{field.name: getattr(options, field.name) for field in fields(shape)})
     text = program_text(shape, options.half_dtype)
     print(f"{shape.name} {options.half_dtype}: {len(text)} characters in {_cache()}")
 

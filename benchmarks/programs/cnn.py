@@ -2,8 +2,7 @@
 
 After the networks for small images of He et al. (Deep Residual Learning, 2015, section 4.2,
 arXiv:1512.03385), with group normalization (Wu and He, 2018, arXiv:1803.08494), whose statistics
-are those of a sample: so the loss does not depend on how many systems share a batch. Only torch is
-imported here, as in `gpt`.
+are those of a sample: so the loss does not depend on how many systems share a batch.
 """
 
 from __future__ import annotations
@@ -119,8 +118,7 @@ def batches(shape: CnnShape, count: int, seed: int = 0) -> list[dict[str, torch.
     images = torch.randn((count, shape.batch_size, *size), generator=generator)
     drawn = (count, shape.batch_size)
     labels = torch.randint(shape.num_classes, drawn, generator=generator, dtype=torch.int32)
-    return [{"images": x.contiguous(), "labels": y.contiguous()} for x, y in zip(images, labels)]  # noqa: B905
-
-
-SHAPE, MODEL, UNIT = CnnShape, Cnn, "images"
-"""What a program that is told the model's name trains, and what its throughput counts."""
+    return [
+        {"images": x.contiguous(), "labels": y.contiguous()}
+        for x, y in zip(images, labels, strict=True)
+    ]

@@ -134,7 +134,3 @@ def batches(shape: GptShape, count: int, seed: int = 0) -> list[dict[str, torch.
         {"input_ids": tokens[:, :-1].contiguous(), "labels": tokens[:, 1:].contiguous()}
         for tokens in drawn
     ]
-
-
-SHAPE, MODEL, UNIT = GptShape, Gpt, "tokens"
-"""What a program that is told the model's name trains, and what its throughput counts."""

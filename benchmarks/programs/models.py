@@ -1,12 +1,15 @@
-"""The models that engine benchmarks train, by the name of their module."""
+"""The models that engine benchmarks train, by name.
 
-import importlib
-from dataclasses import Field
+Only torch is imported here, so that the environments of the client and of the baselines have them.
+"""
+
+from collections.abc import Callable
+from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Protocol
 
 import torch
 
-MODELS = ("cnn", "encoder", "gpt")
+from benchmarks.programs import cnn, encoder, gpt
 
 
 class Shape(Protocol):
@@ -21,7 +24,7 @@ class Shape(Protocol):
 
     @property
     def name(self) -> str:
-        """A name for files and tables, which begins with that of the model's module."""
+        """A name for files and tables, which begins with that of the model."""
         ...
 
     @property
@@ -40,27 +43,37 @@ class Shape(Protocol):
         ...
 
 
-def model_of(shape: Shape) -> str:
-    """Return the name of the module that has a shape's model."""
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What is trained.
+
+    Attributes:
+        shape: Class of its sizes.
+        module: Class of the model, made from its sizes.
+        batches: Returns so many batches of given sizes, the same each time.
+        unit: What throughput counts.
+    """
+
+    shape: Callable[..., Shape]
+    module: Callable[[Any], torch.nn.Module]
+    batches: Callable[[Any, int], list[dict[str, torch.Tensor]]]
+    unit: str
+
+
+MODELS = {
+    "cnn": Model(shape=cnn.CnnShape, module=cnn.Cnn, batches=cnn.batches, unit="images"),
+    "encoder": Model(
+        shape=encoder.EncoderShape, module=encoder.Encoder, batches=encoder.batches, unit="tokens"
+    ),
+    "gpt": Model(shape=gpt.GptShape, module=gpt.Gpt, batches=gpt.batches, unit="tokens"),
+}
+
+
+def model_name(shape: Shape) -> str:
+    """Return the name of the model that has these sizes."""
     return shape.name.partition("-")[0]
 
 
-def build(shape: Shape) -> torch.nn.Module:
-    """Return the model, with weights as torch's generator gives them."""
-    model: torch.nn.Module = _module(shape).MODEL(shape)
-    return model
-
-
-def batches(shape: Shape, count: int) -> list[dict[str, torch.Tensor]]:
-    """Return so many batches, the same each time."""
-    found: list[dict[str, torch.Tensor]] = _module(shape).batches(shape, count)
-    return found
-
-
-def unit(shape: Shape) -> str:
-    """Return what throughput counts, such as `tokens`."""
-    return str(_module(shape).UNIT)
-
-
-def _module(shape: Shape) -> Any:  # noqa: ANN401 - a module of this package
-    return importlib.import_module(f"benchmarks.programs.{model_of(shape)}")
+def model_of(shape: Shape) -> Model:
+    """Return the model that has these sizes."""
+    return MODELS[model_name(shape)]

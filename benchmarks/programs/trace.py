@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import importlib
 import json
 import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
 UPDATE_STEPS = 100
 """How often algorithms that change masks take a new one."""
-sys.path[0] = str(HERE)
+sys.path[0] = str(ROOT)
 
 import cerebras.pytorch as cstorch  # noqa: E402
 import torch  # noqa: E402
-from gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY  # noqa: E402
+
+from benchmarks.programs.gpt import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY  # noqa: E402
+from benchmarks.programs.models import MODELS  # noqa: E402
 
 
 def loader(model: str, shape: dict[str, int]) -> list[dict[str, torch.Tensor]]:
     """Return the dataloader of one batch that the client traces with."""
-    program: Any = importlib.import_module(model)
-    found: list[dict[str, torch.Tensor]] = program.batches(program.SHAPE(**shape), 1)
-    return found
+    return MODELS[model].batches(MODELS[model].shape(**shape), 1)
 
 
 def masking(algorithm: str, sparsity: float) -> dict[str, object]:
@@ -50,8 +48,8 @@ def trace(options: argparse.Namespace, artifacts: Path) -> str:
     cstorch.backend("CSX", artifact_dir=str(artifacts), validate_only=True)
     cstorch.amp.set_half_dtype(options.half_dtype)
     torch.manual_seed(0)
-    program: Any = importlib.import_module(options.model)
-    module = program.MODEL(program.SHAPE(**options.shape))
+    chosen = MODELS[options.model]
+    module = chosen.module(chosen.shape(**options.shape))
     model = cstorch.compile(module)
     optimizer = cstorch.optim.AdamW(
         module.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, weight_decay=WEIGHT_DECAY
@@ -91,7 +89,7 @@ def main() -> None:
     parser.add_argument("--half-dtype", default="bfloat16")
     parser.add_argument("--sparsity", type=float, default=0.0, help="part of a weight masked out")
     parser.add_argument("--algorithm", choices=("static", "gmp", "set", "rigl"), default="static")
-    parser.add_argument("--model", required=True, help="module of this folder")
+    parser.add_argument("--model", choices=sorted(MODELS), required=True)
     parser.add_argument("--shape", type=json.loads, required=True, help="fields, as JSON")
     options = parser.parse_args()
     out = options.out.resolve()
